@@ -1,0 +1,17 @@
+"""What can go wrong, named."""
+
+
+class OscError(Exception):
+    """Root of every error that osc_ros raises on purpose."""
+
+
+class ModelError(OscError, ValueError):
+    """A robot description that cannot be used: says which joint or link, what, and what is accepted."""
+
+
+class InputError(OscError, ValueError):
+    """A state, target or setting that cannot be used: says what, where, and what is accepted."""
+
+
+class ModelWarning(UserWarning):
+    """A robot description that is usable but physically suspect."""

@@ -1,0 +1,380 @@
+"""
+URDF text as arrays; the only module that knows XML.
+
+What the text alone can tell is refused here, by the name of the joint or link; what depends on
+the choice of base and tip, as the bodies that move, is judged by `osc_ros.model.robot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import ModelError
+
+Array = NDArray[np.float64]
+
+MOVING = ('revolute', 'continuous', 'prismatic')
+KINDS = (*MOVING, 'fixed', 'planar', 'floating')
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: multiplier * source + offset [rad, m]."""
+
+    source: int
+    multiplier: float
+    offset: float
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """
+    The tree of links in a URDF, root first and every parent before its children.
+
+    Entry i of every sequence speaks of link i and of the joint that carries it; the root has none,
+    and stands there with joint name '' and kind 'fixed'.
+
+    Attributes
+    ----------
+    name : str
+    links, joints, kinds : tuple of str, length m
+    parent : (m,) int
+        Index of the link that the joint hangs from; -1 for the root.
+    T_parent_link : (m, 4, 4)
+        Joint origin: pose of the link in its parent's frame with the joint at zero [m].
+    axis : (m, 3)
+        Unit joint axis in the link's frame.
+    inertia : (m, 6, 6)
+        Spatial inertia [angular; linear] about the link's origin, in its frame; zero where the
+        link has no <inertial> [kg m², kg m, kg].
+    moments : (m, 3)
+        Principal moments of the <inertia> tensor, ascending [kg m²].
+    position_limits : (m, 2)
+    velocity_limits, effort_limits : (m,)
+        [rad, m], [rad/s, m/s], [N·m, N]; infinite where not given.
+    mimics : mapping of int to Mimic
+
+    """
+
+    name: str
+    links: tuple[str, ...]
+    joints: tuple[str, ...]
+    kinds: tuple[str, ...]
+    parent: NDArray[np.intp]
+    T_parent_link: Array
+    axis: Array
+    inertia: Array
+    moments: Array
+    position_limits: Array
+    velocity_limits: Array
+    effort_limits: Array
+    mimics: Mapping[int, Mimic]
+
+
+def description(text: str) -> Description:
+    """
+    Return what a URDF says, as arrays in tree order.
+
+    Raises
+    ------
+    ModelError
+        The text is not a URDF of one tree of links, or has numbers that no body can have.
+
+    """
+    robot = _robot_element(text)
+    links = _named(robot, 'link')
+    joints = _named(robot, 'joint')
+    if not links:
+        raise ModelError('the URDF has no <link>')
+    order, carrier = _tree(links, joints)
+    carriers = [carrier.get(link) for link in order]
+    index = {link: i for i, link in enumerate(order)}
+    joint_index = {joint: i for i, joint in enumerate(carriers) if joint is not None}
+    elements = [None if joint is None else joints[joint] for joint in carriers]
+    kinds = tuple('fixed' if e is None else e.attrib['type'] for e in elements)
+    parent = [-1 if e is None else index[_link_of(e, 'parent')] for e in elements]
+    limits = np.array([_limits(e) for e in elements])
+    inertia, moments = _inertias(order, [links[link] for link in order])
+    return Description(
+        name=robot.get('name', ''),
+        links=tuple(order),
+        joints=tuple(joint or '' for joint in carriers),
+        kinds=kinds,
+        parent=np.array(parent, dtype=np.intp),
+        T_parent_link=_poses([(0.0,) * 6 if e is None else _origin(e, _at(e)) for e in elements]),
+        axis=np.array([_axis(e) for e in elements]),
+        inertia=inertia,
+        moments=moments,
+        position_limits=limits[:, :2],
+        velocity_limits=limits[:, 2],
+        effort_limits=limits[:, 3],
+        mimics=_mimics(elements, joint_index),
+    )
+
+
+def near(name: str, known: Iterable[str], limit: int = 20) -> str:
+    """Return the known names most like `name`, quoted; all of them where none is like it."""
+    known = list(known)
+    close = get_close_matches(name, known)
+    if close:
+        return 'did you mean ' + ' or '.join(f"'{match}'" for match in close) + '?'
+    more = f' and {len(known) - limit} more' if len(known) > limit else ''
+    return f'known: {quoted(known[:limit])}{more}'
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Return the names in quotation marks, with commas."""
+    return ', '.join(f"'{name}'" for name in names) or 'none'
+
+
+def _robot_element(text: str) -> ElementTree.Element:
+    if not isinstance(text, str):
+        raise ModelError(f'the URDF must be a str of XML, not {type(text).__name__}')
+    body = text.lstrip('\ufeff \t\r\n')  # expat takes nothing before the XML declaration
+    if not body:
+        raise ModelError('the URDF text is empty')
+    try:
+        robot = ElementTree.fromstring(body)
+    except ElementTree.ParseError as error:
+        line, column = error.position
+        line += text[:len(text) - len(body)].count('\n')
+        reason = str(error).split(':')[0]
+        raise ModelError(
+            f'the URDF does not parse as XML: {reason} (line {line}, column {column + 1})'
+            + _parse_hint(body)) from None
+    for element in robot.iter():
+        if isinstance(element.tag, str) and element.tag.startswith('{') and 'xacro' in element.tag:
+            raise ModelError(
+                f"the URDF holds <xacro:{element.tag.rpartition('}')[2]}>: "
+                'run xacro first and pass its output')
+    if robot.tag != 'robot':
+        raise ModelError(f"the root element is <{robot.tag}>, a URDF's is <robot>")
+    return robot
+
+
+def _parse_hint(body: str) -> str:
+    if not body.startswith('<'):
+        return f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file'
+    if '<xacro:' in body:
+        return '; it holds xacro elements: run xacro first and pass its output'
+    return ''
+
+
+def _at(element: ElementTree.Element) -> str:
+    return f"{element.tag} '{element.get('name')}'"
+
+
+def _named(robot: ElementTree.Element, tag: str) -> dict[str, ElementTree.Element]:
+    found: dict[str, ElementTree.Element] = {}
+    for number, element in enumerate(robot.findall(tag), 1):
+        name = element.get('name')
+        if not name:
+            raise ModelError(f'<{tag}> number {number} has no name')
+        if name in found:
+            raise ModelError(f"two {tag}s have the name '{name}': names must be unique")
+        found[name] = element
+    return found
+
+
+def _link_of(joint: ElementTree.Element, role: str) -> str:
+    element = joint.find(role)
+    link = None if element is None else element.get('link')
+    if link is None:
+        raise ModelError(f"{_at(joint)} has no <{role} link='…'>")
+    return link
+
+
+def _tree(
+    links: Mapping[str, ElementTree.Element], joints: Mapping[str, ElementTree.Element],
+) -> tuple[list[str], dict[str, str]]:
+    """Return the links in tree order, and the joint that carries each link but the root."""
+    carrier: dict[str, str] = {}
+    children: dict[str, list[str]] = {link: [] for link in links}
+    for name, joint in joints.items():
+        if joint.get('type') not in KINDS:
+            raise ModelError(
+                f"joint '{name}': type '{joint.get('type')}' is unknown ({', '.join(KINDS)})")
+        parent, child = _link_of(joint, 'parent'), _link_of(joint, 'child')
+        for role, link in (('parent', parent), ('child', child)):
+            if link not in links:
+                raise ModelError(
+                    f"joint '{name}': its {role} link '{link}' is not in the URDF; "
+                    + near(link, links))
+        if child in carrier:
+            raise ModelError(
+                f"link '{child}' is the child of two joints, '{carrier[child]}' and '{name}': "
+                'a link has one parent at most (closed loops are not supported)')
+        carrier[child] = name
+        children[parent].append(child)
+    roots = [link for link in links if link not in carrier]
+    if len(roots) > 1:
+        raise ModelError(
+            f'the URDF has {len(roots)} root links, {quoted(roots[:20])}'
+            f"{' …' if len(roots) > 20 else ''}: a joint must carry each of them but one")
+    order: list[str] = []
+    waiting = roots
+    while waiting:
+        link = waiting.pop()
+        order.append(link)
+        waiting.extend(reversed(children[link]))
+    if len(order) < len(links):
+        reached = set(order)
+        lost = next(link for link in links if link not in reached)
+        raise ModelError(f'the joints {quoted(_cycle(lost, carrier, joints))} form a cycle: '
+                         'the links must form a tree')
+    return order, carrier
+
+
+def _cycle(
+    link: str, carrier: Mapping[str, str], joints: Mapping[str, ElementTree.Element],
+) -> list[str]:
+    """Return the joints of the cycle that is met on the way up from `link`, parent first."""
+    above: dict[str, None] = {}
+    while carrier[link] not in above:
+        above[carrier[link]] = None
+        link = _link_of(joints[carrier[link]], 'parent')
+    way = list(above)
+    return way[way.index(carrier[link]):][::-1]
+
+
+def _child(element: ElementTree.Element, tag: str, where: str) -> ElementTree.Element:
+    child = element.find(tag)
+    if child is None:
+        raise ModelError(f'{where} has no <{tag}>')
+    return child
+
+
+def _numbers(
+    element: ElementTree.Element, attribute: str, where: str, default: str | None, count: int = 1,
+) -> tuple[float, ...]:
+    text = element.get(attribute, default)
+    if text is None:
+        raise ModelError(f"{where}: <{element.tag}> has no attribute '{attribute}'")
+    try:
+        numbers = tuple(map(float, text.split()))
+    except ValueError:
+        numbers = (math.nan,)
+    if len(numbers) == count and all(map(math.isfinite, numbers)):
+        return numbers
+    hint = ' (run xacro first)' if '${' in text or '$(' in text else ''
+    accepted = 'a finite number' if count == 1 else f'{count} finite numbers'
+    raise ModelError(
+        f"{where}: <{element.tag} {attribute}='{text}'> is not {accepted}{hint}")
+
+
+def _origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
+    """Return x, y, z [m], roll, pitch, yaw [rad]."""
+    origin = element.find('origin')
+    if origin is None:
+        return (0.0,) * 6
+    return (_numbers(origin, 'xyz', where, '0 0 0', 3)
+            + _numbers(origin, 'rpy', where, '0 0 0', 3))
+
+
+def _axis(joint: ElementTree.Element | None) -> Array:
+    element = None if joint is None else joint.find('axis')
+    if joint is None or element is None or joint.get('type') not in MOVING:
+        return np.array([1.0, 0.0, 0.0])
+    axis = np.array(_numbers(element, 'xyz', _at(joint), '1 0 0', 3))
+    largest = np.abs(axis).max()
+    if largest == 0:
+        raise ModelError(f"{_at(joint)}: its axis '{element.get('xyz')}' has length zero")
+    axis /= largest
+    unit: Array = axis / np.linalg.norm(axis)
+    return unit
+
+
+def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, float]:
+    """Return the lower and upper position, the velocity and the effort; infinite: not given."""
+    limit = None if joint is None else joint.find('limit')
+    if joint is None or limit is None or joint.get('type') not in MOVING:
+        return -np.inf, np.inf, np.inf, np.inf
+    where = _at(joint)
+    lower, upper = -np.inf, np.inf
+    if joint.get('type') != 'continuous' and ('lower' in limit.attrib or 'upper' in limit.attrib):
+        (lower,) = _numbers(limit, 'lower', where, '0')
+        (upper,) = _numbers(limit, 'upper', where, '0')
+        if lower > upper:
+            raise ModelError(f'{where}: its lower limit {lower:g} is above its upper {upper:g}')
+    (velocity,) = _numbers(limit, 'velocity', where, '0')
+    (effort,) = _numbers(limit, 'effort', where, '0')
+    if velocity < 0 or effort < 0:
+        raise ModelError(f'{where}: its limits of velocity {velocity:g} and effort {effort:g} '
+                         'must not be negative (0: unlimited)')
+    return lower, upper, velocity or np.inf, effort or np.inf
+
+
+def _mimics(
+    elements: list[ElementTree.Element | None], joint_index: Mapping[str, int],
+) -> dict[int, Mimic]:
+    mimics: dict[int, Mimic] = {}
+    for i, joint in enumerate(elements):
+        mimic = None if joint is None else joint.find('mimic')
+        if joint is None or mimic is None or joint.get('type') not in MOVING:
+            continue
+        source = mimic.get('joint', '')
+        if source not in joint_index:
+            raise ModelError(f"{_at(joint)} mimics '{source}', which is not a joint of the URDF; "
+                             + near(source, joint_index))
+        (multiplier,) = _numbers(mimic, 'multiplier', _at(joint), '1')
+        (offset,) = _numbers(mimic, 'offset', _at(joint), '0')
+        mimics[i] = Mimic(joint_index[source], multiplier, offset)
+    return mimics
+
+
+def _inertias(names: list[str], links: list[ElementTree.Element]) -> tuple[Array, Array]:
+    """Return the spatial inertia, (m, 6, 6), and principal moments, (m, 3), of every link."""
+    mass, tensor = np.zeros(len(links)), np.zeros((len(links), 3, 3))
+    origin: list[tuple[float, ...]] = [(0.0,) * 6] * len(links)
+    for i, link in enumerate(links):
+        inertial = link.find('inertial')
+        if inertial is None:
+            continue
+        where = f"link '{names[i]}', <inertial>"
+        (mass[i],) = _numbers(_child(inertial, 'mass', where), 'value', where, None)
+        if mass[i] < 0:
+            raise ModelError(f"link '{names[i]}': its mass of {mass[i]:g} kg is negative")
+        element = _child(inertial, 'inertia', where)
+        xx, xy, xz, yy, yz, zz = (
+            _numbers(element, entry, where, default)[0] for entry, default in
+            (('ixx', None), ('ixy', '0'), ('ixz', '0'),
+             ('iyy', None), ('iyz', '0'), ('izz', None)))
+        tensor[i] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
+        origin[i] = _origin(inertial, where)
+    T = _poses(origin)
+    R, c = T[:, :3, :3], cross_matrices(T[:, :3, 3])
+    inertia = np.zeros((len(links), 6, 6))
+    m = mass[:, None, None]
+    inertia[:, :3, :3] = R @ tensor @ R.transpose(0, 2, 1) - m * (c @ c)
+    inertia[:, :3, 3:] = m * c
+    inertia[:, 3:, :3] = -m * c
+    inertia[:, 3:, 3:] = m * np.eye(3)
+    return inertia, np.asarray(np.linalg.eigvalsh(tensor))
+
+
+def cross_matrices(v: Array) -> Array:
+    """Return [v×], (m, 3, 3), for each row of `v`, (m, 3)."""
+    x, y, z = v.T
+    zero = np.zeros_like(x)
+    return np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)
+
+
+def _poses(origins: list[tuple[float, ...]]) -> Array:
+    """Return the poses, (m, 4, 4), of origins given as x, y, z, roll, pitch, yaw."""
+    x, y, z, roll, pitch, yaw = np.array(origins).T
+    (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
+    zero, one = np.zeros_like(x), np.ones_like(x)
+    rows = [
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr, x],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr, y],
+        [-sp, cp * sr, cp * cr, z],
+        [zero, zero, zero, one],
+    ]
+    return np.ascontiguousarray(np.array(rows).transpose(2, 0, 1))
