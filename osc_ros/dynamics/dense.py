@@ -1,0 +1,88 @@
+"""The law by the textbook: M, J, h, and solve. The in-house reference for every other method."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from osc_ros.dynamics import newton_euler
+from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+class Dense:
+    """
+    Joint-space inertia, its Cholesky factor, and products with it.
+
+    The attributes are those of `osc_ros.dynamics.sweep.Sweep`, found without a line of it.
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._inertia = TaskInertia()
+        self.Lambda_inv: Array = np.zeros((6, 6))
+        self.a0: Array = np.zeros(6)
+        self.pose: Array = np.eye(4)
+        self.twist: Array = np.zeros(6)
+
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
+        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
+            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
+        if u.shape != (6,) or out.shape != (self.robot.n,):
+            return WRONG_SHAPE
+        status = self.outward(q, qd, tau, qdd)
+        if status == DONE:
+            self.inward(self._inertia.force(self.Lambda_inv, self.a0, u, np.empty(6)), out)
+            return DONE if np.isfinite(out).all() else NOT_FINITE
+        return status
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        robot = self.robot
+        if any(x is not None and x.shape != (robot.n,) for x in (q, qd, tau, qdd)):
+            return WRONG_SHAPE
+        if not all(x is None or np.isfinite(x).all() for x in (q, qd, tau, qdd)):
+            return NOT_FINITE
+        at = newton_euler.placement(robot, q)
+        rest = np.zeros((robot.n, 1))
+        h = newton_euler.inverse_dynamics(robot, q, qd, rest, robot.gravity)[:, 0]
+        M = newton_euler.mass_matrix(robot, q)
+        self._M_factor = cho_factor(M)
+        self._J = newton_euler.jacobian(robot, at)
+        *_, self.twist, Jdot_qd = newton_euler.motion(robot, at, qd, rest, robot.gravity)
+        self._tau = np.zeros(robot.n) if tau is None else tau.copy()
+        if qdd is not None:
+            self._tau += M @ qdd + h
+        self.pose = at.T_tip
+        Lambda_inv = self._J @ cho_solve(self._M_factor, self._J.T)
+        self.Lambda_inv = 0.5 * (Lambda_inv + Lambda_inv.T)
+        self.a0 = self._J @ cho_solve(self._M_factor, self._tau - h) + Jdot_qd[:, 0]
+        return DONE
+
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        out[:] = self._tau + self._J.T @ F
+
+    def jacobian(self) -> Array:
+        """J (6, n) at the last `outward`."""
+        return self._J.copy()
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and a force on the tip."""
+        rest = np.zeros((self.robot.n, 1))
+        h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.robot.gravity)[:, 0]
+        J = newton_euler.jacobian(self.robot, newton_euler.placement(self.robot, q))
+        return self.apply_M_inv(q, tau + J.T @ F - h)
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        M = newton_euler.mass_matrix(self.robot, q)
+        return np.asarray(cho_solve(cho_factor(M), x), dtype=np.float64)

@@ -1,0 +1,309 @@
+"""Operational-space dynamics of a chain: one interface, several methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.sweep import DONE, Sweep
+from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+METHODS: dict[str, type[Sweep] | type[Dense]] = {'sweep': Sweep, 'dense': Dense}
+
+
+class OperationalSpace:
+    """
+    The dynamics of a robot as seen from its tip.
+
+    Task quantities are at the tip, in base-aligned axes, [angular; linear]. An instance owns the
+    memory that it works in: use one per thread. Everything is compiled, or loaded from the cache,
+    when it is constructed.
+
+    Parameters
+    ----------
+    robot : Robot
+    method : str
+        'sweep': the Schur-complement elimination in two sweeps, O(n), compiled.
+        'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown.
+
+    """
+
+    def __init__(self, robot: Robot, method: str = 'sweep') -> None:
+        if method not in METHODS:
+            raise InputError(f"method '{method}' is unknown (known: {', '.join(METHODS)})")
+        self.robot = robot
+        self.method = method
+        self._dynamics = METHODS[method](robot)
+        self._exact = TaskInertia()
+        self._exact.inverse(np.eye(6))
+
+    def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
+               tau_null: ArrayLike | None = None,
+               posture_acceleration: ArrayLike | None = None,
+               out: Array | None = None) -> Array:
+        """
+        Joint torques that give the tip the acceleration u: τ = τ⁰ + JᵀΛ(u - a⁰).
+
+        With a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇ this is F = Λ(u + J M⁻¹(C + G) - J̇q̇), τ = JᵀF + Nᵀτ⁰: τ⁰
+        acts in the dynamically consistent null space only. Where Λ⁻¹ is singular to working
+        precision the directions that cannot be moved are left to τ⁰.
+
+        Parameters
+        ----------
+        q, qd : (n,)
+            [rad, m], [rad/s, m/s].
+        u : (6,)
+            Acceleration of the tip, base axes, [angular; linear] [rad/s², m/s²].
+        tau_null : (n,), optional
+            τ⁰ [N·m]; zeros if not given.
+        posture_acceleration : (n,), optional
+            τ⁰ is M q̈ₚ + C + G for this q̈ₚ [rad/s²], plus tau_null if that is given too.
+        out : (n,), optional
+            float64 and contiguous; written and returned.
+
+        Returns
+        -------
+        (n,) [N·m; N for prismatic]
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
+        """
+        if out is None:
+            out = np.empty(self.robot.n)
+        try:
+            status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)  # type: ignore[arg-type]
+        except (TypeError, AttributeError):
+            # the kernels take contiguous float64 arrays and nothing else
+            q, qd, tau_null, posture_acceleration = self._joint_arrays(
+                q, qd, tau_null, posture_acceleration)
+            u = _array('u', u, (6,))
+            _require_output(out, self.robot.n)
+            status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)
+        if status != DONE:
+            self._joint_arrays(q, qd, tau_null, posture_acceleration)
+            _array('u', u, (6,))
+            _require_output(out, self.robot.n)
+            raise InputError('the torque is not finite: the state or u is too large')
+        return out
+
+    def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,
+                posture_acceleration: ArrayLike | None = None) -> Tip:
+        """
+        First half of `torque`: what the tip has and does under τ⁰, before u is known.
+
+        Parameters and errors are those of `torque`. What is returned are views, valid until the
+        next call on this instance.
+
+        """
+        q, qd, tau_null, posture_acceleration = self._joint_arrays(
+            q, qd, tau_null, posture_acceleration)
+        if self._dynamics.outward(q, qd, tau_null, posture_acceleration) != DONE:
+            raise InputError('the motion of the tip is not finite: the state is too large')
+        found = self._dynamics
+        return Tip(found.pose, found.twist, found.Lambda_inv, found.a0)
+
+    def inward(self, F: ArrayLike, out: Array | None = None) -> Array:
+        """
+        Second half of `torque`: τ⁰ + JᵀF for the state of the last `outward`.
+
+        Parameters
+        ----------
+        F : (6,)
+            Task force at the tip, base axes, [moment; force] [N·m, N].
+        out : (n,), optional
+
+        """
+        if out is None:
+            out = np.empty(self.robot.n)
+        _require_output(out, self.robot.n)
+        self._dynamics.inward(_array('F', F, (6,)), out)
+        return out
+
+    def evaluate(self, q: ArrayLike, qd: ArrayLike) -> TaskState:
+        """
+        Every quantity of the law at one state, for analysis.
+
+        Parameters
+        ----------
+        q, qd : (n,)
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
+        """
+        q, qd = _array('q', q, (self.robot.n,)), _array('qd', qd, (self.robot.n,))
+        tip = self.outward(q, qd, posture_acceleration=np.zeros(self.robot.n))
+        return TaskState(
+            q=q.copy(), qd=qd.copy(), pose=tip.pose.copy(), twist=tip.twist.copy(),
+            J=self._dynamics.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(6)),
+            Lambda_inv=tip.Lambda_inv.copy(), Lambda=self._exact.inverse(tip.Lambda_inv),
+            space=self)
+
+    def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
+                         F_tip: ArrayLike | None = None) -> Array:
+        """
+        Joint accelerations (n,) [rad/s²] under torques, by the constraint-force algorithm.
+
+        Parameters
+        ----------
+        q, qd, tau : (n,)
+        F_tip : (6,), optional
+            Force of the environment on the tip, base axes, [moment; force] [N·m, N].
+
+        """
+        n = self.robot.n
+        F = np.zeros(6) if F_tip is None else _array('F_tip', F_tip, (6,))
+        return self._dynamics.forward_dynamics(
+            _array('q', q, (n,)), _array('qd', qd, (n,)), _array('tau', tau, (n,)), F)
+
+    def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
+        """M⁻¹ x (n,) for x (n,), without M."""
+        n = self.robot.n
+        return self._dynamics.apply_M_inv(_array('q', q, (n,)), _array('x', x, (n,)))
+
+    def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
+        """Λ⁻¹ f (6,): the acceleration that a force (6,) on the tip gives it."""
+        tip = self.outward(q, np.zeros(self.robot.n))
+        return np.asarray(tip.Lambda_inv @ _array('f', f, (6,)))
+
+    def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
+        """Λ a (6,): the force at the tip that goes with an acceleration a (6,)."""
+        tip = self.outward(q, np.zeros(self.robot.n))
+        return np.asarray(self._exact.inverse(tip.Lambda_inv) @ _array('a', a, (6,)))
+
+    def _joint_arrays(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None,
+                      posture_acceleration: ArrayLike | None
+                      ) -> tuple[Array, Array, Array | None, Array | None]:
+        shape = (self.robot.n,)
+        return (_array('q', q, shape), _array('qd', qd, shape),
+                None if tau_null is None else _array('tau_null', tau_null, shape),
+                None if posture_acceleration is None
+                else _array('posture_acceleration', posture_acceleration, shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Tip:
+    """
+    The tip under τ⁰ alone, base axes, [angular; linear].
+
+    Attributes
+    ----------
+    pose : (4, 4)
+    twist : (6,) [rad/s, m/s]
+    Lambda_inv : (6, 6)
+        Inverse operational-space inertia [1/(kg m²), 1/(kg m), 1/kg].
+    a0 : (6,)
+        Acceleration J M⁻¹(τ⁰ - h) + J̇q̇ [rad/s², m/s²].
+
+    """
+
+    pose: Array
+    twist: Array
+    Lambda_inv: Array
+    a0: Array
+
+
+@dataclass(frozen=True, eq=False)
+class TaskState:
+    """
+    All terms of the operational-space equation of motion at one state.
+
+    Attributes
+    ----------
+    q, qd : (n,)
+    pose : (4, 4)
+        Of the tip in the base frame.
+    twist : (6,)
+        J q̇ [rad/s, m/s].
+    J : (6, n)
+        Natural Jacobian of the tip, base axes, [angular; linear].
+    Jdot_qd : (6,)
+        J̇q̇, the classical acceleration of the tip at q̈ = 0 [rad/s², m/s²].
+    h : (n,)
+        Bias torque C + G [N·m].
+    Lambda_inv, Lambda : (6, 6)
+        Inverse operational-space inertia, and operational-space inertia (the pseudo-inverse where
+        the arm is singular to working precision) [kg m², kg m, kg].
+
+    """
+
+    q: Array
+    qd: Array
+    pose: Array
+    twist: Array
+    J: Array
+    Jdot_qd: Array
+    h: Array
+    Lambda_inv: Array
+    Lambda: Array
+    space: OperationalSpace = field(repr=False)
+
+    @cached_property
+    def M_inv(self) -> Array:
+        """Inverse joint-space inertia (n, n), column by column through the factorization."""
+        columns = [self.space.apply_M_inv(self.q, e) for e in np.eye(len(self.q))]
+        M_inv = np.array(columns)
+        return np.asarray(0.5 * (M_inv + M_inv.T))
+
+    @cached_property
+    def J_bar(self) -> Array:
+        """Dynamically consistent inverse M⁻¹JᵀΛ (n, 6)."""
+        return np.asarray(self.M_inv @ self.J.T @ self.Lambda)
+
+    @cached_property
+    def N(self) -> Array:
+        """Null-space projector I - J̄J (n, n) for velocities; torques take its transpose."""
+        return np.asarray(np.eye(len(self.q)) - self.J_bar @ self.J)
+
+    @cached_property
+    def gravity(self) -> Array:
+        """Task-space gravity force Λ J M⁻¹G (6,), 000 eq. 11 [N·m, N]."""
+        return np.asarray(-self.Lambda @ self._a0(np.zeros_like(self.qd)))
+
+    @cached_property
+    def coriolis(self) -> Array:
+        """Task-space Coriolis force Λ(J M⁻¹C - J̇q̇) (6,), 000 eq. 10 [N·m, N]."""
+        return np.asarray(-self.Lambda @ self._a0(self.qd)) - self.gravity
+
+    def _a0(self, qd: Array) -> Array:
+        """Acceleration of the tip without any torque: J̇q̇ - J M⁻¹h."""
+        return self.space.outward(self.q, qd).a0.copy()
+
+
+def _array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    try:
+        # the kernels know no read-only arrays
+        array = np.require(values, np.float64, ['C', 'A', 'W', 'E'])
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
+    if np.shape(values) != shape:
+        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
+    if not np.isfinite(array).all():
+        bad = np.flatnonzero(~np.isfinite(array))
+        raise InputError(f'{name} is not finite: {name}[{bad[0]}] = {array.flat[bad[0]]}')
+    return array
+
+
+def _require_output(out: Array, n: int) -> None:
+    fits = (isinstance(out, np.ndarray) and out.shape == (n,) and out.dtype == np.float64
+            and out.flags.c_contiguous and out.flags.writeable)
+    if not fits:
+        raise InputError(f'out is not a writeable contiguous float64 array of shape {(n,)}')

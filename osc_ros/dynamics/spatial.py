@@ -1,0 +1,206 @@
+"""
+Spatial algebra on tuples, for the compiled kernels.
+
+Numbers in tuples live in registers: no array, no allocation, nothing for a compiler to doubt.
+
+    vector    (x, y, z)
+    rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
+    symmetric (s00, s01, s02, s11, s12, s22)
+    spatial   (angular, linear), a pair of vectors
+    mobility  (A, B, C) is [[A, B], [Bᵀ, C]]: A, C symmetric, B a matrix; takes a force
+              [moment; force] to an acceleration [angular; linear]
+
+A placement (R, p) is the pose of a body's frame in its parent's: x_parent = R x_body + p.
+
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from osc_ros.dynamics.compiled import inlined
+
+Vector: TypeAlias = tuple[float, float, float]
+Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
+Symmetric: TypeAlias = tuple[float, float, float, float, float, float]
+Spatial: TypeAlias = tuple[Vector, Vector]
+Mobility: TypeAlias = tuple[Symmetric, Matrix, Symmetric]
+
+ZERO: Vector = (0.0, 0.0, 0.0)
+
+
+@inlined
+def add(a: Vector, b: Vector) -> Vector:
+    """a + b."""
+    return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
+
+
+@inlined
+def sub(a: Vector, b: Vector) -> Vector:
+    """a - b."""
+    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
+
+
+@inlined
+def along(s: float, a: Vector, b: Vector) -> Vector:
+    """s a + b."""
+    return (s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2])
+
+
+@inlined
+def dot(a: Vector, b: Vector) -> float:
+    """aᵀ b."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@inlined
+def cross(a: Vector, b: Vector) -> Vector:
+    """a × b."""
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+@inlined
+def rotate(R: Matrix, a: Vector) -> Vector:
+    """R a, with R any 3 × 3 matrix."""
+    return (R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
+            R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
+            R[6] * a[0] + R[7] * a[1] + R[8] * a[2])
+
+
+@inlined
+def unrotate(R: Matrix, a: Vector) -> Vector:
+    """Rᵀ a, with R any 3 × 3 matrix."""
+    return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
+            R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
+            R[2] * a[0] + R[5] * a[1] + R[8] * a[2])
+
+
+@inlined
+def compose(R: Matrix, S: Matrix) -> Matrix:
+    """R S."""
+    return (R[0] * S[0] + R[1] * S[3] + R[2] * S[6],
+            R[0] * S[1] + R[1] * S[4] + R[2] * S[7],
+            R[0] * S[2] + R[1] * S[5] + R[2] * S[8],
+            R[3] * S[0] + R[4] * S[3] + R[5] * S[6],
+            R[3] * S[1] + R[4] * S[4] + R[5] * S[7],
+            R[3] * S[2] + R[4] * S[5] + R[5] * S[8],
+            R[6] * S[0] + R[7] * S[3] + R[8] * S[6],
+            R[6] * S[1] + R[7] * S[4] + R[8] * S[7],
+            R[6] * S[2] + R[7] * S[5] + R[8] * S[8])
+
+
+@inlined
+def transpose(R: Matrix) -> Matrix:
+    """Rᵀ."""
+    return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
+
+
+@inlined
+def times(S: Symmetric, a: Vector) -> Vector:
+    """S a."""
+    return (S[0] * a[0] + S[1] * a[1] + S[2] * a[2],
+            S[1] * a[0] + S[3] * a[1] + S[4] * a[2],
+            S[2] * a[0] + S[4] * a[1] + S[5] * a[2])
+
+
+@inlined
+def add_symmetric(S: Symmetric, T: Symmetric) -> Symmetric:
+    """S + T."""
+    return (S[0] + T[0], S[1] + T[1], S[2] + T[2], S[3] + T[3], S[4] + T[4], S[5] + T[5])
+
+
+@inlined
+def add_matrix(R: Matrix, S: Matrix) -> Matrix:
+    """R + S."""
+    return (R[0] + S[0], R[1] + S[1], R[2] + S[2],
+            R[3] + S[3], R[4] + S[4], R[5] + S[5],
+            R[6] + S[6], R[7] + S[7], R[8] + S[8])
+
+
+@inlined
+def full(S: Symmetric) -> Matrix:
+    """Nine numbers of the six."""
+    return (S[0], S[1], S[2], S[1], S[3], S[4], S[2], S[4], S[5])
+
+
+@inlined
+def upper(R: Matrix) -> Symmetric:
+    """Six numbers of a matrix that is symmetric."""
+    return (R[0], R[1], R[2], R[4], R[5], R[8])
+
+
+@inlined
+def cross_rows(R: Matrix, p: Vector) -> Matrix:
+    """R p× : every row of R crossed with p."""
+    a = cross((R[0], R[1], R[2]), p)
+    b = cross((R[3], R[4], R[5]), p)
+    c = cross((R[6], R[7], R[8]), p)
+    return (a[0], a[1], a[2], b[0], b[1], b[2], c[0], c[1], c[2])
+
+
+@inlined
+def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
+    """Rᵀ S R."""
+    return upper(compose(transpose(R), compose(full(S), R)))
+
+
+@inlined
+def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
+    """Rᵀ B R."""
+    return compose(transpose(R), compose(B, R))
+
+
+@inlined
+def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
+    """X v: a motion about the parent's origin, seen about the body's."""
+    return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
+
+
+@inlined
+def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
+    """Xᵀ f: a force about the body's origin, seen about the parent's."""
+    linear = rotate(R, f[1])
+    return add(rotate(R, f[0]), cross(p, linear)), linear
+
+
+@inlined
+def mobility_shifted(p: Vector, K: Mobility) -> Mobility:
+    """The mobility at the point p instead of the origin, in the same axes."""
+    A, B, C = K
+    Ap = cross_rows(full(A), p)
+    B_p = add_matrix(B, Ap)
+    # C + Bᵀ p× + (Bᵀ p×)ᵀ - p× A p×, with the last term taken from B_p
+    half = cross_rows(transpose(B), p)
+    rest = cross_rows(transpose(B_p), p)
+    return A, B_p, (C[0] + half[0] + rest[0],
+                    C[1] + half[3] + rest[1],
+                    C[2] + half[6] + rest[2],
+                    C[3] + half[4] + rest[4],
+                    C[4] + half[7] + rest[5],
+                    C[5] + half[8] + rest[8])
+
+
+@inlined
+def mobility_unrotated(R: Matrix, K: Mobility) -> Mobility:
+    """The mobility in axes turned by R: Rᵀ (·) R on every block."""
+    A, B, C = K
+    return unrotate_symmetric(R, A), unrotate_matrix(R, B), unrotate_symmetric(R, C)
+
+
+@inlined
+def add_mobility(K: Mobility, L: Mobility) -> Mobility:
+    """K + L."""
+    return add_symmetric(K[0], L[0]), add_matrix(K[1], L[1]), add_symmetric(K[2], L[2])
+
+
+@inlined
+def mobility_times(K: Mobility, f: Spatial) -> Spatial:
+    """K f: the acceleration that a force causes."""
+    A, B, C = K
+    return add(times(A, f[0]), rotate(B, f[1])), add(unrotate(B, f[0]), times(C, f[1]))
+
+
+@inlined
+def swapped(K: Mobility) -> Mobility:
+    """The blocks of [linear; angular] order."""
+    return K[2], transpose(K[1]), K[0]

@@ -1,0 +1,636 @@
+"""
+The whole operational-space law in one outward and one inward sweep, compiled.
+
+Going outward, the constraint forces of joint after joint are eliminated (the Schur complement
+of 000, eqs. 39-46, taken block by block). What survives after body i is
+
+    K  inverse operational-space inertia of the chain cut after body i, at its origin
+    b  acceleration of body i under the joint torques τ⁰, with nothing touching it
+
+so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
+F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration, τ⁰ = ID(q, q̇, q̈_p) and a⁰ is plain
+kinematics; b then carries only a torque that is added on top.
+
+Notation: body i is reached from body i-1 by the placement (R, p); H is the joint axis, +z of the
+body, W the other five directions; v, a spatial velocity and acceleration; d the rotor inertia,
+which makes W six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import (
+    ZERO, add, add_mobility, along, compose, cross, dot, force_to_parent, full, mobility_shifted,
+    mobility_times, mobility_unrotated, motion_to_body, rotate, sub, swapped, times, transpose,
+    unrotate)
+from osc_ros.dynamics.task_inertia import (
+    EXACT_HIGH, EXACT_LOW, SCRATCH_WIDTH, damped_force, scaled, solved_exactly)
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Columns of `links`, a row a body: everything about it that never changes.
+_PRISMATIC, _ROTOR, _R, _P, _MASS, _MC, _IO, _A, _B, _C = 0, 1, 2, 11, 14, 15, 18, 24, 30, 39
+LINK_WIDTH = 45
+# `ends`: gravity (3), tip rotation (9), tip position (3).
+ENDS_WIDTH = 15
+# Columns of `work`, a row a body: placement (12), Newton-Euler force (6).
+WORK_WIDTH = 18
+# Columns of `factor`, a row a body: L and D (21), residual (6), G H (6), for forward dynamics.
+FACTOR_WIDTH = 33
+# `tip`: Λ⁻¹ (36), a⁰ (6), pose (16), twist (6), F (6), scratch of task_inertia.
+A0, POSE, TWIST, FORCE, _SCRATCH = 36, 42, 58, 64, 70
+TIP_WIDTH = 70 + SCRATCH_WIDTH
+# What `law` and `outward` report.
+DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
+
+
+def packed(robot: Robot) -> tuple[Array, Array]:
+    """
+    Constants of the robot as the kernels read them.
+
+    Returns
+    -------
+    links : (n, LINK_WIDTH)
+    ends : (ENDS_WIDTH,)
+
+    """
+    upper = np.triu_indices(3)
+    links = np.zeros((robot.n, LINK_WIDTH))
+    inverse = np.linalg.inv(robot.inertia)
+    links[:, _PRISMATIC] = robot.prismatic
+    links[:, _ROTOR] = robot.rotor_inertia
+    links[:, _R:_P] = robot.T_parent_body[:, :3, :3].reshape(-1, 9)
+    links[:, _P:_MASS] = robot.T_parent_body[:, :3, 3]
+    links[:, _MASS] = robot.inertia[:, 5, 5]
+    links[:, _MC:_IO] = robot.inertia[:, [2, 0, 1], [4, 5, 3]]
+    links[:, _IO:_A] = robot.inertia[:, :3, :3][:, upper[0], upper[1]]
+    links[:, _A:_B] = inverse[:, :3, :3][:, upper[0], upper[1]]
+    links[:, _B:_C] = inverse[:, :3, 3:].reshape(-1, 9)
+    links[:, _C:] = inverse[:, 3:, 3:][:, upper[0], upper[1]]
+    ends = np.concatenate([robot.gravity, robot.T_body_tip[:3, :3].ravel(),
+                           robot.T_body_tip[:3, 3]])
+    return links, ends
+
+
+@inlined
+def _vector(row, k):
+    return (row[k], row[k + 1], row[k + 2])
+
+
+@inlined
+def _spatial(row, k):
+    return _vector(row, k), _vector(row, k + 3)
+
+
+@inlined
+def _symmetric(row, k):
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
+
+
+@inlined
+def _matrix(row, k):
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
+            row[k + 5], row[k + 6], row[k + 7], row[k + 8])
+
+
+@inlined
+def _factors(row, k):
+    return (_matrix(row, k) + _matrix(row, k + 9)
+            + (row[k + 18], row[k + 19], row[k + 20]))
+
+
+@inlined
+def _put(row, k, numbers):
+    for j in range(len(numbers)):
+        row[k + j] = numbers[j]
+
+
+@inlined
+def placement(link, q):
+    """(R, p) of a body in its parent at joint position q."""
+    R, p = _matrix(link, _R), _vector(link, _P)
+    if link[_PRISMATIC]:
+        return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8])
+    c, s = np.cos(q), np.sin(q)
+    return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
+            c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
+            c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p
+
+
+@inlined
+def _along_axis(link, s):
+    """H s."""
+    return (ZERO, (0.0, 0.0, s)) if link[_PRISMATIC] else ((0.0, 0.0, s), ZERO)
+
+
+@inlined
+def _axis_part(link, f):
+    """Hᵀ f."""
+    return f[1][2] if link[_PRISMATIC] else f[0][2]
+
+
+@inlined
+def _momentum(link, v):
+    """I v."""
+    mc = _vector(link, _MC)
+    return (add(times(_symmetric(link, _IO), v[0]), cross(mc, v[1])),
+            along(link[_MASS], v[1], cross(v[0], mc)))
+
+
+@inlined
+def _sum(a, b):
+    return add(a[0], b[0]), add(a[1], b[1])
+
+
+@inlined
+def _difference(a, b):
+    return sub(a[0], b[0]), sub(a[1], b[1])
+
+
+@inlined
+def _motion_cross(v, w):
+    """v × w for motions."""
+    return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
+
+
+@inlined
+def _force_cross(v, f):
+    """v ×* f."""
+    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
+
+
+@inlined
+def _factor(G, s):
+    """
+    L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1), the joint axis being the third angular one.
+
+    The order of elimination is linear x y z, angular x y, then s = √d times the axis.
+
+    """
+    A, B, C = G
+    d0 = 1.0 / C[0]
+    l10, l20, l30, l40, l50 = C[1] * d0, C[2] * d0, B[0] * d0, B[3] * d0, s * B[6] * d0
+    d1 = 1.0 / (C[3] - l10 * C[1])
+    g21, g31 = C[4] - l20 * C[1], B[1] - l30 * C[1]
+    g41, g51 = B[4] - l40 * C[1], s * B[7] - l50 * C[1]
+    l21, l31, l41, l51 = g21 * d1, g31 * d1, g41 * d1, g51 * d1
+    d2 = 1.0 / (C[5] - l20 * C[2] - l21 * g21)
+    g32 = B[2] - l30 * C[2] - l31 * g21
+    g42 = B[5] - l40 * C[2] - l41 * g21
+    g52 = s * B[8] - l50 * C[2] - l51 * g21
+    l32, l42, l52 = g32 * d2, g42 * d2, g52 * d2
+    d3 = 1.0 / (A[0] - l30 * B[0] - l31 * g31 - l32 * g32)
+    g43 = A[1] - l40 * B[0] - l41 * g31 - l42 * g32
+    g53 = s * A[2] - l50 * B[0] - l51 * g31 - l52 * g32
+    l43, l53 = g43 * d3, g53 * d3
+    d4 = 1.0 / (A[3] - l40 * B[3] - l41 * g41 - l42 * g42 - l43 * g43)
+    g54 = s * A[4] - l50 * B[3] - l51 * g41 - l52 * g42 - l53 * g43
+    l54 = g54 * d4
+    d5 = 1.0 / (s * s * A[5] + 1.0 - l50 * s * B[6] - l51 * g51 - l52 * g52 - l53 * g53
+                - l54 * g54)
+    return (l10, l20, l30, l40, l50, l21, l31, l41, l51, l32, l42, l52, l43, l53, l54,
+            d0, d1, d2, d3, d4, d5)
+
+
+@inlined
+def _forward(L, r0, r1, r2, r3, r4, r5):
+    """L⁻¹ r."""
+    r1 = r1 - L[0] * r0
+    r2 = r2 - L[1] * r0 - L[5] * r1
+    r3 = r3 - L[2] * r0 - L[6] * r1 - L[9] * r2
+    r4 = r4 - L[3] * r0 - L[7] * r1 - L[10] * r2 - L[12] * r3
+    r5 = r5 - L[4] * r0 - L[8] * r1 - L[11] * r2 - L[13] * r3 - L[14] * r4
+    return r0, r1, r2, r3, r4, r5
+
+
+@inlined
+def _solved(L, r0, r1, r2, r3, r4, r5):
+    """(L D Lᵀ)⁻¹ r."""
+    r0, r1, r2, r3, r4, r5 = _forward(L, r0, r1, r2, r3, r4, r5)
+    r5 = L[20] * r5
+    r4 = L[19] * r4 - L[14] * r5
+    r3 = L[18] * r3 - L[12] * r4 - L[13] * r5
+    r2 = L[17] * r2 - L[9] * r3 - L[10] * r4 - L[11] * r5
+    r1 = L[16] * r1 - L[5] * r2 - L[6] * r3 - L[7] * r4 - L[8] * r5
+    r0 = L[15] * r0 - L[0] * r1 - L[1] * r2 - L[2] * r3 - L[3] * r4 - L[4] * r5
+    return r0, r1, r2, r3, r4, r5
+
+
+@inlined
+def _take_row(K, w, a, c):
+    """K - w [a; c][a; c]ᵀ."""
+    A, B, C = K
+    wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
+    return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
+             A[3] - wa[1] * a[1], A[4] - wa[1] * a[2], A[5] - wa[2] * a[2]),
+            (B[0] - wa[0] * c[0], B[1] - wa[0] * c[1], B[2] - wa[0] * c[2],
+             B[3] - wa[1] * c[0], B[4] - wa[1] * c[1], B[5] - wa[1] * c[2],
+             B[6] - wa[2] * c[0], B[7] - wa[2] * c[1], B[8] - wa[2] * c[2]),
+            (C[0] - wc[0] * c[0], C[1] - wc[0] * c[1], C[2] - wc[0] * c[2],
+             C[3] - wc[1] * c[1], C[4] - wc[1] * c[2], C[5] - wc[2] * c[2]))
+
+
+@inlined
+def _eliminated(I_inv, L, s):
+    """
+    K = I⁻¹ - ZᵀD⁻¹Z with Z = L⁻¹ W̃ᵀ I⁻¹: the body joined to all that is inside it.
+
+    Also the rows of Z, for the acceleration that goes with K.
+
+    """
+    A, B, C = I_inv
+    a0, c0 = (B[0], B[3], B[6]), (C[0], C[1], C[2])
+    a1, c1 = along(-L[0], a0, (B[1], B[4], B[7])), along(-L[0], c0, (C[1], C[3], C[4]))
+    a2, c2 = along(-L[1], a0, (B[2], B[5], B[8])), along(-L[1], c0, (C[2], C[4], C[5]))
+    a2, c2 = along(-L[5], a1, a2), along(-L[5], c1, c2)
+    a3, c3 = along(-L[2], a0, (A[0], A[1], A[2])), along(-L[2], c0, (B[0], B[1], B[2]))
+    a3, c3 = along(-L[6], a1, a3), along(-L[6], c1, c3)
+    a3, c3 = along(-L[9], a2, a3), along(-L[9], c2, c3)
+    a4, c4 = along(-L[3], a0, (A[1], A[3], A[4])), along(-L[3], c0, (B[3], B[4], B[5]))
+    a4, c4 = along(-L[7], a1, a4), along(-L[7], c1, c4)
+    a4, c4 = along(-L[10], a2, a4), along(-L[10], c2, c4)
+    a4, c4 = along(-L[12], a3, a4), along(-L[12], c3, c4)
+    a5 = along(-L[4], a0, (s * A[2], s * A[4], s * A[5]))
+    c5 = along(-L[4], c0, (s * B[6], s * B[7], s * B[8]))
+    a5, c5 = along(-L[8], a1, a5), along(-L[8], c1, c5)
+    a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
+    a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
+    a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
+    K = _take_row(I_inv, L[15], a0, c0)
+    K = _take_row(K, L[16], a1, c1)
+    K = _take_row(K, L[17], a2, c2)
+    K = _take_row(K, L[18], a3, c3)
+    K = _take_row(K, L[19], a4, c4)
+    K = _take_row(K, L[20], a5, c5)
+    return K, (a0, a1, a2, a3, a4, a5), (c0, c1, c2, c3, c4, c5)
+
+
+@inlined
+def _axis_first(link, G):
+    """The mobility with the joint axis among its 'angular' directions, and back again."""
+    return swapped(G) if link[_PRISMATIC] else G
+
+
+@inlined
+def _axis_first_pair(link, f):
+    return (f[1], f[0]) if link[_PRISMATIC] else f
+
+
+@inlined
+def _inverse_inertia(link):
+    return _symmetric(link, _A), _matrix(link, _B), _symmetric(link, _C)
+
+
+@inlined
+def _joined(link, G, z):
+    """Eliminate the constraint force of a joint: K, the acceleration for the residual z, L."""
+    s = np.sqrt(link[_ROTOR])
+    I_inv = _axis_first(link, _inverse_inertia(link))
+    z = _axis_first_pair(link, z)
+    L = _factor(_axis_first(link, G), s)
+    K, za, zc = _eliminated(I_inv, L, s)
+    y = _forward(L, z[1][0], z[1][1], z[1][2], z[0][0], z[0][1], s * z[0][2])
+    angular, linear = ZERO, ZERO
+    for k in range(6):
+        w = -L[15 + k] * y[k]
+        angular, linear = along(w, za[k], angular), along(w, zc[k], linear)
+    return _axis_first(link, K), _axis_first_pair(link, (angular, linear)), L
+
+
+@inlined
+def _across(link, R, p, K):
+    """G = I⁻¹ + X K Xᵀ: the mobility between the two sides of a joint."""
+    return add_mobility(_inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))
+
+
+@inlined
+def _to_base(R, v):
+    return rotate(R, v[0]), rotate(R, v[1])
+
+
+@inlined
+def _put_tip(ends, R, p, v, a, K, tip):
+    """Shift what the last body has to the tip, turn it to base axes, give gravity back."""
+    R_tip, p_tip = _matrix(ends, 3), _vector(ends, 12)
+    v = _to_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
+    a = _to_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
+    A, B, C = mobility_unrotated(transpose(R), mobility_shifted(p_tip, K))
+    A, B_t, C = full(A), transpose(B), full(C)
+    for i in range(3):
+        _put(tip, 6 * i, (A[3 * i], A[3 * i + 1], A[3 * i + 2],
+                          B[3 * i], B[3 * i + 1], B[3 * i + 2]))
+        _put(tip, 6 * i + 18, (B_t[3 * i], B_t[3 * i + 1], B_t[3 * i + 2],
+                               C[3 * i], C[3 * i + 1], C[3 * i + 2]))
+    _put(tip, A0, a[0])
+    _put(tip, A0 + 3, add(add(a[1], cross(v[0], v[1])), _vector(ends, 0)))
+    _put(tip, TWIST, v[0])
+    _put(tip, TWIST + 3, v[1])
+    R_tip, p_tip = compose(R, R_tip), add(p, rotate(R, p_tip))
+    _put(tip, POSE, (R_tip[0], R_tip[1], R_tip[2], p_tip[0],
+                     R_tip[3], R_tip[4], R_tip[5], p_tip[1],
+                     R_tip[6], R_tip[7], R_tip[8], p_tip[2], 0.0, 0.0, 0.0, 1.0))
+
+
+@inlined
+def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
+    gravity = _vector(ends, 0)
+    K = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
+    R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    v = (ZERO, ZERO)
+    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    b = (ZERO, ZERO) if qdd is not None else a
+    for i in range(len(q)):
+        link, store = links[i], work[i]
+        R, p = placement(link, q[i])
+        p_base = add(p_base, rotate(R_base, p))
+        R_base = compose(R_base, R)
+        _put(store, 0, R)
+        _put(store, 9, p)
+        Hqd = _along_axis(link, qd[i])
+        v = _sum(motion_to_body(R, p, v), Hqd)
+        zeta, bias = _motion_cross(v, Hqd), _force_cross(v, _momentum(link, v))
+        G, I_inv = _across(link, R, p, K), _inverse_inertia(link)
+        if qdd is not None:
+            a = _sum(_sum(motion_to_body(R, p, a), zeta), _along_axis(link, qdd[i]))
+            f = _sum(_momentum(link, a), bias)
+            _put(store, 12, f[0] + f[1])
+            zeta, bias = (ZERO, ZERO), (ZERO, ZERO)
+        Ht = (ZERO, ZERO) if tau is None else _along_axis(link, tau[i])
+        residual = _difference(
+            _difference(mobility_times(G, Ht), mobility_times(I_inv, bias)),
+            _sum(motion_to_body(R, p, b), zeta))
+        # where nothing reads b, the compiler drops all that leads to it
+        K, correction, L = _joined(link, G, residual)
+        b = _sum(mobility_times(I_inv, _difference(Ht, bias)), correction)
+        if factor is not None:
+            across = mobility_times(G, _along_axis(link, 1.0))
+            _put(factor[i], 0, L)
+            _put(factor[i], 21, residual[0] + residual[1])
+            _put(factor[i], 27, across[0] + across[1])
+    if qdd is None:
+        a = b
+    elif tau is not None:
+        a = _sum(a, b)
+    _put_tip(ends, R_base, p_base, v, a, K, tip)
+
+
+@inlined
+def _on_last_body(ends, tip, F):
+    """A force at the tip, base axes, as one on the last body, about its origin."""
+    # the last body's axes in base axes: the tip's pose less the tip's own rotation
+    R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
+                 tip[POSE + 6], tip[POSE + 8], tip[POSE + 9], tip[POSE + 10]),
+                transpose(_matrix(ends, 3)))
+    moment, force = unrotate(R, _vector(F, 0)), unrotate(R, _vector(F, 3))
+    return add(moment, cross(_vector(ends, 12), force)), force
+
+
+@inlined
+def _inward(links, ends, tau, qdd, F, work, tip, out):
+    n = len(out)
+    f = _on_last_body(ends, tip, F)
+    for i in range(n - 1, -1, -1):
+        link, store = links[i], work[i]
+        applied = 0.0
+        if qdd is not None:
+            f = _sum(f, _spatial(store, 12))
+            applied += link[_ROTOR] * qdd[i]
+        if tau is not None:
+            applied += tau[i]
+        out[i] = applied + _axis_part(link, f)
+        f = force_to_parent(_matrix(store, 0), _vector(store, 9), f)
+
+
+@inlined
+def _force(u, tip, F):
+    """F = Λ(u - a⁰), exactly; damped only where rounding is all that there is to invert."""
+    A = tip[_SCRATCH:_SCRATCH + 36]
+    scaled(tip[:36], 1.0, A)
+    for i in range(6):
+        F[i] = u[i] - tip[A0 + i]
+    if not solved_exactly(A, F):
+        damped_force(tip[:36], tip[A0:A0 + 6], u, 1.0, EXACT_LOW, EXACT_HIGH, tip[_SCRATCH:], F)
+
+
+@inlined
+def _all_finite(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+    return total == 0.0
+
+
+@inlined
+def _fits(links, q, qd, tau, qdd):
+    n = len(links)
+    fits = len(q) == n and len(qd) == n
+    if tau is not None:
+        fits = fits and len(tau) == n
+    if qdd is not None:
+        fits = fits and len(qdd) == n
+    return fits
+
+
+@kernel
+def outward(links, ends, q, qd, tau, qdd, work, tip):
+    """
+    Everything that the tip needs to know, from the base outward.
+
+    Parameters
+    ----------
+    links, ends : from `packed`
+    q, qd : (n,)
+    tau : (n,) or None
+        Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
+    qdd : (n,) or None
+        Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
+    work : (n, WORK_WIDTH), written for `inward`
+    tip : (TIP_WIDTH,), written: Λ⁻¹, a⁰, pose and twist of the tip in base axes
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not _fits(links, q, qd, tau, qdd):
+        return WRONG_SHAPE
+    _outward(links, ends, q, qd, tau, qdd, work, None, tip)
+    return DONE if _all_finite(tip[:FORCE]) else NOT_FINITE
+
+
+@kernel
+def inward(links, ends, tau, qdd, F, work, tip, out):
+    """
+    Joint torques τ⁰ + JᵀF, from the tip inward, after `outward` with the same tau and qdd.
+
+    Parameters
+    ----------
+    F : (6,)
+        Task force at the tip, base axes, [moment; force] [N·m, N].
+    out : (n,), written [N·m]
+
+    """
+    _inward(links, ends, tau, qdd, F, work, tip, out)
+
+
+@kernel
+def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
+    """
+    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+
+    Parameters
+    ----------
+    u : (6,)
+        Commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²].
+    out : (n,), written [N·m]
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not _fits(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+        return WRONG_SHAPE
+    _outward(links, ends, q, qd, tau, qdd, work, None, tip)
+    F = tip[FORCE:FORCE + 6]
+    _force(u, tip, F)
+    _inward(links, ends, tau, qdd, F, work, tip, out)
+    return DONE if _all_finite(out) else NOT_FINITE
+
+
+@kernel
+def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
+    """
+    Forward dynamics by the constraint-force algorithm.
+
+    Outward the constraint forces are eliminated as in `outward`; inward they are found, joint
+    after joint, and with each the acceleration across its joint.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6,)
+        Force of the environment on the tip, base axes, [moment; force] [N·m, N].
+    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,), overwritten
+    qdd : (n,), written [rad/s²]
+
+    """
+    _outward(links, ends, q, qd, tau, None, work, factor, tip)
+    outer = _on_last_body(ends, tip, F)
+    for i in range(len(q) - 1, -1, -1):
+        link, store = links[i], factor[i]
+        gap = _sum(_spatial(store, 21), mobility_times(_inverse_inertia(link), outer))
+        s, r = np.sqrt(link[_ROTOR]), _axis_first_pair(link, gap)
+        x = _solved(_factors(store, 0), -r[1][0], -r[1][1], -r[1][2],
+                    -r[0][0], -r[0][1], -s * r[0][2])
+        constraint = _axis_first_pair(link, ((x[3], x[4], s * x[5]), (x[0], x[1], x[2])))
+        across = _spatial(store, 27)
+        qdd[i] = (_axis_part(link, gap) + dot(across[0], constraint[0])
+                  + dot(across[1], constraint[1]))
+        f = force_to_parent(_matrix(work[i], 0), _vector(work[i], 9),
+                            _sum(constraint, _along_axis(link, tau[i])))
+        # what the joint gives to this body it takes from the one inside
+        outer = _difference((ZERO, ZERO), f)
+
+
+@kernel
+def jacobian(links, work, tip, J):
+    """
+    Natural Jacobian of the tip, base axes, [angular; linear], after `outward`.
+
+    Parameters
+    ----------
+    J : (6, n), written
+
+    """
+    R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    p_tip = (tip[POSE + 3], tip[POSE + 7], tip[POSE + 11])
+    for i in range(len(work)):
+        p = add(p, rotate(R, _vector(work[i], 9)))
+        R = compose(R, _matrix(work[i], 0))
+        z = (R[2], R[5], R[8])
+        angular, linear = (ZERO, z) if links[i, _PRISMATIC] else (z, cross(z, sub(p_tip, p)))
+        for k in range(3):
+            J[k, i], J[k + 3, i] = angular[k], linear[k]
+
+
+class Sweep:
+    """
+    The kernels on one robot, with the memory that they work in.
+
+    Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
+    (6,) are views of what the last `outward` found, in base axes, [angular; linear].
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        _compile()
+        self.robot = robot
+        self._links, self._ends = packed(robot)
+        self._weightless = self._ends.copy()
+        self._weightless[:3] = 0.0
+        self._work = np.zeros((robot.n, WORK_WIDTH))
+        self._factor = np.zeros((robot.n, FACTOR_WIDTH))
+        self._tip = np.zeros(TIP_WIDTH)
+        self._rest = np.zeros(robot.n)
+        self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
+        self.a0: Array = self._tip[A0:POSE]
+        self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
+        self.twist: Array = self._tip[TWIST:FORCE]
+
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        return int(law(self._links, self._ends, q, qd, u, tau, qdd, self._work, self._tip, out))
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        self._tau, self._qdd = tau, qdd
+        return int(outward(self._links, self._ends, q, qd, tau, qdd, self._work, self._tip))
+
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
+
+    def jacobian(self) -> Array:
+        """J (6, n) at the last `outward`."""
+        J = np.empty((6, self.robot.n))
+        jacobian(self._links, self._work, self._tip, J)
+        return J
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and a force on the tip."""
+        qdd = np.empty(self.robot.n)
+        accelerations(self._links, self._ends, q, qd, tau, F, self._work, self._factor,
+                      self._tip, qdd)
+        return qdd
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        qdd = np.empty(self.robot.n)
+        accelerations(self._links, self._weightless, q, self._rest, x, np.zeros(6), self._work,
+                      self._factor, self._tip, qdd)
+        return qdd
+
+
+@cache
+def _compile() -> None:
+    """Compile or load every kernel for every use, once a process, and let no other one in."""
+    links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)
+    work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
+    x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))
+    for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
+        law(links, ends, x, x, F, tau, qdd, work, tip, x)
+        outward(links, ends, x, x, tau, qdd, work, tip)
+        inward(links, ends, tau, qdd, F, work, tip, x)
+    accelerations(links, ends, x, x, x, F, work, factor, tip, x)
+    jacobian(links, work, tip, J)
+    for one in (law, outward, inward, accelerations, jacobian):
+        one.disable_compile()
