@@ -1,0 +1,163 @@
+"""The control law as a corridor: joint state in, joint torques out, no ROS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.task import Gains, Target, pose_error, task_acceleration
+from osc_ros.control.trajectory import Hold, Path, Schedule
+from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Posture:
+    """
+    How the joints come to their posture in the null space of the task.
+
+    Attributes
+    ----------
+    natural_frequency : float [rad/s]
+        0 leaves only the damping.
+    damping_ratio : float
+    damping : float [1/s]
+        What is damped where the natural frequency is low: the rate 2ζω is at least this.
+
+    Raises
+    ------
+    InputError
+        A number that is negative or not finite.
+
+    """
+
+    natural_frequency: float
+    damping_ratio: float
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse negative and non-finite numbers."""
+        for name in ('natural_frequency', 'damping_ratio', 'damping'):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise InputError(f'posture {name} {value}: accepted is 0 or more')
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """
+    All that may change while the law runs.
+
+    Attributes
+    ----------
+    gains : Gains
+    posture : Posture
+    inertia : TaskInertia
+        Singularity damping.
+    effort_limits : (n,)
+        Largest torque of each joint [N·m]; may be infinite.
+
+    """
+
+    gains: Gains
+    posture: Posture
+    inertia: TaskInertia
+    effort_limits: Array
+
+
+class Law:
+    """
+    Operational-space control of one arm's tip.
+
+    Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, pose, twist) →
+    error → u → F = Λ(u - a⁰) → inward sweep τ → limits. The posture is part of τ⁰, and so acts in
+    the dynamically consistent null space, and alone where a singularity takes a direction away.
+
+    After `latch` the arm holds the pose that it has. Attributes describe the last tick:
+    `pose`, `twist`, `error`, `u`, `F`, `target`, `saturated`.
+
+    Parameters
+    ----------
+    robot : Robot
+    settings : Settings
+    method : str
+        See OperationalSpace.
+
+    """
+
+    def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep') -> None:
+        self.robot = robot
+        self.settings = settings
+        self.space = OperationalSpace(robot, method)
+        self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
+        self._rest = np.zeros(robot.n)
+        self.error, self.u, self.F = np.zeros(6), np.zeros(6), np.zeros(6)
+        self.latch(np.clip(self._rest, *robot.position_limits.T))
+        # one tick, so that all is compiled and no first tick is slow
+        self.torque(0.0, self.posture, self._rest)
+        scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
+
+    def latch(self, q: ArrayLike) -> None:
+        """Make the pose and posture at q (n,) the target, and forget what was planned."""
+        self.posture = np.array(q, dtype=np.float64)
+        self.pose = self.space.outward(self.posture, self._rest).pose.copy()
+        self.twist = np.zeros(6)
+        self.target = Target(self.pose)
+        self._schedule = Schedule(Hold(self.pose))
+        self.saturated = np.zeros(self.robot.n, dtype=bool)
+
+    def follow(self, motion: Hold | Path, start: float) -> None:
+        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        self._schedule.add(motion, start)
+
+    def torque(self, time: float, q: Array, qd: Array) -> Array:
+        """
+        Joint torques (n,) [N·m] for the state at a time [s], within the limits.
+
+        Parameters
+        ----------
+        time : float
+            Of the state, on the clock of the motions.
+        q, qd : (n,)
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
+        """
+        settings = self.settings
+        qdd_posture = self._posture_acceleration(q, qd)
+        tip = self.space.outward(q, qd, posture_acceleration=qdd_posture)
+        target = self._schedule.at(time)
+        pose_error(tip.pose, target.pose, out=self.error)
+        task_acceleration(self.error, tip.twist, target, settings.gains, out=self.u)
+        settings.inertia.force(tip.Lambda_inv, tip.a0, self.u, out=self.F)
+        tau = self.space.inward(self.F)
+        self.pose, self.twist, self.target = tip.pose, tip.twist, target
+        self.saturated = np.abs(tau) > settings.effort_limits
+        if self.saturated.any():
+            tau = scaled_to_limits(tau, self.bias_torque(q, qd), settings.effort_limits)
+        if not np.isfinite(tau).all():
+            raise InputError(f'the torque is not finite: {tau.tolist()}')
+        return tau
+
+    def bias_torque(self, q: Array, qd: Array) -> Array:
+        """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
+        self.space.outward(q, qd, posture_acceleration=self._rest)
+        return self.space.inward(np.zeros(6))
+
+    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
+        posture = self.settings.posture
+        away = self.posture - q
+        # an angle of a continuous joint: the short way round
+        away = np.where(self._wraps, np.remainder(away + np.pi, 2.0 * np.pi) - np.pi, away)
+        rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
+        return np.asarray(posture.natural_frequency ** 2 * away - rate * qd)

@@ -1,0 +1,82 @@
+"""Rotation vectors, compiled: the logarithm and exponential of SO(3) and what goes with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.spatial import ZERO, add, along, cross, dot
+
+
+@inlined
+def rotation_vector(R):
+    """
+    log R of a rotation (nine numbers by rows): axis times angle, the angle in [0, π].
+
+    Through the quaternion with the largest component taken first (Shepperd), so that nothing
+    cancels at 0 nor at π; of the two quaternions the one with w ≥ 0, so there is no double cover.
+    At π exactly, where both signs of the axis are right, the one of the largest entry is taken.
+
+    """
+    trace = R[0] + R[4] + R[8]
+    if trace > R[0] and trace > R[4] and trace > R[8]:
+        w, x, y, z = 1.0 + trace, R[7] - R[5], R[2] - R[6], R[3] - R[1]
+    elif R[0] >= R[4] and R[0] >= R[8]:
+        w, x, y, z = R[7] - R[5], 1.0 + 2.0 * R[0] - trace, R[1] + R[3], R[2] + R[6]
+    elif R[4] >= R[8]:
+        w, x, y, z = R[2] - R[6], R[1] + R[3], 1.0 + 2.0 * R[4] - trace, R[5] + R[7]
+    else:
+        w, x, y, z = R[3] - R[1], R[2] + R[6], R[5] + R[7], 1.0 + 2.0 * R[8] - trace
+    if w < 0.0:
+        w, x, y, z = -w, -x, -y, -z
+    sine = np.sqrt(x * x + y * y + z * z)
+    scale = 2.0 * np.arctan2(sine, w) / sine if sine > 0.0 else 0.0
+    return (scale * x, scale * y, scale * z)
+
+
+@inlined
+def _coefficients(angle2):
+    """sin(a)/a, (1 - cos a)/a², (a - sin a)/a³ at a² = angle2, by series near 0."""
+    if angle2 < 1e-4:
+        return (1.0 - angle2 / 6.0 * (1.0 - angle2 / 20.0 * (1.0 - angle2 / 42.0)),
+                0.5 - angle2 / 24.0 * (1.0 - angle2 / 30.0 * (1.0 - angle2 / 56.0)),
+                1.0 / 6.0 - angle2 / 120.0 * (1.0 - angle2 / 42.0 * (1.0 - angle2 / 72.0)))
+    angle = np.sqrt(angle2)
+    s, half = np.sin(angle), np.sin(0.5 * angle)
+    return s / angle, 2.0 * half * half / angle2, (angle - s) / (angle2 * angle)
+
+
+@inlined
+def exponential(phi):
+    """exp(phi×), nine numbers by rows."""
+    x, y, z = phi
+    a, b, _ = _coefficients(dot(phi, phi))
+    return (1.0 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y,
+            b * x * y + a * z, 1.0 - b * (x * x + z * z), b * y * z - a * x,
+            b * x * z - a * y, b * y * z + a * x, 1.0 - b * (x * x + y * y))
+
+
+@inlined
+def body_rate(phi, dphi):
+    """Angular velocity in the turned axes of R = exp(phi×): the right Jacobian on dphi."""
+    _, b, c = _coefficients(dot(phi, phi))
+    once = cross(phi, dphi)
+    return along(-b, once, along(c, cross(phi, once), dphi))
+
+
+@inlined
+def body_acceleration(phi, dphi, ddphi):
+    """Its derivative: the right Jacobian on ddphi, and its own rate of change on dphi."""
+    angle2 = dot(phi, phi)
+    a, b, c = _coefficients(angle2)
+    radial = dot(phi, dphi)
+    if angle2 < 1e-4:
+        db, dc = -radial / 12.0 * (1.0 - angle2 / 15.0), -radial / 60.0 * (1.0 - angle2 / 21.0)
+    else:
+        db = (a - 2.0 * b) * radial / angle2
+        dc = (b - 3.0 * c) * radial / angle2
+    once = cross(phi, dphi)
+    twice = cross(phi, once)
+    # d/dt of -b φ×φ̇ + c φ×(φ×φ̇) with φ̈ left out; φ̇×φ̇ = 0
+    own = along(-db, once, along(dc, twice, along(c, cross(dphi, once), ZERO)))
+    return add(body_rate(phi, ddphi), own)

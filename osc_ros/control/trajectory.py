@@ -1,0 +1,277 @@
+"""Targets over time: a hold, or a path through poses with velocities and accelerations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import CubicSpline
+from scipy.spatial.transform import Rotation, RotationSpline
+
+from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_vector
+from osc_ros.control.task import Target
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import compose, cross, dot, rotate, transpose, unrotate
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Hold:
+    """A pose (4, 4) to stay at, in the base frame."""
+
+    pose: Array
+
+    def at(self, time: float) -> Target:
+        """The pose, at rest, whatever the time."""
+        return Target(self.pose)
+
+
+class Path:
+    """
+    A C² motion through poses, by quintics in position and in rotation vector.
+
+    Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
+    velocities and accelerations of both knots, so it is C² as the position is. Before its first
+    knot the path waits there at rest, and after its last one.
+
+    Parameters
+    ----------
+    times : (m,)
+        Increasing [s], on the clock of the joint states.
+    poses : (m, 4, 4)
+        In the base frame.
+    twists, accelerations : (m, 6), optional
+        Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
+        through the poses that start and end at rest.
+
+    Raises
+    ------
+    InputError
+        Fewer than two knots, times that do not increase, half a turn or more between two knots,
+        numbers that are not finite, shapes that do not fit.
+
+    """
+
+    def __init__(self, times: ArrayLike, poses: ArrayLike, twists: ArrayLike | None = None,
+                 accelerations: ArrayLike | None = None) -> None:
+        self.times = np.array(times, dtype=np.float64)
+        self.poses = np.array(poses, dtype=np.float64)
+        m = len(self.times)
+        if (twists is None) != (accelerations is None):
+            raise InputError('a path takes both twists and accelerations, or neither')
+        if self.times.shape != (m,) or m < 2 or not (np.diff(self.times) > 0.0).all():
+            raise InputError(f'path times {self.times.tolist()[:8]}: accepted are two or more, '
+                             'increasing')
+        if self.poses.shape != (m, 4, 4):
+            raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
+        if twists is None or accelerations is None:
+            rates = _spline_rates(self.times, self.poses)
+        else:
+            rates = (np.array(twists, dtype=np.float64), np.array(accelerations, dtype=np.float64))
+        for what, values in zip(('twists', 'accelerations'), rates):
+            if values.shape != (m, 6):
+                raise InputError(f'path has {m} times and {what} of shape {values.shape}')
+            if not np.isfinite(values).all():
+                raise InputError(f'path: {what} are not finite')
+        if not (np.isfinite(self.poses).all() and np.isfinite(self.times).all()):
+            raise InputError('path: times or poses are not finite')
+        self._coefficients = np.empty((m - 1, 6, 6))
+        _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
+        turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
+        if (turns > np.radians(179.0)).any():
+            k = int(np.argmax(turns))
+            raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to {k + 1}: '
+                             'accepted is less than half a turn between knots')
+
+    def at(self, time: float) -> Target:
+        """The motion at a time [s]."""
+        if not self.times[0] <= time <= self.times[-1]:
+            return Target(self.poses[0 if time < self.times[0] else -1])
+        target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        k = min(int(np.searchsorted(self.times, time, side='right')), len(self.times) - 1) - 1
+        duration = self.times[k + 1] - self.times[k]
+        _sample(self.poses[k], self._coefficients[k], (time - self.times[k]) / duration, duration,
+                target.pose, target.twist, target.acceleration)
+        return target
+
+
+class Schedule:
+    """
+    What the tip is to do, now and later: each motion replaces the one before at its start time.
+
+    Parameters
+    ----------
+    now : Hold or Path
+        In force until something else starts.
+
+    """
+
+    def __init__(self, now: Hold | Path) -> None:
+        self._current: Hold | Path = now
+        self._pending: list[tuple[float, Hold | Path]] = []
+
+    def add(self, motion: Hold | Path, start: float) -> None:
+        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        self._pending = [entry for entry in self._pending if entry[0] < start]
+        self._pending.append((start, motion))
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]; times must not go back by more than the next motion."""
+        while self._pending and self._pending[0][0] <= time:
+            self._current = self._pending.pop(0)[1]
+        return self._current.at(time)
+
+
+def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
+                    start: float, rate: float = 50.0, swing: float = 0.0) -> Path:
+    """
+    A path that traces a lemniscate of Gerono in the y-z plane of the base, and comes back to rest.
+
+    It starts and ends at the given pose at rest: the phase runs with a smooth ramp of one quarter
+    period at either end.
+
+    Parameters
+    ----------
+    pose : (4, 4)
+        The crossing of the eight.
+    width, height : float
+        Of the whole figure [m].
+    period : float
+        Of one eight at full speed [s].
+    turns : float
+        Number of eights.
+    start : float
+        Time of the first knot [s].
+    rate : float
+        Knots a second.
+    swing : float
+        Amplitude of a rotation about the base's x axis that goes with it [rad].
+
+    """
+    ramp = 0.25 * period
+    duration = turns * period + ramp
+    times = np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate)) + 1))
+    phase, dphase, ddphase = _phase(times, duration, ramp, period)
+    poses = np.repeat(pose[None], len(times), axis=0)
+    twists, accelerations = np.zeros((len(times), 6)), np.zeros((len(times), 6))
+    for axis, size, k in ((1, 0.5 * width, 1), (2, 0.5 * height, 2)):
+        poses[:, axis, 3] += size * np.sin(k * phase)
+        twists[:, 3 + axis] = size * k * np.cos(k * phase) * dphase
+        accelerations[:, 3 + axis] = size * k * (
+            np.cos(k * phase) * ddphase - k * np.sin(k * phase) * dphase ** 2)
+    angle = swing * np.sin(phase)
+    poses[:, :3, :3] = Rotation.from_rotvec(
+        np.outer(angle, [1.0, 0.0, 0.0])).as_matrix() @ pose[:3, :3]
+    twists[:, 0] = swing * np.cos(phase) * dphase
+    accelerations[:, 0] = swing * (np.cos(phase) * ddphase - np.sin(phase) * dphase ** 2)
+    return Path(start + times, poses, twists, accelerations)
+
+
+def _phase(times: Array, duration: float, ramp: float, period: float
+           ) -> tuple[Array, Array, Array]:
+    """Phase of the eight: a C² rise to full speed, full speed, a C² fall."""
+    speed = 2.0 * np.pi / period
+    x = np.clip(np.minimum(times, duration - times) / ramp, 0.0, 1.0)
+    dphase = speed * x ** 2 * (3.0 - 2.0 * x)
+    sign = np.where(times < 0.5 * duration, 1.0, -1.0)
+    ddphase = speed * 6.0 * x * (1.0 - x) / ramp * sign
+    risen = speed * ramp * (x ** 3 - 0.5 * x ** 4)
+    total = speed * (duration - ramp)
+    cruise = speed * (np.minimum(times, duration - times) - ramp)
+    half = risen + np.maximum(cruise, 0.0)
+    return np.where(times < 0.5 * duration, half, total - half), dphase, ddphase
+
+
+def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
+    """Twists and accelerations (m, 6) of cubic splines through the poses, at rest at the ends."""
+    linear = CubicSpline(times, poses[:, :3, 3], bc_type='clamped')
+    turning = RotationSpline(times, Rotation.from_matrix(poses[:, :3, :3]))
+    twists = np.hstack([_in_base(poses, turning(times, 1)), linear(times, 1)])
+    accelerations = np.hstack([_in_base(poses, turning(times, 2)), linear(times, 2)])
+    twists[[0, -1]] = 0.0
+    accelerations[[0, -1], :3] = 0.0
+    return twists, accelerations
+
+
+def _in_base(poses: Array, vectors: Array) -> Array:
+    return np.asarray(np.einsum('kij,kj->ki', poses[:, :3, :3], vectors))
+
+
+@kernel
+def _quintics(times, poses, twists, accelerations, coefficients):
+    """Coefficients (m-1, 6, 6) of [φ; p] in powers of s in [0, 1]; p from the first knot."""
+    for k in range(len(times) - 1):
+        h = times[k + 1] - times[k]
+        R0 = (poses[k, 0, 0], poses[k, 0, 1], poses[k, 0, 2], poses[k, 1, 0], poses[k, 1, 1],
+              poses[k, 1, 2], poses[k, 2, 0], poses[k, 2, 1], poses[k, 2, 2])
+        n = k + 1
+        R1 = (poses[n, 0, 0], poses[n, 0, 1], poses[n, 0, 2], poses[n, 1, 0], poses[n, 1, 1],
+              poses[n, 1, 2], poses[n, 2, 0], poses[n, 2, 1], poses[n, 2, 2])
+        turn = rotation_vector(compose(transpose(R0), R1))
+        w0 = unrotate(R0, (twists[k, 0], twists[k, 1], twists[k, 2]))
+        w1 = unrotate(R1, (twists[n, 0], twists[n, 1], twists[n, 2]))
+        a0 = unrotate(R0, (accelerations[k, 0], accelerations[k, 1], accelerations[k, 2]))
+        a1 = unrotate(R1, (accelerations[n, 0], accelerations[n, 1], accelerations[n, 2]))
+        rate = _solved_rate(turn, w1)
+        drift = body_acceleration(turn, rate, (0.0, 0.0, 0.0))
+        bend = _solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
+        for i in range(3):
+            _quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
+                     h * h * a0[i], h * h * bend[i])
+            _quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
+                     h * twists[k, 3 + i], h * twists[n, 3 + i],
+                     h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
+
+
+@inlined
+def _solved_rate(phi, w):
+    """φ̇ of an angular velocity w in turned axes: the inverse right Jacobian, by Cramer's rule."""
+    x = body_rate(phi, (1.0, 0.0, 0.0))
+    y = body_rate(phi, (0.0, 1.0, 0.0))
+    z = body_rate(phi, (0.0, 0.0, 1.0))
+    yz, zx, xy = cross(y, z), cross(z, x), cross(x, y)
+    scale = 1.0 / dot(x, yz)
+    return (scale * dot(yz, w), scale * dot(zx, w), scale * dot(xy, w))
+
+
+@inlined
+def _quintic(c, end, v0, v1, a0, a1):
+    """The quintic in s from 0 to end with the given rates and bends at s = 0 and 1."""
+    c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
+    c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
+    c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
+    c[5] = 6.0 * end - 3.0 * v0 - 3.0 * v1 - 0.5 * a0 + 0.5 * a1
+
+
+@inlined
+def _polynomial(c, s):
+    """Value, first and second derivative in s."""
+    return (s * (c[1] + s * (c[2] + s * (c[3] + s * (c[4] + s * c[5])))),
+            c[1] + s * (2.0 * c[2] + s * (3.0 * c[3] + s * (4.0 * c[4] + s * 5.0 * c[5]))),
+            2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5])))
+
+
+@kernel
+def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
+    R0 = (knot[0, 0], knot[0, 1], knot[0, 2], knot[1, 0], knot[1, 1], knot[1, 2],
+          knot[2, 0], knot[2, 1], knot[2, 2])
+    x, dx, ddx = _polynomial(coefficients[0], s)
+    y, dy, ddy = _polynomial(coefficients[1], s)
+    z, dz, ddz = _polynomial(coefficients[2], s)
+    once, twice = 1.0 / duration, 1.0 / (duration * duration)
+    phi = (x, y, z)
+    rate = (once * dx, once * dy, once * dz)
+    R = compose(R0, exponential(phi))
+    omega = rotate(R, body_rate(phi, rate))
+    alpha = rotate(R, body_acceleration(phi, rate, (twice * ddx, twice * ddy, twice * ddz)))
+    for i in range(3):
+        value, first, second = _polynomial(coefficients[3 + i], s)
+        pose[i, 0], pose[i, 1], pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
+        pose[i, 3] = knot[i, 3] + value
+        pose[3, i] = 0.0
+        twist[i], twist[3 + i] = omega[i], once * first
+        acceleration[i], acceleration[3 + i] = alpha[i], twice * second
+    pose[3, 3] = 1.0
