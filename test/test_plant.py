@@ -1,0 +1,437 @@
+"""The plant against Pinocchio and against physics that can be written on one line."""
+
+from pathlib import Path
+import sys
+
+import numpy as np
+import pytest
+
+from osc_ros.errors import InputError, ModelError
+from osc_ros.sim import Plant
+from tolerances import PLANT_ACCELERATION, PLANT_ENERGY_DRIFT, PLANT_POSE, PLANT_STOP
+
+pin = pytest.importorskip('pinocchio')
+
+PANDA_JOINTS = [f'panda_joint{i}' for i in range(1, 8)]
+PANDA_FINGERS = {'panda_finger_joint1': 0.02, 'panda_finger_joint2': 0.02}
+PANDA_HOME = [0.3, -0.5, 0.2, -1.8, 0.4, 1.5, 0.3]
+UR5_JOINTS = ['shoulder_pan_joint', 'shoulder_lift_joint', 'elbow_joint',
+              'wrist_1_joint', 'wrist_2_joint', 'wrist_3_joint']
+
+INERTIAL = ('<inertial><origin xyz="0.02 -0.01 0.05" rpy="0.3 0.2 -0.1"/><mass value="1.5"/>'
+            '<inertia ixx="0.02" iyy="0.03" izz="0.025" ixy="0.001" ixz="-0.002" iyz="0.003"/>'
+            '</inertial>')
+LIMIT = '<limit lower="-1" upper="1" effort="5" velocity="1"/>'
+
+
+def link(name, inertial=INERTIAL):
+    return f'<link name="{name}">{inertial}</link>'
+
+
+def joint(name, parent, child, kind='revolute', axis='0 0 1', rpy='0 0 0', more=LIMIT):
+    return (f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+            f'<origin xyz="0.1 0.2 0.3" rpy="{rpy}"/><axis xyz="{axis}"/>{more}</joint>')
+
+
+def robot(*parts):
+    return f'<robot name="test">{"".join(parts)}</robot>'
+
+
+def slider(more=LIMIT):
+    """Return a mass of 1.5 kg on a rail along x, gravity across it."""
+    return robot(link('rail'), link('mass'),
+                 joint('slide', 'rail', 'mass', 'prismatic', '1 0 0', more=more))
+
+
+CHAIN = robot(
+    link('root'), link('base'), link('a'), link('b'), link('c'), link('d'), link('e'), link('tip'),
+    joint('mount', 'root', 'base', 'fixed', rpy='0.4 -0.7 1.1'),
+    joint('spin', 'base', 'a', 'continuous', '1 2 -1', '0.1 0.2 0.3'),
+    joint('lift', 'a', 'b', 'prismatic', '0 -3 4', '0.5 0 -0.4'),
+    joint('bend', 'b', 'c', 'revolute', '-1 0 1', '-0.2 0.9 0'),
+    joint('reach', 'c', 'd', 'prismatic', '1 1 1', '0 0 2'),
+    joint('roll', 'd', 'e', 'revolute', '0.6 0 0.8', '1.2 0.3 0'),
+    joint('flange', 'e', 'tip', 'fixed', rpy='0 1.5707963267948966 0.2'))
+
+
+def example(path):
+    for place in sys.path:
+        found = Path(place, 'cmeel.prefix/share/example-robot-data/robots', path)
+        if found.is_file():
+            return found.read_text()
+    pytest.skip('example-robot-data is not installed')
+
+
+class Judge:
+    """Pinocchio's view of the same arm, in the plant's joint order."""
+
+    def __init__(self, text, base, joint_names, locked=None, rotor_inertia=0.0,
+                 gravity=(0.0, 0.0, -9.81)):
+        full = pin.buildModelFromXML(text)
+        lock = np.zeros(full.nv)
+        for name, value in (locked or {}).items():
+            lock[full.joints[full.getJointId(name)].idx_v] = value
+        still = [i for i in range(1, full.njoints) if full.names[i] not in joint_names]
+        reference = pin.integrate(full, pin.neutral(full), lock)
+        self.model = pin.buildReducedModel(full, still, reference)
+        self.at = [self.model.joints[self.model.getJointId(name)].idx_v for name in joint_names]
+        armature = np.zeros(self.model.nv)
+        armature[self.at] = rotor_inertia
+        self.model.armature = armature
+        self.data = self.model.createData()
+        self.base = self.model.getFrameId(base, pin.FrameType.BODY)
+        pin.framesForwardKinematics(self.model, self.data, pin.neutral(self.model))
+        self.model.gravity.linear = self.data.oMf[self.base].rotation @ gravity
+
+    def _state(self, *vectors):
+        q, *rest = (np.zeros(self.model.nv) for _ in vectors)
+        for ours, theirs in zip(vectors, (q, *rest)):
+            theirs[self.at] = ours
+        return pin.integrate(self.model, pin.neutral(self.model), q), *rest
+
+    def acceleration(self, q, qd, tau):
+        return pin.aba(self.model, self.data, *self._state(q, qd, tau))[self.at]
+
+    def pose(self, q, name):
+        pin.framesForwardKinematics(self.model, self.data, *self._state(q))
+        frame = self.model.getFrameId(name, pin.FrameType.BODY)
+        return (self.data.oMf[self.base].inverse() * self.data.oMf[frame]).homogeneous
+
+    def links(self):
+        return [frame.name for frame in self.model.frames
+                if frame.type == pin.FrameType.BODY and frame.name != 'universe']
+
+    def energy(self, q, qd):
+        """Return the kinetic and the potential energy [J], the rotors' included."""
+        q, qd = self._state(q, qd)
+        M = pin.crba(self.model, self.data, q)
+        M = np.triu(M) + np.triu(M, 1).T
+        return 0.5 * qd @ M @ qd, pin.computePotentialEnergy(self.model, self.data, q)
+
+
+ARMS = {
+    'panda': ('panda_description/urdf/panda.urdf', 'panda_link0', PANDA_JOINTS, PANDA_FINGERS),
+    'ur5': ('ur_description/urdf/ur5_robot.urdf', 'base_link', UR5_JOINTS, {}),
+    'panda above a locked shoulder': (
+        'panda_description/urdf/panda.urdf', 'panda_link2', PANDA_JOINTS[2:],
+        {**PANDA_FINGERS, 'panda_joint1': 0.7, 'panda_joint2': -0.9}),
+    'chain of every type, shuffled': (
+        CHAIN, 'base', ['roll', 'spin', 'lift', 'bend', 'reach'], {}),
+    'chain with three locked': (
+        CHAIN, 'base', ['reach', 'spin'], {'lift': 0.3, 'bend': -0.8, 'roll': 0.5}),
+}
+
+
+@pytest.fixture(params=ARMS)
+def arm(request):
+    """Return a frictionless plant with rotors, its judge, and random states for both."""
+    source, base, names, locked = ARMS[request.param]
+    text = source if source.startswith('<') else example(source)
+    rng = np.random.default_rng(7)
+    rotors = rng.uniform(0.0, 0.2, len(names))
+    zeros = np.zeros(len(names))
+    plant = Plant(text, base, names, locked, rotor_inertia=rotors, damping=zeros, friction=zeros,
+                  effort_limits=zeros)
+    lower, upper = np.clip(plant._position_limits, -2.0, 2.0).T
+
+    def states(count):
+        for _ in range(count):
+            q = rng.uniform(lower, upper)
+            qd, tau = rng.uniform(-2.0, 2.0, plant.n), rng.uniform(-20.0, 20.0, plant.n)
+            plant.reset(q, qd)
+            yield q, qd, tau
+
+    return plant, Judge(text, base, names, locked, rotors), states
+
+
+def panda(**options):
+    text = example('panda_description/urdf/panda.urdf')
+    options = {'damping': np.zeros(7), 'friction': np.zeros(7), 'locked': PANDA_FINGERS, **options}
+    plant = Plant(text, 'panda_link0', PANDA_JOINTS, **options)
+    plant.reset(PANDA_HOME)
+    return plant
+
+
+def error(found, expected):
+    return np.linalg.norm(found - expected) / np.linalg.norm(expected)
+
+
+def test_free_acceleration_is_that_of_the_articulated_body_algorithm(arm):
+    plant, judge, states = arm
+    for q, qd, tau in states(10):
+        assert error(plant.acceleration(tau), judge.acceleration(q, qd, tau)) < PLANT_ACCELERATION
+
+
+def test_every_link_is_where_pinocchio_puts_it(arm):
+    plant, judge, states = arm
+    for q, _, _ in states(3):
+        for name in judge.links():
+            assert np.abs(plant.pose(name) - judge.pose(q, name)).max() < PLANT_POSE
+
+
+def test_gravity_is_given_in_the_frame_of_the_base():
+    names, gravity = ['spin', 'lift', 'bend', 'reach', 'roll'], np.array([1.0, -2.0, 3.0])
+    plant = Plant(CHAIN, 'base', names, gravity=gravity)
+    judge = Judge(CHAIN, 'base', names, gravity=gravity)
+    q, zero = np.full(5, 0.4), np.zeros(5)
+    plant.reset(q)
+    assert error(plant.acceleration(zero), judge.acceleration(q, zero, zero)) < PLANT_ACCELERATION
+
+
+def test_damping_and_dry_friction_oppose_the_motion_as_specified():
+    damping, friction = np.linspace(0.1, 2.0, 7), np.linspace(0.05, 0.5, 7)
+    rotors = np.full(7, 0.1)
+    plant = panda(damping=damping, friction=friction, rotor_inertia=rotors)
+    judge = Judge(example('panda_description/urdf/panda.urdf'), 'panda_link0', PANDA_JOINTS,
+                  PANDA_FINGERS, rotors)
+    qd = np.array([1.0, -0.5, 0.7, -1.2, 0.4, -0.9, 1.5])
+    tau = np.linspace(-10.0, 10.0, 7)
+    plant.reset(PANDA_HOME, qd)
+    expected = judge.acceleration(PANDA_HOME, qd, tau - damping * qd - friction * np.sign(qd))
+    assert error(plant.acceleration(tau), expected) < PLANT_ACCELERATION
+
+
+def test_the_description_gives_damping_and_friction_unless_they_are_given():
+    text = slider(LIMIT + '<dynamics damping="3" friction="0.5"/>')
+    plant, overruled = Plant(text, 'rail', ['slide']), Plant(text, 'rail', ['slide'],
+                                                             damping={'slide': 1.0}, friction=[0])
+    for arm, force in ((plant, 4.0 - 3.0 * 0.2 - 0.5), (overruled, 4.0 - 1.0 * 0.2)):
+        arm.reset([0.0], [0.2])
+        assert arm.acceleration([4.0])[0] == pytest.approx(force / 1.5, rel=PLANT_ACCELERATION)
+
+
+def test_a_damped_mass_slows_down_by_the_implicit_step():
+    plant = Plant(slider(), 'rail', ['slide'], damping=[3.0], timestep=2e-3)
+    plant.reset([0.0], [0.5])
+    plant.step([0.0], steps=100)
+    assert plant.qd[0] == pytest.approx(0.5 / (1.0 + 2e-3 * 3.0 / 1.5) ** 100, rel=1e-12)
+    assert plant.time == pytest.approx(0.2)
+
+
+def test_damping_too_strong_for_an_explicit_step_stays_stable():
+    plant = panda(damping=np.full(7, 100.0))
+    plant.step(np.zeros(7), steps=2000)
+    assert np.abs(plant.qd).max() < 1.0
+
+
+def test_dry_friction_holds_what_is_below_it_and_no_more():
+    plant = Plant(slider(), 'rail', ['slide'], friction=[2.0])
+    plant.step([1.9], steps=1000)
+    assert abs(plant.q[0]) < PLANT_STOP
+    plant.reset([0.0])
+    plant.step([2.3], steps=1000)
+    assert plant.qd[0] == pytest.approx((2.3 - 2.0) / 1.5, rel=1e-2)
+
+
+def energy_drift(timestep):
+    """Return the greatest change of energy in a free fall of 1 s over the kinetic energy in it."""
+    rotors = np.full(7, 0.1)
+    plant = panda(rotor_inertia=rotors, timestep=timestep)
+    plant._model.jnt_limited[:] = False  # a stop takes energy
+    judge = Judge(example('panda_description/urdf/panda.urdf'), 'panda_link0', PANDA_JOINTS,
+                  PANDA_FINGERS, rotors)
+    energies = [judge.energy(plant.q, plant.qd)]
+    while plant.time < 1.0 - timestep:
+        plant.step(np.zeros(7), steps=5)
+        energies.append(judge.energy(plant.q, plant.qd))
+    kinetic, total = np.array(energies)[:, 0], np.sum(energies, axis=1)
+    return np.abs(total - total[0]).max() / kinetic.max()
+
+
+def test_energy_is_kept_to_first_order_in_the_time_step():
+    coarse, fine = energy_drift(1e-3), energy_drift(2.5e-4)
+    assert coarse < PLANT_ENERGY_DRIFT
+    assert fine < 0.3 * coarse
+
+
+def test_torque_is_clipped_at_the_limits():
+    plant, at_limit = panda(), panda()
+    limits = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
+    plant.step(10.0 * limits, steps=20)
+    at_limit.step(limits, steps=20)
+    np.testing.assert_array_equal(plant.q, at_limit.q)
+    np.testing.assert_array_equal(plant.measured()[2], limits)
+
+
+@pytest.mark.parametrize('limits', [[0.0], {'slide': 0.0}, None])
+def test_a_limit_of_zero_or_none_leaves_the_torque_alone(limits):
+    plant = Plant(slider('<limit lower="-1" upper="1"/>' if limits is None else LIMIT),
+                  'rail', ['slide'], effort_limits=limits)
+    plant.step([60.0])
+    assert plant.qd[0] == pytest.approx(60.0 / 1.5 * 1e-3)
+
+
+@pytest.mark.parametrize('push', [-5.0, 5.0])
+def test_a_stop_is_overshot_by_one_step_at_most_and_then_holds(push):
+    plant = Plant(slider(), 'rail', ['slide'])
+    reached, speed = 0.0, 0.0
+    for _ in range(3000):
+        speed = max(speed, abs(plant.qd[0]))
+        plant.step([push])
+        reached = max(reached, abs(plant.q[0]))
+    assert reached - 1.0 < speed * 1e-3 + PLANT_STOP
+    assert abs(plant.q[0] - np.sign(push)) < PLANT_STOP
+    assert abs(plant.qd[0]) < PLANT_STOP
+
+
+def test_a_continuous_joint_has_no_stops():
+    text = robot(link('a'), link('b'), joint('spin', 'a', 'b', 'continuous'))
+    plant = Plant(text, 'a', ['spin'])
+    plant.reset([100.0], [0.0])
+    plant.step([5.0], steps=2000)
+    assert plant.q[0] > 200.0
+
+
+def test_a_mimic_joint_follows_its_locked_source():
+    follow = '<mimic joint="source" multiplier="-2" offset="1"/>'
+    text = robot(link('a'), link('b'), link('c'), link('d'), joint('move', 'a', 'b'),
+                 joint('source', 'b', 'c'), joint('copy', 'c', 'd', more=follow))
+    mimic = Plant(text, 'a', ['move'], locked={'source': 0.3})
+    same = Plant(text, 'a', ['move'], locked={'source': 0.3, 'copy': 0.4})
+    other = Plant(text, 'a', ['move'], locked={'source': 0.3, 'copy': 0.0})
+    assert np.abs(mimic.pose('d') - same.pose('d')).max() < PLANT_POSE
+    assert np.abs(mimic.pose('d') - other.pose('d')).max() > 0.1
+
+
+def test_the_same_seed_gives_the_same_noise_and_another_seed_another():
+    def readings(seed):
+        plant = panda(position_noise=1e-3, velocity_noise=1e-2, seed=seed)
+        return np.array([plant.measured()[:2] for _ in range(2000)])
+
+    first = readings(1)
+    np.testing.assert_array_equal(first, readings(1))
+    assert not np.any(first == readings(2))
+    deviation = (first - np.array([PANDA_HOME, np.zeros(7)])).std(axis=(0, 2))
+    np.testing.assert_allclose(deviation, [1e-3, 1e-2], rtol=0.05)
+
+
+def test_without_noise_the_measured_state_is_the_true_one():
+    plant = panda()
+    plant.step(np.ones(7), steps=3)
+    q, qd, tau = plant.measured()
+    np.testing.assert_array_equal([q, qd, tau], [plant.q, plant.qd, np.ones(7)])
+
+
+def test_many_steps_at_once_are_many_single_steps():
+    together, apart = panda(friction=np.full(7, 0.3)), panda(friction=np.full(7, 0.3))
+    together.step(np.ones(7), steps=50)
+    for _ in range(50):
+        apart.step(np.ones(7))
+    np.testing.assert_array_equal(together.q, apart.q)
+
+
+def test_questions_leave_no_trace_in_the_motion():
+    asked, left_alone = panda(friction=np.full(7, 0.3)), panda(friction=np.full(7, 0.3))
+    for _ in range(20):
+        asked.acceleration(np.full(7, 5.0))
+        asked.pose('panda_hand_tcp')
+        asked.q[:] = asked.qd[:] = 9.0
+        for plant in (asked, left_alone):
+            plant.step(np.ones(7))
+    np.testing.assert_array_equal(asked.q, left_alone.q)
+
+
+def test_reset_starts_the_same_motion_again():
+    plant = panda(friction=np.full(7, 0.3))
+    ends = []
+    for _ in range(2):
+        plant.reset(PANDA_HOME, np.full(7, 0.1))
+        assert plant.time == 0.0
+        plant.step(np.ones(7), steps=100)
+        ends.append(plant.q)
+    np.testing.assert_array_equal(*ends)
+
+
+@pytest.mark.parametrize('tau', [np.ones(6), np.ones((7, 1)), 1.0, [np.nan] * 7, [np.inf] * 7,
+                                 None, ['a'] * 7])
+def test_a_refused_torque_changes_nothing(tau):
+    plant, untouched = panda(), panda()
+    for arm in (plant, untouched):
+        arm.step(np.ones(7))
+    with pytest.raises(InputError, match=r'^tau is .*accepted: 7 finite numbers'):
+        plant.step(tau)
+    assert plant.time == untouched.time
+    for found, expected in zip(plant.measured(), untouched.measured()):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_divergence_is_reported_and_reset_recovers_from_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MuJoCo leaves its warning in a file where it runs
+    plant = Plant(slider(), 'rail', ['slide'], effort_limits=[0.0])
+    with pytest.raises(InputError, match='the arm diverged before t = .*reset it'):
+        plant.step([1e300])
+    plant.reset([0.0])
+    plant.step([1.5])
+    assert plant.qd[0] == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize('call, message', [
+    (lambda p: p.reset([0, 0, 0, 0, 0, 0, 0]), "'panda_joint4' is 0.0; accepted: -3.07"),
+    (lambda p: p.reset([9] + PANDA_HOME[1:]), "'panda_joint1' is 9.0; accepted: -2.89.* to 2.89"),
+    (lambda p: p.reset(PANDA_HOME, [1.0]), r'qd is \[1.0\]; accepted: 7'),
+    (lambda p: p.pose('panda_hnd'), "unknown link 'panda_hnd'; accepted: panda_hand"),
+    (lambda p: p.step(np.zeros(7), 0), 'steps is 0; accepted: 1 or more'),
+])
+def test_a_call_that_cannot_be_served_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call(panda())
+
+
+@pytest.mark.parametrize('changes, message', [
+    ({'base': 'panda_link'}, "unknown link 'panda_link'; accepted: panda_link"),
+    ({'base': 'panda_link3'}, "joint 'panda_joint3' carries the base 'panda_link3'"),
+    ({'joint_names': ['panda_joint9']}, "unknown joint 'panda_joint9'; accepted: panda_joint"),
+    ({'joint_names': []}, 'accepted: at least one joint'),
+    ({'joint_names': ['panda_joint1'] * 2}, 'each joint once'),
+    ({'locked': {'panda_joint1': 0.0}}, 'each joint once'),
+    ({'locked': {'finger': 0.0}}, "unknown joint 'finger'"),
+    ({'locked': {'panda_finger_joint1': np.nan}}, "'panda_finger_joint1' .* locked at nan"),
+    ({'rotor_inertia': [1.0]}, 'rotor inertia is .*accepted: 7'),
+    ({'rotor_inertia': {'joint1': 1.0}}, "unknown joint 'joint1'; accepted: panda_joint1"),
+    ({'damping': {'panda_joint3': -1.0}}, "damping of 'panda_joint3' is -1.0; accepted: 0 or"),
+    ({'friction': {'panda_joint2': np.inf}}, 'friction is .*accepted: 7 finite'),
+    ({'effort_limits': [-1.0] * 7}, "effort of 'panda_joint1' is -1.0; accepted: 0 or more"),
+    ({'velocity_noise': -1.0}, "standard deviation of 'velocity_noise' is -1.0"),
+    ({'timestep': 0.0}, 'timestep is 0.0; accepted: finite, > 0 s'),
+    ({'gravity': (0.0, 9.81)}, r'gravity is \(0.0, 9.81\); accepted: 3 finite'),
+])
+def test_an_argument_that_cannot_be_used_is_refused(changes, message):
+    text = example('panda_description/urdf/panda.urdf')
+    with pytest.raises(InputError, match=message):
+        Plant(text, **{'base': 'panda_link0', 'joint_names': PANDA_JOINTS, **changes})
+
+
+ARM = [link('r'), link('a'), joint('ra', 'r', 'a')]
+
+
+@pytest.mark.parametrize('text, message', [
+    ('<robot', 'the URDF is not XML: '),
+    (robot(*ARM, link('b')), r"2 root links \['b', 'r'\]; accepted: one"),
+    (robot(*ARM, joint('ra', 'r', 'a')), "joint name 'ra' is empty or repeated"),
+    (robot(*ARM, joint('rb', 'r', 'b')), "joint 'rb': .*child missing"),
+    (robot(*ARM, link('b'), link('c'), joint('bc', 'b', 'c'), joint('cb', 'c', 'b')),
+     "joint 'cb': .*body not found"),
+    (robot(*ARM, joint('second', 'r', 'a')), "joint 'second': .*multiple parents"),
+    (robot(*ARM, link('b'), joint('ab', 'a', 'b', 'hinge')), "joint 'ab': .*invalid joint type"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', 'fixed')), "joint 'ra' is fixed and cannot move; acc"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', 'floating')), "joint 'ra' is floating and cannot"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', axis='0 0 0')), "joint 'ra': .*axis too small"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', more='<limit lower="1" upper="-1"/>')),
+     "joint 'ra': limits 1.0 to -1.0; accepted: lower < upper"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', more='<limit effort="strong"/>')),
+     "joint 'ra': limit effort is 'strong'; accepted: a number"),
+    (robot(*ARM[:2], joint('ra', 'r', 'a', more='<mimic joint="ra"/>')), "joint 'ra' mimics"),
+    (robot(*ARM, link('b'), joint('ab', 'a', 'b', more='<mimic joint="ra"/>')),
+     "joint 'ab' mimics 'ra', which is not a locked joint"),
+    (robot(link('r'), link('a', ''), ARM[2]), "joint 'ra': .*mass and inertia"),
+    (robot(link('r'), link('a', INERTIAL.replace('1.5', '-1')), ARM[2]), "'ra': .*mass and"),
+    (robot(link('r'), link('a', INERTIAL.replace('0.03"', '0.3"')), ARM[2]), "'ra': .*inertia"),
+])
+def test_a_description_that_cannot_be_used_is_refused_by_name(text, message):
+    with pytest.raises(ModelError, match=message):
+        Plant(text, 'r', ['ra'])
+
+
+def test_links_without_mass_that_do_not_move_by_themselves_are_fine():
+    text = robot(link('r', ''), *ARM[1:], link('frame', ''), joint('f', 'a', 'frame', 'fixed'))
+    Plant(text, 'r', ['ra']).pose('frame')
