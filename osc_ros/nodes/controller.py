@@ -1,0 +1,435 @@
+"""osc_controller: joint states and targets in, joint torques out."""
+
+from __future__ import annotations
+
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import PoseStamped, TwistStamped
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.qos import (
+    DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data)
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.task import Gains
+from osc_ros.control.trajectory import Hold
+from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.errors import InputError, OscError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description, messages
+from osc_ros.nodes.parameters import Entry, declare, refuse_bad_sets, values
+from osc_ros.nodes.run import run
+from osc_ros.nodes.statistics import Window
+
+COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+HOLD_LABEL = 'hold'
+
+PARAMETERS = (
+    *description.ENTRIES,
+    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
+          of=str),
+    Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}"),
+    Entry('autostart', True, 'Configure and activate without being told'),
+    Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
+          'missed states', lower=1.0, upper=20000.0),
+    Entry('state_timeout', 0.1, 'Without a good joint state for so long, hold against gravity '
+          '[s]', lower=1e-3, upper=60.0, live=True),
+    Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
+          live=True),
+    Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
+          'error along x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+    Entry('translation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
+          lower=1e-3, upper=1e2, size=3, live=True),
+    Entry('translation.speed', 1.0, 'Most speed that feedback asks for [m/s]', lower=1e-6,
+          upper=1e3, live=True),
+    Entry('translation.acceleration', 20.0, 'Most acceleration that feedback asks for [m/s²]',
+          lower=1e-6, upper=1e4, live=True),
+    Entry('rotation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the orientation '
+          'error about x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+    Entry('rotation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
+          lower=1e-3, upper=1e2, size=3, live=True),
+    Entry('rotation.speed', 2.5, 'Most speed that feedback asks for [rad/s]', lower=1e-6,
+          upper=1e3, live=True),
+    Entry('rotation.acceleration', 60.0, 'Most acceleration that feedback asks for [rad/s²]',
+          lower=1e-6, upper=1e4, live=True),
+    Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the null space '
+          '[rad/s]', lower=0.0, upper=1e3, live=True),
+    Entry('posture.damping_ratio', 1.0, 'Damping ratio of the same', lower=0.0, upper=1e2,
+          live=True),
+    Entry('posture.damping', 1.0, 'Least damping of the null space, whatever the two above [1/s]',
+          lower=0.0, upper=1e3, live=True),
+    Entry('singularity.length', 0.3, 'Characteristic length of the arm: 1 rad counts as so much '
+          '[m]', lower=1e-6, upper=1e6, live=True),
+    Entry('singularity.low', 2e-4, 'Smallest over largest eigenvalue of the scaled inverse task '
+          'inertia at which a direction is given up', lower=1e-15, upper=1.0, live=True),
+    Entry('singularity.high', 2e-3, 'The same, above which it is fully controlled', lower=1e-15,
+          upper=1.0, live=True),
+    Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
+          'the robot description', lower=0.0, live=True),
+)
+
+
+class Controller(LifecycleNode):  # type: ignore[misc]
+    """
+    A managed node around one `osc_ros.control.law.Law`.
+
+    Each joint state is answered by one command in the callback that brings it. While the node is
+    active there is always a command: without a good state for `state_timeout`, or when an update
+    fails, the torque that holds the last good state against gravity.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_controller', **arguments)
+        declare(self, PARAMETERS)
+        refuse_bad_sets(self, PARAMETERS, lambda: self._law is not None, self._apply)
+        self._law: Law | None = None
+        self._active = False
+        self._urdf = ''
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._entities: list[tuple[Any, Any]] = []
+        self._reset_counts()
+        self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
+        self._starter = self.create_timer(0.05, self._start, clock=self._steady)
+
+    # the life of the node
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read the robot, compile, allocate."""
+        return self._transition('configure', self._configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Take the present pose as the target, and begin to answer joint states."""
+        return self._transition('activate', self._activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Leave a last command that holds the arm against gravity."""
+        return self._transition('deactivate', self._deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Forget the robot."""
+        return self._transition('clean up', self._clean_up)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop as on deactivation, and forget the robot."""
+        self._transition('deactivate', self._deactivate)
+        return self._transition('clean up', self._clean_up)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop as on deactivation, and start again from nothing."""
+        return self.on_shutdown(state)
+
+    def stop(self) -> None:
+        """End safely, from whatever state."""
+        self._starter.cancel()
+        if self._active:
+            self.trigger_deactivate()
+
+    def _transition(self, name: str, effect: Any) -> TransitionCallbackReturn:
+        # rclpy would swallow what is raised here
+        try:
+            effect()
+        except OscError as error:
+            self.get_logger().error(f'cannot {name}: {error}')
+            return TransitionCallbackReturn.FAILURE
+        except Exception as error:  # noqa: B902
+            self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
+            return TransitionCallbackReturn.ERROR
+        return TransitionCallbackReturn.SUCCESS
+
+    def _configure(self) -> None:
+        found = values(self, PARAMETERS)
+        robot = description.robot(found, description.description(found, self._urdf))
+        if found['method'] not in METHODS:
+            raise InputError(f"parameter 'method' is '{found['method']}': accepted is one of "
+                             + ', '.join(METHODS))
+        joints = found['joints'] or robot.joint_names
+        if sorted(joints) != sorted(robot.joint_names):
+            raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
+                             f"'{robot.base}' to '{robot.tip}' in any order: "
+                             + ', '.join(robot.joint_names))
+        started = perf_counter()
+        law = Law(robot, _settings(found, robot), found['method'])
+        took = perf_counter() - started
+        self._order = np.array([robot.joint_names.index(name) for name in joints])
+        self._reader = messages.JointStateReader(robot.joint_names)
+        self._law = law
+        self._apply_times(found)
+        self._create_interface()
+        self.get_logger().info(
+            f"configured '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints, "
+            f"method '{found['method']}'; kernels ready in {took:.2f} s")
+
+    def _create_interface(self) -> None:
+        publish, subscribe = self.create_publisher, self.create_subscription
+        self._commands = publish(Float64MultiArray, '~/commands', COMMAND_QOS)
+        self._pose = publish(PoseStamped, '~/pose', 10)
+        self._pose_error = publish(TwistStamped, '~/pose_error', 10)
+        self._diagnostics = publish(DiagnosticArray, '/diagnostics', 10)
+        self._entities = [
+            *((self.destroy_publisher, one) for one in (
+                self._commands, self._pose, self._pose_error, self._diagnostics)),
+            *((self.destroy_subscription, subscribe(kind, topic, callback, qos))
+              for kind, topic, callback, qos in (
+                  (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
+                  (PoseStamped, '~/target_pose', self._on_target_pose, 10),
+                  (MultiDOFJointTrajectory, '~/target_trajectory', self._on_target_trajectory, 10),
+                  (JointState, '~/target_posture', self._on_target_posture, 10))),
+            (self.destroy_service, self.create_service(Trigger, '~/hold', self._on_hold)),
+            *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
+              for period, callback in ((self._state_timeout / 4.0, self._watch),
+                                       (1.0, self._diagnose))),
+        ]
+
+    def _activate(self) -> None:
+        age = self._state_age()
+        if age > self._state_timeout:
+            names = ', '.join(self._reader.names)
+            raise InputError(f'no good joint_states for {self._state_timeout} s: wanted are '
+                             f'positions and velocities of {names}'
+                             + (f' (last refusal: {self._refusal})' if self._refusal else ''))
+        self._reset_counts(keep_state=True)
+        self._law.latch(self._q)
+        self._active = True
+        self.get_logger().info('active: holding the present pose')
+
+    def _deactivate(self) -> None:
+        if self._active:
+            self._publish_hold()
+            self._diagnose()
+            self._active = False
+            self._diagnose()
+            self.get_logger().info('inactive: the last command holds the arm against gravity')
+
+    def _clean_up(self) -> None:
+        for destroy, entity in self._entities:
+            destroy(entity)
+        self._entities = []
+        self._law = None
+
+    def _start(self) -> None:
+        """One attempt to configure and activate, if that is wanted."""
+        if not self.get_parameter('autostart').value:
+            return
+        try:
+            if self._law is None:
+                found = values(self, PARAMETERS)
+                description.description(found, self._urdf)
+        except InputError as error:
+            self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
+            return
+        if self._law is None and self.trigger_configure() != TransitionCallbackReturn.SUCCESS:
+            self._starter.cancel()
+            return
+        if self._state_age() <= self._state_timeout:
+            self._starter.cancel()
+            self.trigger_activate()
+        else:
+            reason = self._refusal or 'none has come'
+            self.get_logger().info(f'waiting for joint_states ({reason})',
+                                   throttle_duration_sec=5.0, skip_first=True)
+
+    def _on_description(self, message: String) -> None:
+        self._urdf = message.data
+        if self._law is None and self._starter.is_canceled():
+            self._starter.reset()
+
+    # settings
+
+    def _apply(self, found: dict[str, Any]) -> None:
+        self._law.settings = _settings(found, self._law.robot)
+        self._apply_times(found)
+
+    def _apply_times(self, found: dict[str, Any]) -> None:
+        self._period = 1.0 / found['rate']
+        self._state_timeout = found['state_timeout']
+        self._report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
+
+    # the loop
+
+    def _on_joint_states(self, message: JointState) -> None:
+        started = perf_counter()
+        try:
+            q, qd = self._reader.read(message)
+            time = messages.seconds(message.header.stamp)
+            if self._active:
+                tau = self._law.torque(time, q, qd)
+                self._publish(tau, messages.label_of(message.header.stamp))
+        except InputError as error:
+            self._refused += 1
+            self._refusal = str(error)
+            self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
+            return
+        except Exception as error:  # noqa: B902: nothing may end the loop
+            self.get_logger().fatal(f'update failed: {type(error).__name__}: {error}',
+                                    throttle_duration_sec=1.0)
+            self._publish_hold()
+            return
+        self._count(time, perf_counter() - started)
+        self._q, self._time, self._stamp, self._last_good = q, time, message.header.stamp, started
+        if self._active and time - self._reported >= self._report_period:
+            self._report()
+
+    def _publish(self, tau: Any, label: str) -> None:
+        self._commands.publish(messages.command(tau[self._order], label))
+        self._torque_use = np.maximum(
+            self._torque_use, np.abs(tau) / self._law.settings.effort_limits)
+
+    def _publish_hold(self) -> None:
+        """Hold the last good state against gravity: it is old, so nothing is done about speed."""
+        limits = self._law.settings.effort_limits
+        hold = self._law.bias_torque(self._q, np.zeros_like(self._q))
+        self._publish(np.clip(hold, -limits, limits), HOLD_LABEL)
+
+    def _watch(self) -> None:
+        if self._active and self._state_age() > self._state_timeout:
+            self.get_logger().error(
+                f'no good joint state for {self._state_age():.3f} s: holding against gravity',
+                throttle_duration_sec=1.0)
+            self._publish_hold()
+
+    def _state_age(self) -> float:
+        return perf_counter() - self._last_good
+
+    # targets
+
+    def _frame_pose(self, frame: str) -> Any:
+        robot: Robot = self._law.robot
+        if frame in ('', robot.base):
+            return np.eye(4)
+        return link_pose(robot, self._q, frame)
+
+    def _follow(self, topic: str, plan: Any) -> None:
+        """Take a new target, or say why not and keep the old one."""
+        if not self._active:
+            self.get_logger().warning(f'{topic} ignored: the controller is not active')
+            return
+        try:
+            motion, start = plan()
+        except InputError as error:
+            self.get_logger().error(f'{topic} refused, the old target stays: {error}')
+        else:
+            self._law.follow(motion, max(start, self._time))
+
+    def _on_target_pose(self, message: PoseStamped) -> None:
+        self._follow('target_pose', lambda: (
+            Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
+            messages.seconds(message.header.stamp)))
+
+    def _on_target_trajectory(self, message: MultiDOFJointTrajectory) -> None:
+        self._follow('target_trajectory',
+                     partial(messages.path, message, self._time, self._frame_pose))
+
+    def _on_target_posture(self, message: JointState) -> None:
+        try:
+            self._law.posture = messages.positions(message, self._law.robot.joint_names)
+        except InputError as error:
+            self.get_logger().error(f'target_posture refused, the old one stays: {error}')
+
+    def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        response.success = self._active
+        if self._active:
+            self._law.latch(self._q)
+        response.message = 'holding the present pose' if self._active else 'not active'
+        return response
+
+    # what it has to say
+
+    def _reset_counts(self, keep_state: bool = False) -> None:
+        self._updates, self._periods = Window(), Window()
+        self._missed = self._refused = 0
+        self._refusal = ''
+        self._torque_use: Any = 0.0
+        self._counted = self._reported = -np.inf
+        if not keep_state:
+            self._last_good, self._time = -np.inf, 0.0
+
+    def _count(self, time: float, took: float) -> None:
+        if not self._active:
+            return
+        self._updates.add(took)
+        gap = time - self._counted
+        if 0.0 < gap < np.inf:
+            self._periods.add(gap)
+            self._missed += max(0, round(gap / self._period) - 1)
+        self._counted = time
+
+    def _report(self) -> None:
+        self._reported = self._time
+        base = self._law.robot.base
+        self._pose.publish(messages.pose_message(self._law.pose, base, self._stamp))
+        self._pose_error.publish(messages.twist_message(self._law.error, base, self._stamp))
+
+    def _diagnose(self) -> None:
+        stale = self._active and self._state_age() > self._state_timeout
+        level, text = DiagnosticStatus.OK, 'active' if self._active else 'inactive'
+        if stale:
+            level, text = DiagnosticStatus.ERROR, 'no good joint state: holding against gravity'
+        elif self._active and self._law.saturated.any():
+            level, text = DiagnosticStatus.WARN, 'torque at its limit'
+        fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
+        period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
+        inertia = self._law.settings.inertia
+        status = DiagnosticStatus(
+            level=level, name=f'{self.get_fully_qualified_name()[1:]}: control', message=text,
+            hardware_id=self._law.robot.name, values=[
+                KeyValue(key=key, value=str(value)) for key, value in (
+                    ('method', self._law.space.method),
+                    ('updates', self._updates.count),
+                    *zip(('update p50 [us]', 'update p99 [us]', 'update max [us]'),
+                         (f'{x:.1f}' for x in fastest)),
+                    *zip(('period p50 [ms]', 'period p99 [ms]', 'period max [ms]'),
+                         (f'{x:.3f}' for x in period)),
+                    ('missed states', self._missed),
+                    ('refused states', self._refused),
+                    ('last refusal', self._refusal),
+                    ('state age [s]', f'{self._state_age():.3f}'),
+                    ('largest torque use', f'{np.max(self._torque_use):.3f}'),
+                    ('saturated joints', ' '.join(
+                        name for name, at in zip(self._law.robot.joint_names,
+                                                 self._law.saturated) if at)),
+                    ('conditioning', f'{inertia.conditioning:.3e}'),
+                    ('least controlled share', f'{inertia.shares.min():.3f}'),
+                )])
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
+
+
+def _settings(found: dict[str, Any], robot: Robot) -> Settings:
+    limits = np.array(found['effort_limits'] or robot.effort_limits)
+    if limits.shape != (robot.n,):
+        raise InputError(f"parameter 'effort_limits' has {len(limits)} entries: accepted is one "
+                         f"for each of {', '.join(robot.joint_names)}, or none")
+
+    def both(name: str) -> Any:
+        return np.hstack([found[f'rotation.{name}'], found[f'translation.{name}']])
+
+    return Settings(
+        gains=Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
+                    both('acceleration')),
+        posture=Posture(found['posture.natural_frequency'], found['posture.damping_ratio'],
+                        found['posture.damping']),
+        inertia=TaskInertia(found['singularity.length'], found['singularity.low'],
+                            found['singularity.high']),
+        effort_limits=limits)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until it is told to stop."""
+    run(Controller, arguments)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,106 @@
+"""Where a node's robot comes from, and the parameters that say so."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes.parameters import Entry
+
+ENTRIES = (
+    Entry('robot_description', '', 'URDF text; goes before robot_description_file'),
+    Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
+          'panda'),
+    Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
+    Entry('tip', '', 'Link whose pose is controlled'),
+    Entry('locked_joints', (), 'Joints that do not move', of=str),
+    Entry('locked_positions', (), 'Where they are held [rad, m], one each; none: all at 0'),
+    Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
+          '[kg m²]; none: 0', lower=0.0),
+    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; 0 0 0 for the '
+          'controller where the driver compensates it', size=3),
+)
+
+
+def shipped_robots() -> list[str]:
+    """Names of the robots that come with the package."""
+    return sorted(entry.name.removesuffix('.urdf')
+                  for entry in files('osc_ros').joinpath('robots').iterdir()
+                  if entry.name.endswith('.urdf'))
+
+
+def urdf_text(name: str) -> str:
+    """
+    Text of a URDF file, or of a shipped robot by its name.
+
+    Raises
+    ------
+    InputError
+        There is no such file nor robot.
+
+    """
+    if name in shipped_robots():
+        return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
+    try:
+        return Path(name).expanduser().read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
+                         f"the path of a URDF, or one of: {', '.join(shipped_robots())}") from None
+
+
+def description(values: dict[str, Any], received: str = '') -> str:
+    """
+    URDF text by the parameters, or as received from the topic.
+
+    Raises
+    ------
+    InputError
+        None of the three gives one.
+
+    """
+    if values['robot_description']:
+        return str(values['robot_description'])
+    if values['robot_description_file']:
+        return urdf_text(values['robot_description_file'])
+    if received:
+        return received
+    raise InputError("no robot: set parameter 'robot_description' or 'robot_description_file', or "
+                     "publish a URDF on topic 'robot_description'")
+
+
+def robot(values: dict[str, Any], text: str) -> Robot:
+    """
+    The robot that the parameters name, from URDF text.
+
+    Raises
+    ------
+    InputError, ModelError
+        What is wrong with the parameters, or with the URDF.
+
+    """
+    for name in ('base', 'tip'):
+        if not values[name]:
+            raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
+    return Robot.from_urdf(text, values['base'], values['tip'],
+                           rotor_inertia=values['rotor_inertia'] or None,
+                           locked=locked(values), gravity=values['gravity'])
+
+
+def locked(values: dict[str, Any]) -> dict[str, float]:
+    """
+    Locked joints by name.
+
+    Raises
+    ------
+    InputError
+        Two arrays of different lengths.
+
+    """
+    names, positions = values['locked_joints'], values['locked_positions']
+    if positions and len(positions) != len(names):
+        raise InputError(f"parameter 'locked_positions' has {len(positions)} entries and "
+                         f"'locked_joints' {len(names)}: accepted is one each, or none")
+    return dict(zip(names, positions or (0.0,) * len(names)))

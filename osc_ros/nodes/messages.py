@@ -1,0 +1,225 @@
+"""Between ROS messages and arrays: linear-first becomes angular-first here, and nowhere else."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+from builtin_interfaces.msg import Duration, Time
+from geometry_msgs.msg import Pose, PoseStamped, Transform, Twist, TwistStamped, Vector3
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
+
+from osc_ros.control.task import pose
+from osc_ros.control.trajectory import Path
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+def seconds(stamp: Time | Duration) -> float:
+    """A stamp or duration [s]."""
+    return float(stamp.sec + 1e-9 * stamp.nanosec)
+
+
+def stamp(time: float) -> Time:
+    """The stamp of a time [s], to the nanosecond."""
+    whole, rest = divmod(round(time * 1e9), 1_000_000_000)
+    return Time(sec=int(whole), nanosec=int(rest))
+
+
+class JointStateReader:
+    """
+    Takes the joints that it is asked for out of joint states, in any order among any others.
+
+    Parameters
+    ----------
+    names : sequence of str, length n
+
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._seen: list[str] = []
+        self._at = np.zeros(0, dtype=np.intp)
+
+    def read(self, message: JointState) -> tuple[Array, Array]:
+        """
+        Return positions (n,) [rad, m] and velocities (n,) [rad/s, m/s].
+
+        Raises
+        ------
+        InputError
+            A joint that is missing or named twice, fields that do not fit the names, velocities
+            that are not there, numbers that are not finite.
+
+        """
+        if message.name != self._seen:
+            self._at = self._places(message.name)
+            self._seen = list(message.name)
+        found = []
+        for field, values in (('position', message.position), ('velocity', message.velocity)):
+            if len(values) != len(self._seen):
+                raise InputError(f'joint_states has {len(self._seen)} names and {len(values)} '
+                                 f'entries of {field}: accepted is one {field} for each name')
+            chosen = np.asarray(values, dtype=np.float64)[self._at]
+            if not np.isfinite(chosen).all():
+                i = int(np.flatnonzero(~np.isfinite(chosen))[0])
+                raise InputError(f"joint_states: {field} of '{self.names[i]}' is {chosen[i]}: "
+                                 'accepted are finite numbers')
+            found.append(chosen)
+        return found[0], found[1]
+
+    def _places(self, names: Sequence[str]) -> NDArray[np.intp]:
+        has = ', '.join(names) or 'none'
+        for name in self.names:
+            if name not in names:
+                raise InputError(f"joint_states lacks '{name}' (has: {has})")
+            if list(names).count(name) > 1:
+                raise InputError(f"joint_states has '{name}' more than once (has: {has})")
+        return np.array([list(names).index(name) for name in self.names], dtype=np.intp)
+
+
+def positions(message: JointState, names: Sequence[str]) -> Array:
+    """
+    Positions (n,) [rad, m] of joints in a message that need not have velocities.
+
+    Raises
+    ------
+    InputError
+        As `JointStateReader.read`, the velocities aside.
+
+    """
+    still = JointState(name=message.name, position=message.position)
+    still.velocity = [0.0] * len(message.name)
+    return JointStateReader(names).read(still)[0]
+
+
+def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:
+    """A joint state of n joints."""
+    message = JointState(name=list(names))
+    message.header.stamp = stamp(time)
+    message.position, message.velocity, message.effort = (
+        array('d', x.tobytes()) for x in (q, qd, tau))
+    return message
+
+
+def command(tau: Array, label: str) -> Float64MultiArray:
+    """Joint torques; the label of its one dimension says which state they answer."""
+    message = Float64MultiArray(data=array('d', tau.tobytes()))
+    message.layout.dim = [MultiArrayDimension(label=label, size=len(tau), stride=len(tau))]
+    return message
+
+
+def label(message: Float64MultiArray) -> str:
+    """Which state a command answers; empty where it does not say."""
+    return str(message.layout.dim[0].label) if message.layout.dim else ''
+
+
+def label_of(time: Time) -> str:
+    """The label of the command that answers the state of that time."""
+    return f'{time.sec}.{time.nanosec:09d}'
+
+
+def pose_array(message: Pose) -> Array:
+    """Pose (4, 4) of a message; refusals are those of `osc_ros.control.task.pose`."""
+    p, r = message.position, message.orientation
+    return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
+def pose_message(T: Array, frame: str, time: Time) -> PoseStamped:
+    """A pose (4, 4) as a message."""
+    message = PoseStamped()
+    message.header.frame_id, message.header.stamp = frame, time
+    p, r = message.pose.position, message.pose.orientation
+    p.x, p.y, p.z = T[:3, 3].tolist()
+    r.x, r.y, r.z, r.w = Rotation.from_matrix(T[:3, :3]).as_quat().tolist()
+    return message
+
+
+def twist_message(twist: Array, frame: str, time: Time) -> TwistStamped:
+    """[angular; linear] (6,) as a message."""
+    message = TwistStamped(twist=_twist(twist))
+    message.header.frame_id, message.header.stamp = frame, time
+    return message
+
+
+def path(message: MultiDOFJointTrajectory, now: float,
+         frame_pose: Callable[[str], Array]) -> tuple[Path, float]:
+    """
+    The path of a trajectory of the tip, in the base frame, and when it starts [s].
+
+    Parameters
+    ----------
+    message : MultiDOFJointTrajectory
+        One transform a point; a twist and an acceleration each, or none at all. A stamp of zero
+        means now.
+    now : float
+        Time of the newest state [s].
+    frame_pose : callable
+        Gives the pose (4, 4) of a frame in the base frame, or raises InputError.
+
+    Raises
+    ------
+    InputError
+        Fewer than two points, more than one transform in a point, some derivatives missing, and
+        the refusals of `osc_ros.control.trajectory.Path` and `osc_ros.control.task.pose`.
+
+    """
+    T = frame_pose(message.header.frame_id)
+    start = seconds(message.header.stamp) or now
+    poses, twists, accelerations, times = [], [], [], []
+    for k, point in enumerate(message.points):
+        if len(point.transforms) != 1:
+            raise InputError(f'target_trajectory: point {k} has {len(point.transforms)} '
+                             'transforms: accepted is one, the tip')
+        p, r = point.transforms[0].translation, point.transforms[0].rotation
+        poses.append(T @ pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w)))
+        times.append(start + seconds(point.time_from_start))
+        twists.extend(_in_base(T, twist) for twist in point.velocities)
+        accelerations.extend(_in_base(T, twist) for twist in point.accelerations)
+    counts = {len(twists), len(accelerations)}
+    if counts == {0}:
+        return Path(times, poses), start
+    if counts != {len(poses)}:
+        raise InputError(f'target_trajectory: {len(poses)} points, {len(twists)} velocities, '
+                         f'{len(accelerations)} accelerations: accepted is one each a point, or '
+                         'no velocity and no acceleration at all')
+    return Path(times, poses, twists, accelerations), start
+
+
+def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTrajectory:
+    """A path as a message: pose, twist, acceleration at each of its knots."""
+    message = MultiDOFJointTrajectory(joint_names=[tip])
+    message.header.frame_id = frame
+    message.header.stamp = stamp(motion.times[0])
+    for time in motion.times:
+        target = motion.at(float(time))
+        rotation = Rotation.from_matrix(target.pose[:3, :3]).as_quat()
+        transform = Transform(translation=_vector(target.pose[:3, 3]))
+        r = transform.rotation
+        r.x, r.y, r.z, r.w = rotation.tolist()
+        since = stamp(time - motion.times[0])
+        message.points.append(MultiDOFJointTrajectoryPoint(
+            transforms=[transform], velocities=[_twist(target.twist)],
+            accelerations=[_twist(target.acceleration)],
+            time_from_start=Duration(sec=since.sec, nanosec=since.nanosec)))
+    return message
+
+
+def _vector(x: Array) -> Vector3:
+    return Vector3(x=float(x[0]), y=float(x[1]), z=float(x[2]))
+
+
+def _twist(twist: Array) -> Twist:
+    return Twist(angular=_vector(twist[:3]), linear=_vector(twist[3:]))
+
+
+def _in_base(T: Array, twist: Twist) -> Array:
+    angular, linear = twist.angular, twist.linear
+    return np.concatenate([T[:3, :3] @ [angular.x, angular.y, angular.z],
+                           T[:3, :3] @ [linear.x, linear.y, linear.z]])

@@ -1,0 +1,175 @@
+"""The parameters of the nodes: one table each, that declares, describes and checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+import math
+from typing import Any
+
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from osc_ros.errors import InputError
+
+_TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
+          str: Parameter.Type.STRING}
+_ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """
+    One parameter.
+
+    Attributes
+    ----------
+    name : str
+    default : bool, int, float, str, or a tuple of float or str
+        Gives the type; an integer is taken where a float is meant.
+    description : str
+        With the unit.
+    lower, upper : float
+        Bounds that a number, or every number of an array, has to keep.
+    size : int, optional
+        Of an array; None for any. An empty array is accepted where the default is empty.
+    of : type
+        Of an array's entries.
+    live : bool
+        True if it can be set while the node is configured.
+
+    """
+
+    name: str
+    default: Any
+    description: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    size: int | None = None
+    of: type = float
+    live: bool = False
+
+    @property
+    def ros_type(self) -> Parameter.Type:
+        """The type as ROS has it."""
+        if isinstance(self.default, tuple):
+            return _ARRAYS[self.of]
+        return _TYPES[type(self.default)]
+
+    def checked(self, value: Any) -> Any:
+        """
+        Return the value, as the type that the default has.
+
+        Raises
+        ------
+        InputError
+            Says which parameter, what it got, and what it accepts.
+
+        """
+        if isinstance(self.default, tuple):
+            try:
+                values = tuple(self._scalar(x, self.of) for x in value)
+            except TypeError:
+                raise self._refusal(value) from None
+            if self.size is not None and len(values) != self.size and (values or self.default):
+                raise self._refusal(value)
+            return values
+        return self._scalar(value, type(self.default))
+
+    def _scalar(self, value: Any, kind: type) -> Any:
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise self._refusal(value)
+        if kind in (int, float) and not self.lower <= value <= self.upper:
+            raise self._refusal(value)
+        return value
+
+    def _refusal(self, value: Any) -> InputError:
+        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        accepted = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a text'}[kind]
+        if kind in (int, float):
+            if self.lower > -math.inf:
+                accepted += f', at least {self.lower:g}'
+            if self.upper < math.inf:
+                accepted += f', at most {self.upper:g}'
+        if isinstance(self.default, tuple):
+            many = 'any number' if self.size is None else self.size
+            accepted = f'an array of {many}, each {accepted}'
+        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {accepted}")
+
+
+def declare(node: Node, table: Iterable[Entry]) -> None:
+    """
+    Declare every parameter of the table, with its description and range.
+
+    Types are checked by the table, not by ROS, which would refuse 20 where 20.0 is meant.
+
+    """
+    for entry in table:
+        descriptor = ParameterDescriptor(
+            type=entry.ros_type.value, description=entry.description, dynamic_typing=True)
+        if isinstance(entry.default, float) and math.isfinite(entry.lower + entry.upper):
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=entry.lower, to_value=entry.upper)]
+        default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
+        node.declare_parameter(entry.name, Parameter(entry.name, entry.ros_type, default).value
+                               if default != [] else None, descriptor)
+
+
+def values(node: Node, table: Iterable[Entry],
+           replaced: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """
+    Every parameter's value by name, with some replaced, all checked.
+
+    Raises
+    ------
+    InputError
+        Says which parameter, what it got, and what it accepts.
+
+    """
+    found = {}
+    for entry in table:
+        value = (replaced or {}).get(entry.name, node.get_parameter(entry.name).value)
+        if value is None:
+            value = entry.default
+        found[entry.name] = entry.checked(value)
+    return found
+
+
+def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
+                    apply: Callable[[dict[str, Any]], None]) -> None:
+    """
+    Let a set of parameters through only if it is good as a whole.
+
+    Parameters
+    ----------
+    node : Node
+    table : iterable of Entry
+    is_configured : callable
+        While it says so, only live parameters can be set.
+    apply : callable
+        Takes all values by name and makes them work, or raises InputError and changes nothing;
+        called only while configured.
+
+    """
+    entries = {entry.name: entry for entry in table}
+
+    def judged(parameters: list[Parameter]) -> SetParametersResult:
+        replaced = {p.name: p.value for p in parameters if p.name in entries}
+        try:
+            found = values(node, entries.values(), replaced)
+            if replaced and is_configured():
+                fixed = [name for name in replaced if not entries[name].live]
+                if fixed:
+                    live = ', '.join(sorted(e.name for e in entries.values() if e.live))
+                    raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
+                                     f'unconfigured; accepted now: {live or "none"}')
+                apply(found)
+        except InputError as error:
+            node.get_logger().warning(f'parameters refused, nothing changed: {error}')
+            return SetParametersResult(successful=False, reason=str(error))
+        return SetParametersResult(successful=True)
+
+    node.add_on_set_parameters_callback(judged)

@@ -1,0 +1,195 @@
+"""osc_simulator: a MuJoCo arm behind the topics of a real one."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+
+from osc_ros.errors import InputError
+from osc_ros.nodes import description, messages
+from osc_ros.nodes.parameters import Entry, declare, refuse_bad_sets, values
+from osc_ros.nodes.run import run
+from osc_ros.sim.plant import Plant
+
+RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+CATCH_UP = 5  # ticks that a late real-time loop makes up for before it lets time go
+
+PARAMETERS = (
+    *description.ENTRIES,
+    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
+          of=str),
+    Entry('lockstep', True, 'Step only when the command for the last state has come; otherwise '
+          'run in real time'),
+    Entry('lockstep_timeout', 2.0, 'Without a command for so long, step with the last one [s]',
+          lower=1e-3, upper=3600.0),
+    Entry('rate', 500.0, 'Joint states a second of simulated time [Hz]', lower=1.0, upper=20000.0),
+    Entry('timestep', 0.001, 'Physics step; a whole number of them makes a period of the rate '
+          '[s]', lower=1e-6, upper=0.1),
+    Entry('command_topic', 'osc_controller/commands', 'Where torques come from'),
+    Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; none: 0, '
+          'or the nearest limit'),
+    Entry('damping', (), 'Joint damping, base first [N m s/rad]; none: the URDF\'s', lower=0.0),
+    Entry('friction', (), 'Dry friction, base first [N m]; none: the URDF\'s', lower=0.0),
+    Entry('effort_limits', (), 'Torque limits, base first [N m], 0 for none; none: the URDF\'s',
+          lower=0.0),
+    Entry('position_noise', 0.0, 'Standard deviation of measured positions [rad, m]', lower=0.0),
+    Entry('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
+          lower=0.0),
+    Entry('seed', 0, 'Of the noise', lower=0),
+    Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
+          lower=0.1, upper=20000.0),
+)
+
+
+class Simulator(Node):  # type: ignore[misc]
+    """
+    One arm on a fixed base, from the same URDF as its controller, with other code.
+
+    Until the first command comes the brakes are on: the arm stays where it is. Then it steps, in
+    lockstep with the commands or with the wall clock.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_simulator', **arguments)
+        declare(self, PARAMETERS)
+        found = values(self, PARAMETERS)
+        text = description.description(found)
+        robot = description.robot(found, text)
+        self._steps = _steps_a_tick(found)
+        self._period = 1.0 / found['rate']
+        self._joints = found['joints'] or robot.joint_names
+        # None where nothing is given: the plant then takes what the URDF says
+        given = {name: found[name] or None for name in ('damping', 'friction', 'effort_limits',
+                                                        'rotor_inertia')}
+        self._plant = Plant(
+            text, robot.base, robot.joint_names, locked=description.locked(found),
+            timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
+            position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
+            **given)
+        if sorted(self._joints) != sorted(robot.joint_names):
+            raise InputError(f"parameter 'joints' is {list(self._joints)}: accepted are "
+                             f"{', '.join(robot.joint_names)} in any order")
+        if found['initial_positions']:
+            self._plant.reset(found['initial_positions'])
+        # entry i of a command is for the joint at this place, base first
+        self._order = np.array([robot.joint_names.index(name) for name in self._joints])
+        self._tip, self._base = robot.tip, robot.base
+        self._lockstep, self._timeout = found['lockstep'], found['lockstep_timeout']
+        self._report_every = max(1, round(found['rate'] / found['report_rate']))
+        self._tick = self._unanswered = self._dropped = self._late = 0
+        self._tau = np.zeros(robot.n)
+        self._braked = True
+        refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
+
+        self._states = self.create_publisher(JointState, 'joint_states', RELIABLE)
+        self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
+        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RELIABLE)
+        self._description = self.create_publisher(String, 'robot_description', LATCHED)
+        self._description.publish(String(data=text))
+        self.create_subscription(
+            Float64MultiArray, found['command_topic'], self._on_command, RELIABLE)
+        self._began = self._sent = perf_counter()
+        self._measure()
+        self.create_timer(0.05 if self._lockstep else self._period,
+                          self._wait if self._lockstep else self._run,
+                          clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self.get_logger().info(
+            f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
+            f"{1.0 / found['timestep']:g} Hz, "
+            + ('in lockstep with its commands' if self._lockstep else 'in real time')
+            + '; brakes on until the first command')
+
+    def stop(self) -> None:
+        """Say what happened."""
+        self.get_logger().info(
+            f'{self._tick} ticks, {self._tick * self._period:.3f} s simulated, '
+            f'{self._unanswered} without a command in time, {self._dropped} commands dropped, '
+            f'{self._late} ticks late')
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        tau = np.asarray(message.data, dtype=np.float64)
+        if tau.shape != (len(self._order),) or not np.isfinite(tau).all():
+            self._dropped += 1
+            self.get_logger().error(
+                f'command dropped: {tau.tolist()}: accepted are {len(self._order)} finite torques '
+                f"for {', '.join(self._joints)}", throttle_duration_sec=1.0)
+            return
+        label = messages.label(message)
+        if self._lockstep and label not in ('', self._label):
+            return  # it answers an older state, or none
+        self._tau = np.empty_like(tau)
+        self._tau[self._order] = tau
+        self._braked = False
+        if self._lockstep:
+            self._advance()
+
+    def _wait(self) -> None:
+        """Lockstep, now and then: repeat the state, in case that it was lost, or go on."""
+        waited = perf_counter() - self._answered
+        if not self._braked and waited > self._timeout:
+            self._unanswered += 1
+            self.get_logger().warning(f'no command for {waited:.1f} s: stepping with the last one',
+                                      throttle_duration_sec=10.0)
+            self._advance()
+        elif self._braked or perf_counter() - self._sent > 0.2:
+            self._send()
+
+    def _run(self) -> None:
+        """Real time: as many ticks as the wall clock asks for."""
+        due = int((perf_counter() - self._began) / self._period) - self._tick
+        if due > CATCH_UP:
+            self._late += due - CATCH_UP
+            self._began += (due - CATCH_UP) * self._period
+        for _ in range(min(due, CATCH_UP)):
+            self._advance()
+
+    def _advance(self) -> None:
+        if not self._braked:
+            self._plant.step(self._tau, self._steps)
+        self._tick += 1
+        self._measure()
+
+    def _measure(self) -> None:
+        """Take the state of a new tick, and send it."""
+        stamp = messages.stamp(self._tick * self._period)
+        self._label = messages.label_of(stamp)
+        self._state = messages.joint_state(
+            self._plant.joint_names, self._tick * self._period, *self._plant.measured())
+        self._answered = perf_counter()
+        if self._tick % self._report_every == 0:
+            self._clock_topic.publish(ClockMessage(clock=stamp))
+            self._poses.publish(
+                messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
+        self._send()
+
+    def _send(self) -> None:
+        self._sent = perf_counter()
+        self._states.publish(self._state)
+
+
+def _steps_a_tick(found: dict[str, Any]) -> int:
+    steps = 1.0 / (found['rate'] * found['timestep'])
+    if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
+        raise InputError(f"parameter 'timestep' is {found['timestep']} s and 'rate' "
+                         f"{found['rate']} Hz: accepted is a whole number of steps a period")
+    return round(steps)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until it is told to stop."""
+    run(Simulator, arguments)
+
+
+if __name__ == '__main__':
+    main()
