@@ -11,7 +11,7 @@ from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Gains, Target, pose_error, task_acceleration
 from osc_ros.control.trajectory import Hold, Path, Schedule
 from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -59,8 +59,7 @@ class Settings:
     ----------
     gains : Gains
     posture : Posture
-    inertia : TaskInertia
-        Singularity damping.
+    damping : SingularityDamping
     effort_limits : (n,)
         Largest torque of each joint [N·m]; may be infinite.
 
@@ -68,7 +67,7 @@ class Settings:
 
     gains: Gains
     posture: Posture
-    inertia: TaskInertia
+    damping: SingularityDamping
     effort_limits: Array
 
 
@@ -81,7 +80,7 @@ class Law:
     the dynamically consistent null space, and alone where a singularity takes a direction away.
 
     After `latch` the arm holds the pose that it has. Attributes describe the last tick:
-    `pose`, `twist`, `error`, `u`, `F`, `target`, `saturated`.
+    `pose`, `twist`, `J`, `error`, `u`, `F`, `target`, `saturated`.
 
     Parameters
     ----------
@@ -99,10 +98,18 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self.error, self.u, self.F = np.zeros(6), np.zeros(6), np.zeros(6)
+        self.J = np.zeros((6, robot.n))
         self.latch(np.clip(self._rest, *robot.position_limits.T))
-        # one tick, so that all is compiled and no first tick is slow
-        self.torque(0.0, self.posture, self._rest)
+        self._rehearse()
+
+    def _rehearse(self) -> None:
+        """Use everything once, so that all is compiled and nothing is slow the first time."""
+        self.follow(Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6))),
+                    start=0.0)
+        self.torque(0.5, self.posture, self._rest)
+        self.settings.damping.conditioning(self.J)
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
+        self.latch(self.posture)
 
     def latch(self, q: ArrayLike) -> None:
         """Make the pose and posture at q (n,) the target, and forget what was planned."""
@@ -134,12 +141,16 @@ class Law:
 
         """
         settings = self.settings
+        if q.shape != self._rest.shape or qd.shape != self._rest.shape:
+            raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
+                             f'{self._rest.shape}')
         qdd_posture = self._posture_acceleration(q, qd)
         tip = self.space.outward(q, qd, posture_acceleration=qdd_posture)
         target = self._schedule.at(time)
         pose_error(tip.pose, target.pose, out=self.error)
         task_acceleration(self.error, tip.twist, target, settings.gains, out=self.u)
-        settings.inertia.force(tip.Lambda_inv, tip.a0, self.u, out=self.F)
+        J = self.space.jacobian(out=self.J)
+        settings.damping.force(J, tip.Lambda_inv, tip.a0, self.u, out=self.F)
         tau = self.space.inward(self.F)
         self.pose, self.twist, self.target = tip.pose, tip.twist, target
         self.saturated = np.abs(tau) > settings.effort_limits

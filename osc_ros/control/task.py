@@ -54,7 +54,8 @@ class Gains:
     Raises
     ------
     InputError
-        A shape that does not fit, or a number that is not positive.
+        A shape that does not fit, a number that is not positive, or a natural frequency or damping
+        ratio that is not finite (an infinite speed or acceleration is no limit).
 
     """
 
@@ -72,6 +73,8 @@ class Gains:
                 raise InputError(f'{name} has shape {value.shape}, accepted is ({shape},)')
             if not (value > 0.0).all():
                 raise InputError(f'{name} {value.tolist()}: every entry must be positive')
+            if shape == 6 and not np.isfinite(value).all():
+                raise InputError(f'{name} {value.tolist()}: every entry must be finite')
             object.__setattr__(self, name, value)
 
 
@@ -174,7 +177,8 @@ def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:
     p = np.asarray(position, dtype=np.float64)
     xyzw = np.asarray(quaternion_xyzw, dtype=np.float64)
     if p.shape != (3,) or xyzw.shape != (4,):
-        raise InputError(f'position {p.shape} and quaternion {xyzw.shape}: accepted are (3,), (4,)')
+        raise InputError(f'position {p.shape} and quaternion {xyzw.shape}: '
+                         'accepted are (3,), (4,)')
     if not (np.isfinite(p).all() and np.isfinite(xyzw).all()):
         raise InputError(f'pose is not finite: position {p.tolist()}, quaternion {xyzw.tolist()}')
     length = float(np.linalg.norm(xyzw))

@@ -17,6 +17,8 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+RIGID_TOLERANCE = 1e-6  # of Rᵀ R - 1: products of rotations drift by far less
+
 
 @dataclass(frozen=True, eq=False)
 class Hold:
@@ -50,8 +52,8 @@ class Path:
     Raises
     ------
     InputError
-        Fewer than two knots, times that do not increase, half a turn or more between two knots,
-        numbers that are not finite, shapes that do not fit.
+        Fewer than two knots, times that do not increase, poses that are not rigid, half a turn or
+        more between two knots, numbers that are not finite, shapes that do not fit.
 
     """
 
@@ -59,14 +61,16 @@ class Path:
                  accelerations: ArrayLike | None = None) -> None:
         self.times = np.array(times, dtype=np.float64)
         self.poses = np.array(poses, dtype=np.float64)
-        m = len(self.times)
         if (twists is None) != (accelerations is None):
             raise InputError('a path takes both twists and accelerations, or neither')
-        if self.times.shape != (m,) or m < 2 or not (np.diff(self.times) > 0.0).all():
-            raise InputError(f'path times {self.times.tolist()[:8]}: accepted are two or more, '
-                             'increasing')
+        m = self.times.size
+        if not (self.times.shape == (m,) and m >= 2 and np.isfinite(self.times).all()
+                and (np.diff(self.times) > 0.0).all()):
+            raise InputError(f'path times {self.times.ravel().tolist()[:8]}: accepted are two or '
+                             'more, increasing and finite')
         if self.poses.shape != (m, 4, 4):
             raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
+        _require_rigid(self.poses)
         if twists is None or accelerations is None:
             rates = _spline_rates(self.times, self.poses)
         else:
@@ -76,15 +80,13 @@ class Path:
                 raise InputError(f'path has {m} times and {what} of shape {values.shape}')
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
-        if not (np.isfinite(self.poses).all() and np.isfinite(self.times).all()):
-            raise InputError('path: times or poses are not finite')
         self._coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
         turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
         if (turns > np.radians(179.0)).any():
             k = int(np.argmax(turns))
-            raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to {k + 1}: '
-                             'accepted is less than half a turn between knots')
+            raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
+                             f'{k + 1}: accepted is less than half a turn between knots')
 
     def at(self, time: float) -> Target:
         """The motion at a time [s]."""
@@ -142,7 +144,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     period : float
         Of one eight at full speed [s].
     turns : float
-        Number of eights.
+        Number of eights, in halves.
     start : float
         Time of the first knot [s].
     rate : float
@@ -150,7 +152,15 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     swing : float
         Amplitude of a rotation about the base's x axis that goes with it [rad].
 
+    Raises
+    ------
+    InputError
+        A period, rate or number of turns that is not positive, or turns that end elsewhere.
+
     """
+    if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
+        raise InputError(f'figure of eight: period {period} s, rate {rate} /s, {turns} turns: '
+                         'accepted are positive numbers, and turns in halves')
     ramp = 0.25 * period
     duration = turns * period + ramp
     times = np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate)) + 1))
@@ -168,6 +178,17 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     twists[:, 0] = swing * np.cos(phase) * dphase
     accelerations[:, 0] = swing * (np.cos(phase) * ddphase - np.sin(phase) * dphase ** 2)
     return Path(start + times, poses, twists, accelerations)
+
+
+def _require_rigid(poses: Array) -> None:
+    R = poses[:, :3, :3]
+    with np.errstate(invalid='ignore'):
+        excess = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+        right_handed = np.linalg.det(R) > 0.0
+    bad = ~((excess < RIGID_TOLERANCE) & right_handed & np.isfinite(poses).all(axis=(1, 2)))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise InputError(f'path: pose {k} is not a rotation and a position: {poses[k].tolist()}')
 
 
 def _phase(times: Array, duration: float, ramp: float, period: float

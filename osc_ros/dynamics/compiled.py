@@ -13,6 +13,9 @@ from numba import config, njit
 
 Function = TypeVar('Function', bound=Callable[..., Any])
 
+# Every kernel of the package, to be asked what it was compiled for.
+KERNELS: list[Any] = []
+
 # No 'nnan' or 'ninf': non-finite numbers have to arrive at the checks that stop them.
 _OPTIONS: dict[str, Any] = {'nogil': True, 'error_model': 'numpy', 'fastmath': {'contract'}}
 
@@ -31,13 +34,13 @@ def kernel(function: Function) -> Function:
     compiled module, and lies in the user's cache, so that a read-only installation works too.
 
     """
-    if _CACHE is None:
-        return njit(**_OPTIONS)(function)  # type: ignore[no-any-return]
-    outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
+    outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE or '')
     try:
-        return njit(cache=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+        compiled = njit(cache=_CACHE is not None, **_OPTIONS)(function)
     finally:
         config.CACHE_DIR = outer
+    KERNELS.append(compiled)
+    return compiled  # type: ignore[no-any-return]
 
 
 def _cache_directory() -> Path | None:

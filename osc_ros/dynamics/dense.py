@@ -8,7 +8,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from osc_ros.dynamics import newton_euler
 from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -24,12 +24,12 @@ class Dense:
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self._inertia = TaskInertia()
         self.Lambda_inv: Array = np.zeros((6, 6))
         self.a0: Array = np.zeros(6)
         self.pose: Array = np.eye(4)
         self.twist: Array = np.zeros(6)
 
+    @np.errstate(over='ignore', invalid='ignore')
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
@@ -40,10 +40,11 @@ class Dense:
             return WRONG_SHAPE
         status = self.outward(q, qd, tau, qdd)
         if status == DONE:
-            self.inward(self._inertia.force(self.Lambda_inv, self.a0, u, np.empty(6)), out)
+            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
             return DONE if np.isfinite(out).all() else NOT_FINITE
         return status
 
+    @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         robot = self.robot
@@ -64,16 +65,17 @@ class Dense:
         self.pose = at.T_tip
         Lambda_inv = self._J @ cho_solve(self._M_factor, self._J.T)
         self.Lambda_inv = 0.5 * (Lambda_inv + Lambda_inv.T)
-        self.a0 = self._J @ cho_solve(self._M_factor, self._tau - h) + Jdot_qd[:, 0]
-        return DONE
+        free = cho_solve(self._M_factor, self._tau - h, check_finite=False)
+        self.a0 = self._J @ free + Jdot_qd[:, 0]
+        return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
         out[:] = self._tau + self._J.T @ F
 
-    def jacobian(self) -> Array:
-        """J (6, n) at the last `outward`."""
-        return self._J.copy()
+    def jacobian(self, out: Array) -> None:
+        """J (6, n) at the last `outward`, into out."""
+        out[:] = self._J
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.dense import Dense
 from osc_ros.dynamics.sweep import DONE, Sweep
-from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -47,8 +47,7 @@ class OperationalSpace:
         self.robot = robot
         self.method = method
         self._dynamics = METHODS[method](robot)
-        self._exact = TaskInertia()
-        self._exact.inverse(np.eye(6))
+        task_inertia(np.eye(6))
 
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
                tau_null: ArrayLike | None = None,
@@ -135,6 +134,21 @@ class OperationalSpace:
         self._dynamics.inward(_array('F', F, (6,)), out)
         return out
 
+    def jacobian(self, out: Array | None = None) -> Array:
+        """
+        Natural Jacobian (6, n) of the tip, base axes, at the state of the last `outward`.
+
+        Parameters
+        ----------
+        out : (6, n), optional
+            float64 and contiguous; written and returned.
+
+        """
+        if out is None:
+            out = np.empty((6, self.robot.n))
+        self._dynamics.jacobian(out)
+        return out
+
     def evaluate(self, q: ArrayLike, qd: ArrayLike) -> TaskState:
         """
         Every quantity of the law at one state, for analysis.
@@ -153,8 +167,8 @@ class OperationalSpace:
         tip = self.outward(q, qd, posture_acceleration=np.zeros(self.robot.n))
         return TaskState(
             q=q.copy(), qd=qd.copy(), pose=tip.pose.copy(), twist=tip.twist.copy(),
-            J=self._dynamics.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(6)),
-            Lambda_inv=tip.Lambda_inv.copy(), Lambda=self._exact.inverse(tip.Lambda_inv),
+            J=self.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(6)),
+            Lambda_inv=tip.Lambda_inv.copy(), Lambda=task_inertia(tip.Lambda_inv),
             space=self)
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
@@ -187,7 +201,7 @@ class OperationalSpace:
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
         """Λ a (6,): the force at the tip that goes with an acceleration a (6,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(self._exact.inverse(tip.Lambda_inv) @ _array('a', a, (6,)))
+        return np.asarray(task_inertia(tip.Lambda_inv) @ _array('a', a, (6,)))
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None,
                       posture_acceleration: ArrayLike | None
@@ -290,8 +304,7 @@ class TaskState:
 
 def _array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     try:
-        # the kernels know no read-only arrays
-        array = np.require(values, np.float64, ['C', 'A', 'W', 'E'])
+        array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f'{name} is not made of numbers: {error}') from None
     if np.shape(values) != shape:
@@ -299,7 +312,8 @@ def _array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     if not np.isfinite(array).all():
         bad = np.flatnonzero(~np.isfinite(array))
         raise InputError(f'{name} is not finite: {name}[{bad[0]}] = {array.flat[bad[0]]}')
-    return array
+    # the kernels know no read-only and no unaligned arrays
+    return array if array.flags.carray else array.copy()
 
 
 def _require_output(out: Array, n: int) -> None:

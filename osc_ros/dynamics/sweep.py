@@ -29,7 +29,7 @@ from osc_ros.dynamics.spatial import (
     mobility_times, mobility_unrotated, motion_to_body, rotate, sub, swapped, times, transpose,
     unrotate)
 from osc_ros.dynamics.task_inertia import (
-    EXACT_HIGH, EXACT_LOW, SCRATCH_WIDTH, damped_force, scaled, solved_exactly)
+    EXACT_HIGH, SCRATCH_WIDTH, applied_pseudo_inverse, solved)
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -410,12 +410,14 @@ def _inward(links, ends, tau, qdd, F, work, tip, out):
 @inlined
 def _force(u, tip, F):
     """F = Λ(u - a⁰), exactly; damped only where rounding is all that there is to invert."""
-    A = tip[_SCRATCH:_SCRATCH + 36]
-    scaled(tip[:36], 1.0, A)
+    scratch = tip[_SCRATCH:]
+    A, r = scratch[:36], scratch[72:78]
+    for k in range(36):
+        A[k] = tip[k]
     for i in range(6):
-        F[i] = u[i] - tip[A0 + i]
-    if not solved_exactly(A, F):
-        damped_force(tip[:36], tip[A0:A0 + 6], u, 1.0, EXACT_LOW, EXACT_HIGH, tip[_SCRATCH:], F)
+        F[i] = r[i] = u[i] - tip[A0 + i]
+    if not solved(A, F) > EXACT_HIGH:
+        applied_pseudo_inverse(tip[:36], r, scratch, F)
 
 
 @inlined
@@ -599,11 +601,9 @@ class Sweep:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
         inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
 
-    def jacobian(self) -> Array:
-        """J (6, n) at the last `outward`."""
-        J = np.empty((6, self.robot.n))
-        jacobian(self._links, self._work, self._tip, J)
-        return J
+    def jacobian(self, out: Array) -> None:
+        """J (6, n) at the last `outward`, into out."""
+        jacobian(self._links, self._work, self._tip, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

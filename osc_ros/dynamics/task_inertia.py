@@ -1,9 +1,11 @@
 """
-Λ from Λ⁻¹: exact where the arm can move every way, smoothly damped where it cannot.
+The task force F = Λ(u - a⁰): exact where the arm can move every way, smoothly damped elsewhere.
 
-Radians and metres are made comparable by a characteristic length ℓ: in S Λ⁻¹ S with
-S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ) all entries have the unit 1/(kg m²). Its eigenvalues relative to
-the largest one say how hard each direction is to move, whatever the size and mass of the arm.
+How near a singularity is, the Jacobian says, not the inertia: a light wrist on a heavy arm is no
+singularity. Radians and metres are made comparable by a characteristic length ℓ: the singular
+values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the largest one. The directions
+that belong to small ones are taken out of the task, smoothly, and what remains is controlled with
+the inertia that it has when nothing pushes in those directions.
 
 """
 
@@ -17,48 +19,46 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# Relative to the largest eigenvalue: what rounding can make of a zero, and a margin above it.
-EXACT_LOW, EXACT_HIGH = 1e-13, 1e-11
-# Λ (36), eigenvalues (6), shares (6), and two 6 × 6 for the eigenvectors' sake.
-_EIGENVALUES, _SHARES, _MATRICES, SCRATCH_WIDTH = 36, 42, 48, 120
+# Relative to the largest eigenvalue: what rounding makes of a zero, and a margin above it. It is
+# some 1e-16 times the largest entry of a body's inverse inertia over the largest of Λ⁻¹: 1e-15 for
+# most arms, 1e-11 for light links that carry a heavy load.
+EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
 _SWEEPS = 30  # Jacobi converges quadratically; six or seven are enough for 6 × 6
+SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors
 
 
 @inlined
-def scaled(Lambda_inv, length, A):
-    """A = S Λ⁻¹ S, all three flat and by rows."""
-    for i in range(6):
-        for j in range(6):
-            units = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
-            A[6 * i + j] = units * Lambda_inv[6 * i + j]
-
-
-@inlined
-def solved_exactly(A, x):
+def solved(A, x):
     """
-    Replace x by A⁻¹ x if A (6 × 6, flat) is safely positive definite; say whether it is.
+    Replace x by A⁻¹ x, A (6 × 6, flat, symmetric, overwritten); say how safely definite A is.
 
-    With λ₁ the smallest eigenvalue and the others at most trace/5 in geometric mean,
-    λ₁ ≥ det A (5 / trace A)⁵: what the pivots give for nothing decides. A is overwritten.
+    Returned is a lower bound of its smallest eigenvalue over the largest, or 0 if A is not
+    definite; x is then left half done. The smallest is at least 1 / trace A⁻¹, the largest at most
+    trace A, and A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ goes where A's upper half was.
 
     """
-    trace, determinant = 0.0, 1.0
+    trace, inverse_trace = 0.0, 0.0
     for i in range(6):
         trace += A[7 * i]
-    mean = 0.2 * trace
     for k in range(6):
         pivot = A[7 * k]
         if not pivot > 0.0:
-            return False
-        determinant *= pivot / mean
+            return 0.0
         for i in range(k + 1, 6):
             row = A[6 * i + k] / pivot
             for j in range(k + 1, i + 1):
                 A[6 * i + j] -= row * A[6 * j + k]
         for i in range(k + 1, 6):
             A[6 * i + k] /= pivot
-    if not determinant * 0.2 > EXACT_HIGH:
-        return False
+    for i in range(6):
+        total = 1.0
+        for j in range(i):
+            entry = -A[6 * i + j]
+            for k in range(j + 1, i):
+                entry -= A[6 * i + k] * A[6 * j + k]
+            A[6 * j + i] = entry
+            total += entry * entry
+        inverse_trace += total / A[7 * i]
     for i in range(6):
         for j in range(i):
             x[i] -= A[6 * i + j] * x[j]
@@ -66,7 +66,7 @@ def solved_exactly(A, x):
         x[i] /= A[7 * i]
         for j in range(i + 1, 6):
             x[i] -= A[6 * j + i] * x[j]
-    return True
+    return 1.0 / (trace * inverse_trace)
 
 
 @inlined
@@ -119,63 +119,129 @@ def share(ratio, low, high):
 
 
 @inlined
-def damped_inverse(Lambda_inv, length, low, high, scratch):
-    """
-    Λ = S V diag(shareₖ / λₖ) Vᵀ S, with the λₖ and the shares, into scratch.
+def applied_pseudo_inverse(Lambda_inv, r, scratch, x):
+    """x = Λ r, leaving out directions whose eigenvalue is zero to working precision; flat."""
+    A, V = scratch[:36], scratch[36:72]
+    largest = 0.0
+    for k in range(36):
+        A[k] = Lambda_inv[k]
+    eigen_decomposed(A, V)
+    for k in range(6):
+        largest = max(largest, A[7 * k])
+        x[k] = 0.0
+    for k in range(6):
+        controlled = share(A[7 * k] / largest, EXACT_LOW, EXACT_HIGH)
+        if controlled > 0.0:
+            along = 0.0
+            for i in range(6):
+                along += V[6 * i + k] * r[i]
+            for i in range(6):
+                x[i] += controlled * along / A[7 * k] * V[6 * i + k]
 
-    A direction whose share is 0 gets no task force: what the joints do there is τ⁰'s affair.
+
+@kernel
+def _pseudo_inverse(Lambda_inv, scratch, Lambda):
+    r, x = scratch[72:78], scratch[78:84]
+    for j in range(6):
+        for i in range(6):
+            r[i] = 1.0 if i == j else 0.0
+        applied_pseudo_inverse(Lambda_inv.ravel(), r, scratch, x)
+        for i in range(6):
+            Lambda[i, j] = x[i]
+    for i in range(6):
+        for j in range(i):
+            Lambda[i, j] = Lambda[j, i] = 0.5 * (Lambda[i, j] + Lambda[j, i])
+
+
+def task_inertia(Lambda_inv: Array) -> Array:
+    """
+    Λ (6, 6) of Λ⁻¹ (6, 6), the pseudo-inverse where that is singular to working precision.
+
+    Returns
+    -------
+    (6, 6) [kg m², kg m, kg], a fresh array
 
     """
-    A, V = scratch[_MATRICES:_MATRICES + 36], scratch[_MATRICES + 36:]
-    scaled(Lambda_inv, length, A)
+    Lambda = np.empty((6, 6))
+    _pseudo_inverse(Lambda_inv, np.empty(SCRATCH_WIDTH), Lambda)
+    return Lambda
+
+
+@inlined
+def _measured(J, length, low, high, A, V, ratios, shares):
+    for i in range(6):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(J.shape[1]):
+                total += J[i, k] * J[j, k]
+            units = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
+            A[6 * i + j] = A[6 * j + i] = units * total
     eigen_decomposed(A, V)
     largest = 0.0
     for k in range(6):
         largest = max(largest, A[7 * k])
     for k in range(6):
-        scratch[_EIGENVALUES + k] = A[7 * k]
-        scratch[_SHARES + k] = share(A[7 * k] / largest, low, high)
-    for i in range(6):
-        for j in range(i + 1):
+        ratios[k] = np.sqrt(max(A[7 * k], 0.0) / largest) if largest > 0.0 else 0.0
+        shares[k] = share(ratios[k], low, high)
+
+
+@kernel
+def _measure(J, length, low, high, scratch, ratios, shares):
+    _measured(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
+
+
+@kernel
+def _force(J, Lambda_inv, a0, u, length, low, high, scratch, ratios, shares, F):
+    A, V, r, x = scratch[:36], scratch[36:72], scratch[72:78], scratch[78:84]
+    _measured(J, length, low, high, A, V, ratios, shares)
+    # in the basis of the singular directions v: B = Vᵀ S Λ⁻¹ S V and r = Vᵀ S (u - a⁰)
+    for k in range(6):
+        for i in range(6):
+            x[i] = 0.0
+            for j in range(6):
+                unit = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
+                x[i] += unit * Lambda_inv[i, j] * V[6 * j + k]
+        for m in range(6):
             total = 0.0
-            for k in range(6):
-                if scratch[_SHARES + k] > 0.0:
-                    total += V[6 * i + k] * V[6 * j + k] * scratch[_SHARES + k] / A[7 * k]
-            units = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
-            scratch[6 * i + j] = scratch[6 * j + i] = units * total
-
-
-@inlined
-def damped_force(Lambda_inv, a0, u, length, low, high, scratch, F):
-    """F = Λ(u - a⁰) with Λ as in `damped_inverse`."""
-    damped_inverse(Lambda_inv, length, low, high, scratch)
+            for i in range(6):
+                total += V[6 * i + m] * x[i]
+            A[6 * m + k] = total
+        r[k] = 0.0
+        for i in range(6):
+            r[k] += V[6 * i + k] * (1.0 if i < 3 else 1.0 / length) * (u[i] - a0[i])
+    # (√s B √s + diag(b (1 - s))) y = √s r and f = √s y: for s = 1 that is B f = r, for s = 0 the
+    # direction has no force, whatever b, its mobility B_kk, is
+    largest = 0.0
+    for k in range(6):
+        largest = max(largest, A[7 * k])
+    for k in range(6):
+        x[k] = max(A[7 * k], EXACT_HIGH * largest) * (1.0 - shares[k])
+        r[k] *= np.sqrt(shares[k])
+    for i in range(6):
+        for j in range(6):
+            A[6 * i + j] *= np.sqrt(shares[i] * shares[j])
+        A[7 * i] += x[i]
+    solved(A, r)
     for i in range(6):
         F[i] = 0.0
-        for j in range(6):
-            F[i] += scratch[6 * i + j] * (u[j] - a0[j])
+        for k in range(6):
+            F[i] += (1.0 if i < 3 else 1.0 / length) * V[6 * i + k] * np.sqrt(shares[k]) * r[k]
 
 
-@kernel
-def _inverse(Lambda_inv, length, low, high, scratch):
-    damped_inverse(Lambda_inv.ravel(), length, low, high, scratch)
-
-
-@kernel
-def _task_force(Lambda_inv, a0, u, length, low, high, scratch, F):
-    damped_force(Lambda_inv.ravel(), a0, u, length, low, high, scratch, F)
-
-
-class TaskInertia:
+class SingularityDamping:
     """
-    Λ of a chain that may be near a singularity, and how near it is.
+    The task force of an arm that may be near a singularity, and how near it is.
+
+    A direction whose singular value, relative to the largest, is below `low` is left to τ⁰, one
+    above `high` is fully controlled; between them the share is C² and the force continuous. The
+    attributes `ratios` (6,) and `shares` (6,) describe the last call.
 
     Parameters
     ----------
     length : float
         Characteristic length of the arm [m]: a turn of 1 rad counts as a shift by this much.
     low, high : float
-        Smallest eigenvalue of the scaled Λ⁻¹ relative to the largest. A direction is given up
-        below `low` and fully controlled above `high`, with a C² blend in between.
+        Singular values of the scaled Jacobian, relative to the largest.
 
     Raises
     ------
@@ -184,8 +250,7 @@ class TaskInertia:
 
     """
 
-    def __init__(self, length: float = 1.0, low: float = EXACT_LOW,
-                 high: float = EXACT_HIGH) -> None:
+    def __init__(self, length: float, low: float, high: float) -> None:
         if not (np.isfinite(length) and length > 0.0):
             raise InputError(f'characteristic length {length} m is not positive and finite')
         if not 0.0 < low < high < 1.0:
@@ -193,32 +258,27 @@ class TaskInertia:
                              'accepted is 0 < low < high < 1')
         self.length, self.low, self.high = float(length), float(low), float(high)
         self._scratch = np.zeros(SCRATCH_WIDTH)
-        self.Lambda: Array = self._scratch[:36].reshape(6, 6)
-        self.eigenvalues: Array = self._scratch[_EIGENVALUES:_SHARES]
-        self.shares: Array = self._scratch[_SHARES:_MATRICES]
+        self.ratios: Array = np.ones(6)
+        self.shares: Array = np.ones(6)
 
-    def inverse(self, Lambda_inv: Array) -> Array:
-        """Λ (6, 6) [kg m², kg m, kg], a fresh array; the attributes describe it."""
-        _inverse(Lambda_inv, self.length, self.low, self.high, self._scratch)
-        return self.Lambda.copy()
-
-    def force(self, Lambda_inv: Array, a0: Array, u: Array, out: Array) -> Array:
+    def force(self, J: Array, Lambda_inv: Array, a0: Array, u: Array, out: Array) -> Array:
         """
-        Task force F = Λ(u - a⁰), into out.
+        Task force F = Λ(u - a⁰), base axes, into out [N·m, N].
 
         Parameters
         ----------
+        J : (6, n)
         Lambda_inv : (6, 6)
         a0, u : (6,)
             Acceleration under τ⁰ alone, and the commanded one [rad/s², m/s²].
         out : (6,)
 
         """
-        _task_force(Lambda_inv, a0, u, self.length, self.low, self.high, self._scratch, out)
+        _force(J, Lambda_inv, a0, u, self.length, self.low, self.high, self._scratch,
+               self.ratios, self.shares, out)
         return out
 
-    @property
-    def conditioning(self) -> float:
-        """Smallest over largest eigenvalue of the scaled Λ⁻¹: 0 at a singularity, at most 1."""
-        largest = self.eigenvalues.max()
-        return float(max(self.eigenvalues.min(), 0.0) / largest) if largest > 0.0 else 0.0
+    def conditioning(self, J: Array) -> float:
+        """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""
+        _measure(J, self.length, self.low, self.high, self._scratch, self.ratios, self.shares)
+        return float(self.ratios.min())

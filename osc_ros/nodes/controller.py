@@ -23,7 +23,7 @@ from osc_ros.control.task import Gains
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
-from osc_ros.dynamics.task_inertia import TaskInertia
+from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
@@ -71,9 +71,9 @@ PARAMETERS = (
           lower=0.0, upper=1e3, live=True),
     Entry('singularity.length', 0.3, 'Characteristic length of the arm: 1 rad counts as so much '
           '[m]', lower=1e-6, upper=1e6, live=True),
-    Entry('singularity.low', 2e-4, 'Smallest over largest eigenvalue of the scaled inverse task '
-          'inertia at which a direction is given up', lower=1e-15, upper=1.0, live=True),
-    Entry('singularity.high', 2e-3, 'The same, above which it is fully controlled', lower=1e-15,
+    Entry('singularity.low', 0.02, 'Singular value of the scaled Jacobian, relative to the '
+          'largest, below which a direction is given up', lower=1e-12, upper=1.0, live=True),
+    Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
     Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description', lower=0.0, live=True),
@@ -164,6 +164,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         took = perf_counter() - started
         self._order = np.array([robot.joint_names.index(name) for name in joints])
         self._reader = messages.JointStateReader(robot.joint_names)
+        self._command = messages.Command(robot.n)
         self._law = law
         self._apply_times(found)
         self._create_interface()
@@ -282,7 +283,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._report()
 
     def _publish(self, tau: Any, label: str) -> None:
-        self._commands.publish(messages.command(tau[self._order], label))
+        self._commands.publish(self._command.filled(tau[self._order], label))
         self._torque_use = np.maximum(
             self._torque_use, np.abs(tau) / self._law.settings.effort_limits)
 
@@ -380,7 +381,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
-        inertia = self._law.settings.inertia
+        damping = self._law.settings.damping
         status = DiagnosticStatus(
             level=level, name=f'{self.get_fully_qualified_name()[1:]}: control', message=text,
             hardware_id=self._law.robot.name, values=[
@@ -399,8 +400,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('saturated joints', ' '.join(
                         name for name, at in zip(self._law.robot.joint_names,
                                                  self._law.saturated) if at)),
-                    ('conditioning', f'{inertia.conditioning:.3e}'),
-                    ('least controlled share', f'{inertia.shares.min():.3f}'),
+                    ('conditioning', f'{damping.ratios.min():.3e}'),
+                    ('least controlled share', f'{damping.shares.min():.3f}'),
                 )])
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
@@ -421,8 +422,8 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
                     both('acceleration')),
         posture=Posture(found['posture.natural_frequency'], found['posture.damping_ratio'],
                         found['posture.damping']),
-        inertia=TaskInertia(found['singularity.length'], found['singularity.low'],
-                            found['singularity.high']),
+        damping=SingularityDamping(found['singularity.length'], found['singularity.low'],
+                                   found['singularity.high']),
         effort_limits=limits)
 
 

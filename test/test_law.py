@@ -1,0 +1,266 @@
+"""The law on MuJoCo, which shares no code with it: no ROS, no clock but the simulated one."""
+
+import pathlib
+import subprocess
+import sys
+
+from judge import configuration, pinocchio_model, robot_cases
+import numpy as np
+from osc_ros import Robot
+from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.task import Gains
+from osc_ros.control.trajectory import Hold, Path, figure_of_eight
+from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.errors import InputError
+from osc_ros.sim import Plant
+import pinocchio
+import pytest
+from scipy.spatial.transform import Rotation
+import tolerances
+
+READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
+PERIOD = 0.002
+PANDA = robot_cases()['panda']
+
+
+def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
+    """Return what the Panda's configuration has."""
+    return Settings(Gains([frequency] * 6, [ratio] * 6, speed, acceleration), Posture(5.0, 1.0, 1.0),
+                    SingularityDamping(0.3, 0.02, 0.06), np.array(robot.effort_limits))
+
+
+class Arm:
+    """The shipped Panda in MuJoCo, under the law."""
+
+    def __init__(self, q=READY, **given):
+        """Start at rest at q."""
+        plant = {key: given.pop(key) for key in ('friction', 'damping') if key in given}
+        self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+        self.plant = Plant(PANDA.urdf_text, PANDA.base, self.robot.joint_names,
+                           **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
+        self.law = Law(self.robot, settings(self.robot, **given))
+        self.plant.reset(q)
+        self.law.latch(q)
+        self.pose = self.plant.pose(PANDA.tip)
+        self.times, self.poses, self.torques = [], [], []
+
+    def run(self, until):
+        """Step to a time, and write down what MuJoCo says."""
+        while self.plant.time < until - 0.5 * PERIOD:
+            self.times.append(self.plant.time)
+            self.poses.append(self.plant.pose(PANDA.tip))
+            tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
+            self.torques.append(tau)
+            self.plant.step(tau, 2)
+        return self
+
+    def errors(self, target):
+        """Distance [m] and angle [rad] to a pose, or to a path at each time."""
+        wanted = [target.at(t).pose if isinstance(target, Path) else target for t in self.times]
+        return np.array([(np.linalg.norm(T[:3, 3] - D[:3, 3]),
+                          Rotation.from_matrix(D[:3, :3] @ T[:3, :3].T).magnitude())
+                         for T, D in zip(self.poses, wanted)]).T
+
+
+def moved(T, shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
+    """Return a pose shifted and turned in base axes."""
+    there = T.copy()
+    there[:3, 3] += shift
+    there[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]
+    return there
+
+
+def test_after_latching_at_rest_the_torque_is_that_of_gravity():
+    arm = Arm()
+    model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip,
+                                     arm.robot.joint_names, {})
+    gravity = pinocchio.computeGeneralizedGravity(model, data, configuration(model, READY))
+    np.testing.assert_allclose(arm.law.torque(0.0, READY, np.zeros(7)), gravity,
+                               atol=1e-9)
+
+
+def test_figure_of_eight_is_followed_within_a_tenth_of_a_millimetre():
+    arm = Arm()
+    path = figure_of_eight(arm.pose, 0.3, 0.15, 3.0, 1.0, 0.1, swing=0.17)
+    arm.law.follow(path, 0.1)
+    distances, angles = arm.run(4.0).errors(path)
+    assert distances.max() < 1e-4
+    assert angles.max() < 1e-3
+
+
+@pytest.mark.parametrize('frequency, ratio', [(10.0, 1.0), (20.0, 1.0), (15.0, 0.5)])
+def test_step_response_is_that_of_the_second_order_system(frequency, ratio):
+    arm = Arm(frequency=frequency, ratio=ratio, speed=(1e3, 1e3), acceleration=(1e4, 1e4))
+    size = 0.01
+    arm.law.follow(Hold(moved(arm.pose, shift=(0.0, size, 0.0))), 0.0)
+    arm.run(1.0)
+    times = np.array(arm.times)
+    went = np.array([T[1, 3] - arm.pose[1, 3] for T in arm.poses]) / size
+    if ratio == 1.0:
+        expected = 1.0 - np.exp(-frequency * times) * (1.0 + frequency * times)
+    else:
+        fast = frequency * np.sqrt(1.0 - ratio ** 2)
+        decay = np.exp(-ratio * frequency * times)
+        expected = 1.0 - decay * (np.cos(fast * times)
+                                  + ratio * frequency / fast * np.sin(fast * times))
+    assert np.abs(went - expected).max() < 0.02
+    sideways = np.array([T[:3, 3] - arm.pose[:3, 3] for T in arm.poses])[:, [0, 2]]
+    assert np.abs(sideways).max() < 0.02 * size
+
+
+def test_half_a_turn_away_the_arm_starts_to_turn_and_nothing_breaks():
+    arm = Arm()
+    arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.pi))), 0.0)
+    arm.run(0.5)
+    assert np.isfinite(arm.torques).all()
+    assert arm.errors(moved(arm.pose, turn=(0.0, 0.0, np.pi)))[1][-1] < np.pi - 0.5
+
+
+def test_posture_is_reached_in_the_null_space_while_the_tip_stays():
+    arm = Arm()
+    elbow = READY + np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
+    arm.law.posture = elbow
+    before = np.linalg.norm(arm.plant.q - elbow)
+    distances, angles = arm.run(3.0).errors(arm.pose)
+    assert np.linalg.norm(arm.plant.q - elbow) < 0.9 * before
+    assert np.linalg.norm(arm.plant.q - READY) > 0.05
+    assert distances.max() < 5e-4
+    assert angles.max() < 5e-3
+
+
+def test_far_target_is_approached_at_the_speed_that_is_allowed():
+    arm = Arm(speed=(2.5, 0.2))
+    target = moved(arm.pose, shift=(0.15, 0.1, 0.0))
+    arm.law.follow(Hold(target), 0.0)
+    arm.run(2.5)
+    positions = np.array([T[:3, 3] for T in arm.poses])
+    speeds = np.linalg.norm(np.diff(positions, axis=0), axis=1) / PERIOD
+    assert speeds.max() < 0.2 * 1.05
+    assert arm.errors(target)[0][-1] < 1e-4
+
+
+def test_out_of_reach_and_back_torques_keep_their_limits_and_the_arm_returns():
+    arm = Arm()
+    arm.law.follow(Hold(moved(arm.pose, shift=(0.9, 0.0, 0.0))), 0.1)
+    arm.law.follow(Hold(moved(arm.pose, shift=(-0.3, 0.0, 1.0))), 2.5)
+    arm.law.follow(Hold(arm.pose), 5.0)
+    arm.run(7.0)
+    torques = np.array(arm.torques)
+    assert np.isfinite(torques).all()
+    assert (np.abs(torques) <= arm.robot.effort_limits).all()
+    distances, angles = arm.errors(arm.pose)
+    assert distances.max() > 0.3
+    assert distances[-1] < 1e-3
+    assert angles[-1] < 1e-2
+
+
+def test_law_has_no_double_cover():
+    arm = Arm()
+    turned = moved(arm.pose, turn=(0.0, 0.0, np.radians(179.0)))
+    back = moved(arm.pose, turn=(0.0, 0.0, np.radians(-179.0)))
+    u = []
+    for target in (turned, back):
+        arm.law.latch(READY)
+        arm.law.follow(Hold(target), 0.0)
+        arm.law.torque(0.0, READY, np.zeros(7))
+        u.append(arm.law.u[2])
+    assert u[0] > 0.0 > u[1]
+
+
+@pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos'])
+def test_other_arms_step_to_their_targets(name):
+    from osc_ros.nodes.scenario import initial_positions
+    case = robot_cases()[name]
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,
+                  friction=[0.0] * robot.n, damping=[0.0] * robot.n)
+    law = Law(robot, settings(robot))
+    q = initial_positions(robot)
+    plant.reset(q)
+    law.latch(q)
+    target = moved(plant.pose(case.tip), shift=(0.0, 0.0, 0.03), turn=(0.0, 0.1, 0.0))
+    law.follow(Hold(target), 0.0)
+    while plant.time < 1.5:
+        plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
+    reached = plant.pose(case.tip)
+    assert np.abs(reached - target).max() < 1e-3
+
+
+def test_nothing_is_compiled_once_the_law_is_there():
+    # in a process of its own: other tests must not have compiled what this one looks for
+    script = """
+import numpy as np
+from osc_ros.dynamics.compiled import KERNELS
+from test_law import Arm, moved
+from osc_ros.control.trajectory import Hold, Path, figure_of_eight
+arm = Arm()
+before = [len(kernel.signatures) for kernel in KERNELS]
+arm.law.follow(figure_of_eight(arm.pose, 0.3, 0.15, 3.0, 1.0, 0.0), 0.0)
+arm.law.follow(Path([1.0, 2.0], [arm.pose, moved(arm.pose, (0.1, 0.0, 0.0))]), 1.0)
+arm.law.follow(Hold(moved(arm.pose, (0.9, 0.0, 0.0))), 2.0)
+arm.run(2.5)
+assert [len(kernel.signatures) for kernel in KERNELS] == before, KERNELS
+print('compiled for', sum(before))
+"""
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True,
+                          cwd=pathlib.Path(__file__).parent, check=False)
+    assert done.returncode == 0, done.stderr
+    assert 'compiled for' in done.stdout
+
+
+def test_continuous_joint_goes_the_short_way_to_its_posture():
+    case = robot_cases()['kinova']
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    turning = np.flatnonzero(np.isinf(robot.position_limits).all(axis=1))
+    assert len(turning) > 0
+    law = Law(robot, settings(robot))
+    q = np.zeros(robot.n)
+    q[turning[0]] = 3.0
+    law.posture = np.zeros(robot.n)
+    law.posture[turning[0]] = -3.0
+    pulled = law._posture_acceleration(q, np.zeros(robot.n))[turning[0]]
+    np.testing.assert_allclose(pulled, 25.0 * (2.0 * np.pi - 6.0), rtol=tolerances.AGREEMENT)
+
+
+def test_saturated_torques_keep_the_direction_of_the_joint_acceleration():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        h, limits = rng.uniform(-1.5, 1.5, size=7), rng.uniform(2.0, 4.0, size=7)
+        tau = h + 10.0 * rng.normal(size=7)
+        limited = scaled_to_limits(tau, h, limits)
+        assert (np.abs(limited) <= limits).all()
+        ratio = (limited - h) / (tau - h)
+        assert np.ptp(ratio) < 1e-12
+        assert 0.0 <= ratio[0] <= 1.0
+        assert np.isclose(np.abs(limited), limits).any() or np.allclose(limited, tau)
+
+
+def test_torques_within_their_limits_are_left_alone():
+    tau = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(scaled_to_limits(tau, np.zeros(2), np.array([3.0, np.inf])), tau)
+
+
+def test_where_gravity_alone_is_too_much_the_joint_gives_all_it_has():
+    limited = scaled_to_limits(np.array([9.0, 1.0]), np.array([8.0, 0.5]), np.array([5.0, 5.0]))
+    np.testing.assert_allclose(limited, [5.0, 1.0])
+
+
+@pytest.mark.parametrize('state, message', [
+    ((np.full(7, np.nan), np.zeros(7)), r'q is not finite: q\[0\] = nan'),
+    ((READY, np.full(7, np.inf)), r'qd is not finite'),
+    ((READY[:6], np.zeros(6)), r'shapes \(6,\) and \(6,\), accepted is \(7,\)'),
+])
+def test_bad_state_is_refused_and_the_law_goes_on(state, message):
+    arm = Arm()
+    with pytest.raises(InputError, match=message):
+        arm.law.torque(0.0, *state)
+    assert np.isfinite(arm.law.torque(0.0, READY, np.zeros(7))).all()
+
+
+@pytest.mark.parametrize('name', ['natural_frequency', 'damping_ratio', 'damping'])
+@pytest.mark.parametrize('value', [-1.0, np.nan, np.inf])
+def test_bad_posture_gains_are_refused_by_name(name, value):
+    given = {'natural_frequency': 1.0, 'damping_ratio': 1.0, name: value}
+    with pytest.raises(InputError, match=f'posture {name}'):
+        Posture(**given)
