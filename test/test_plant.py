@@ -1,11 +1,16 @@
 """The plant against Pinocchio and against physics that can be written on one line."""
 
+import os
 from pathlib import Path
+import re
+import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
 
+import osc_ros
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim import Plant
 from tolerances import PLANT_ACCELERATION, PLANT_ENERGY_DRIFT, PLANT_POSE, PLANT_STOP
@@ -435,3 +440,146 @@ def test_a_description_that_cannot_be_used_is_refused_by_name(text, message):
 def test_links_without_mass_that_do_not_move_by_themselves_are_fine():
     text = robot(link('r', ''), *ARM[1:], link('frame', ''), joint('f', 'a', 'frame', 'fixed'))
     Plant(text, 'r', ['ra']).pose('frame')
+
+
+PANDA = Path(osc_ros.__file__).parent / 'robots' / 'panda.urdf'
+BOX = '<visual><origin xyz="0 0 0.1"/><geometry><box size="0.1 0.1 {}"/></geometry>{}</visual>'
+MESH = '<visual><geometry><mesh filename="package://nowhere/arm.dae"/></geometry></visual>'
+
+
+def test_every_shape_is_drawn_where_pinocchio_puts_it():
+    names, q = PANDA_JOINTS, np.array(PANDA_HOME)
+    plant = Plant(PANDA.read_text(), 'panda_link0', names, PANDA_FINGERS)
+    plant.reset(q)
+    model, data = plant._scene()
+    full = pin.buildModelFromXML(PANDA.read_text())
+    shapes = pin.buildGeomFromUrdfString(full, PANDA.read_text(), pin.GeometryType.VISUAL)
+    state = pin.neutral(full)
+    for name, value in {**dict(zip(names, q)), **PANDA_FINGERS}.items():
+        state[full.joints[full.getJointId(name)].idx_q] = value
+    placed = shapes.createData()
+    pin.updateGeometryPlacements(full, full.createData(), shapes, placed, state)
+    expected = sorted(tuple(T.translation) for T in placed.oMg)
+    found = sorted(map(tuple, data.geom_xpos[1:]))  # shape 0 is the floor
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    turned = sum(np.trace(T.rotation) for T in placed.oMg)
+    assert np.sum(data.geom_xmat[1:, [0, 4, 8]]) == pytest.approx(turned)
+
+
+def test_looks_weigh_nothing_and_touch_nothing():
+    red = '<material name="red"><color rgba="1 0 0 1"/></material>'
+    text = robot(red, link('r', BOX.format(0.2, '<material name="red"/>') + MESH),
+                 link('a', INERTIAL + BOX.format(0.3, red)), joint('ra', 'r', 'a'))
+    plant = Plant(text, 'r', ['ra'])
+    scene, _ = plant._scene()
+    assert plant._model.ngeom == 0
+    np.testing.assert_array_equal(scene.body_mass, plant._model.body_mass)
+    np.testing.assert_array_equal(scene.body_inertia, plant._model.body_inertia)
+    np.testing.assert_array_equal(scene.geom_rgba[1:], [[1.0, 0.0, 0.0, 1.0]] * 2)
+    np.testing.assert_array_equal(scene.geom_contype[1:] | scene.geom_conaffinity[1:], 0)
+
+
+def test_gravity_points_down_in_the_scene_and_nothing_is_beneath_the_floor():
+    plant = Plant(PANDA.read_text(), 'panda_link0', PANDA_JOINTS, gravity=(3.0, 0.0, 9.0))
+    model, data = plant._scene()
+    height = -np.array([3.0, 0.0, 9.0]) / np.linalg.norm([3.0, 0.0, 9.0])
+    tip = data.body('panda_hand_tcp').xpos[2] - data.body('panda_link0').xpos[2]
+    assert tip == pytest.approx(height @ plant.pose('panda_hand_tcp')[:3, 3])
+    assert data.geom_xpos[1:, 2].min() > data.geom_xpos[0, 2]
+
+
+def test_an_arm_of_meshes_alone_is_drawn_as_rods():
+    model, data = Plant(CHAIN.replace('</link>', MESH + '</link>'), 'base', ['spin'])._scene()
+    assert model.ngeom == 1 + 7  # the floor, and a rod from joint to joint
+
+
+def test_a_shape_that_cannot_be_drawn_is_refused_by_name():
+    plant = Plant(robot(link('r'), link('a', INERTIAL + BOX.format(-1, '')), ARM[2]), 'r', ['ra'])
+    with pytest.raises(ModelError, match="link 'a visual 0': .*size 2 must be positive"):
+        plant._scene()
+
+
+def test_a_colour_that_cannot_be_drawn_is_refused_by_name_and_only_for_looks():
+    bad = '<material name="odd"><color rgba="1 0 x 1"/></material>'
+    plant = Plant(robot(bad, *ARM), 'r', ['ra'])
+    with pytest.raises(ModelError, match="material 'odd': .*rgba"):
+        plant._scene()
+
+
+def test_a_picture_without_pixels_is_refused():
+    with pytest.raises(InputError, match='picture of 0 x 480; accepted: 1 x 1 or more'):
+        panda().picture(width=0)
+
+
+def in_a_process(script, **environment):
+    """Run the script beside a plant; None as a value takes that out of the environment."""
+    environment = {**os.environ, **environment}
+    script = (f'from osc_ros.sim import Plant\nplant = Plant(open({str(PANDA)!r}).read(), '
+              f"'panda_link0', {PANDA_JOINTS})\nplant.reset({PANDA_HOME})\n{script}")
+    return subprocess.run(
+        [sys.executable, '-c', script], capture_output=True, text=True, timeout=60,
+        env={name: value for name, value in environment.items() if value is not None})
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='OpenGL needs no display here')
+@pytest.mark.parametrize('call, message', [
+    ('viewer', 'no window without OpenGL: .*DISPLAY.*; accepted: a display'),
+    ('picture', 'no picture without OpenGL: .*DISPLAY.*; accepted: MUJOCO_GL=egl')])
+def test_looking_without_opengl_is_refused_and_the_arm_goes_on(call, message):
+    done = in_a_process(f'try:\n    plant.{call}()\nexcept ValueError as error:\n'
+                        '    print(error)\nplant.step([0.0] * 7)\nprint(plant.time)',
+                        DISPLAY=None, WAYLAND_DISPLAY=None, MUJOCO_GL=None)
+    assert done.returncode == 0, done.stderr
+    refused, time = done.stdout.splitlines()
+    assert re.search(message, refused)
+    assert time == '0.001'
+
+
+def test_a_picture_shows_the_arm_and_its_file_holds_the_same_pixels(tmp_path):
+    probe = in_a_process('import mujoco; mujoco.GLContext(8, 8)', MUJOCO_GL='egl')
+    if probe.returncode:
+        pytest.skip(f'MuJoCo has no EGL here: {probe.stderr.splitlines()[-1]}')
+    done = in_a_process(
+        f"import numpy as np\nnp.save({str(tmp_path / 'a')!r}, plant.picture("
+        f"{str(tmp_path / 'a.png')!r}, width=200, height=150))", MUJOCO_GL='egl')
+    assert done.returncode == 0, done.stderr
+    image = np.load(tmp_path / 'a.npy')
+    assert image.shape == (150, 200, 3) and image.dtype == np.uint8
+    dark = image.max(axis=2) < 60  # the flange, the hand's mount and the pads are
+    assert 10 < dark.sum() < 1000
+    edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    assert edges.min() > 60
+    data = (tmp_path / 'a.png').read_bytes()
+    begin = data.index(b'IDAT')
+    size = int.from_bytes(data[begin - 4:begin], 'big')
+    rows = np.frombuffer(zlib.decompress(data[begin + 4:begin + 4 + size]), np.uint8)
+    decoded = np.cumsum(rows.reshape(150, -1)[:, 1:], axis=0, dtype=np.uint8)
+    np.testing.assert_array_equal(decoded.reshape(150, 200, 3), image)
+
+
+@pytest.mark.skipif(not (os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY')),
+                    reason='no display to open a window on')
+def test_a_window_changes_nothing_and_may_be_closed_or_left_open():
+    done = in_a_process(f'HOME = {PANDA_HOME}' + """
+import numpy as np
+view = plant.viewer()
+try:
+    plant.viewer()
+except ValueError as error:
+    assert 'one at a time' in str(error)
+motion = []
+for watched in (True, False):
+    plant.reset(HOME)
+    for _ in range(20):
+        plant.step(np.ones(7), steps=5)
+        if watched:
+            view.sync()
+    motion.append(plant.q)
+assert np.array_equal(*motion) and view.is_running()
+view.close()
+view.close()
+assert not view.is_running()
+view.sync()
+assert plant.viewer().is_running()
+""")
+    assert done.returncode == 0, done.stderr

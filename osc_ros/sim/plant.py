@@ -1,22 +1,27 @@
-"""A fixed-base arm in MuJoCo, built from a URDF: the only module that knows mujoco."""
+"""A fixed-base arm in MuJoCo, built from a URDF, and what it looks like."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-import difflib
+import atexit
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 import math
-import re
-from xml.etree import ElementTree
+import os
+import struct
+import threading
+import warnings
+import zlib
 
 import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.errors import InputError, ModelError
+from osc_ros.errors import InputError
+from osc_ros.sim.description import FLOOR, require, Urdf
 
 Array = NDArray[np.float64]
+Image = NDArray[np.uint8]
 PerJoint = ArrayLike | Mapping[str, float] | None
-MOVING = ('revolute', 'continuous', 'prismatic')
 
 
 class Plant:
@@ -60,7 +65,7 @@ class Plant:
                  velocity_noise: float = 0.0, seed: int = 0) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
-        urdf = _Urdf(urdf_text)
+        urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
         locks = urdf.locks(names, locked or {})
@@ -76,6 +81,7 @@ class Plant:
         self._effort_limits = np.where(effort > 0.0, effort, np.inf)
         self._position_limits = np.array([urdf.span(name) for name in names])
 
+        self._urdf, self._locks = urdf, locks
         spec = urdf.spec(locks)
         # Euler's step with joint damping taken implicitly: 100 N m s/rad on the Panda stay
         # stable at 1 ms, where RK4 (three times the cost) blows up. It is first order: ask for a
@@ -153,7 +159,7 @@ class Plant:
 
     def pose(self, link: str) -> Array:
         """(4, 4) pose T_base_link of any link of the URDF."""
-        _require('link', link, self._links)
+        require('link', link, self._links)
         mujoco.mj_kinematics(self._model, self._data)
         T_root_link = np.eye(4)
         T_root_link[:3, :3] = self._data.xmat[self._links[link]].reshape(3, 3)
@@ -168,8 +174,53 @@ class Plant:
         mujoco.mj_forward(self._model, self._probe)
         return np.asarray(self._probe.qacc[self._at], dtype=np.float64)
 
+    def viewer(self) -> Viewer:
+        """Open a window on the arm; InputError where there is no display with OpenGL."""
+        return Viewer(self)
+
+    def picture(self, path: str | os.PathLike[str] | None = None, width: int = 640,
+                height: int = 480) -> Image:
+        """
+        Draw the arm as it stands: (height, width, 3) RGB, and the same as a PNG file at `path`.
+
+        It needs OpenGL, but no display where MUJOCO_GL is egl or osmesa.
+
+        Raises
+        ------
+        InputError : there is no OpenGL to draw with; or width or height is not positive
+
+        """
+        if width < 1 or height < 1:
+            raise InputError(f'picture of {width} x {height}; accepted: 1 x 1 or more')
+        model, data = self._scene()
+        model.vis.global_.offwidth, model.vis.global_.offheight = width, height
+        model.stat.extent /= min(1.0, width / height)  # the field of view is the vertical one
+        with _opengl('picture', 'MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment and that '
+                     'library installed'), mujoco.Renderer(model, height, width) as renderer:
+            renderer.update_scene(data)
+            image: Image = renderer.render()
+        if path is not None:
+            with open(path, 'wb') as file:
+                file.write(_png(image))
+        return image
+
+    def _scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """Return the arm as it stands, for the eye: in a model of its own, with gravity down."""
+        model = self._urdf.scene(self._locks, self._model.opt.gravity)
+        data = mujoco.MjData(model)
+        data.qpos = self._data.qpos
+        mujoco.mj_forward(model, data)
+        least, greatest = _corners(model, data)
+        model.geom_pos[FLOOR, 2] = least[2]
+        # MuJoCo's camera starts at 1.5 extents: all of the arm is in view, its front to the right.
+        model.stat.center = 0.5 * (least + greatest)
+        model.stat.extent = 0.9 * math.dist(least, greatest)
+        model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0
+        mujoco.mj_forward(model, data)
+        return model, data
+
     def _require_still(self, base: str) -> None:
-        _require('link', base, self._links)
+        require('link', base, self._links)
         body = self._links[base]
         while body:
             if self._model.body_jntnum[body]:
@@ -182,152 +233,91 @@ class Plant:
         return np.clip(_vector('tau', tau, self.n), -self._effort_limits, self._effort_limits)
 
 
-class _Urdf:
-    """A URDF as MuJoCo can use it. Reads it by itself: the plant has to judge the controller."""
+class Viewer:
+    """
+    A window on a plant: MuJoCo's passive viewer. Nothing that is done in it moves the arm.
 
-    def __init__(self, text: str) -> None:
-        try:
-            root = ElementTree.fromstring(text)
-        except ElementTree.ParseError as error:
-            raise ModelError(f'the URDF is not XML: {error}') from error
-        self.links, self._joints = (_by_name(root.findall(tag)) for tag in ('link', 'joint'))
-        self._joint_of = {self._end(name, 'child'): name for name in self._joints}
-        roots = sorted(self.links.keys() - self._joint_of.keys())
-        if len(roots) != 1:
-            raise ModelError(f'the URDF has {len(roots)} root links {roots}; accepted: one')
+    It draws, in a thread of its own, what it was last shown. One at a time in a process.
 
-    def number(self, joint: str, tag: str, attribute: str, absent: float = 0.0) -> float:
-        """An attribute of an element of the joint."""
-        element = self._joints[joint].find(tag)
-        text = None if element is None else element.get(attribute)
-        try:
-            return absent if text is None else float(text)
-        except ValueError:
-            raise ModelError(f"joint '{joint}': {tag} {attribute} is '{text}'; "
-                             'accepted: a number') from None
+    """
 
-    def span(self, joint: str) -> tuple[float, float]:
-        """Least and greatest position; infinite without <limit> and for continuous joints."""
-        lower, upper = (self.number(joint, 'limit', end) for end in ('lower', 'upper'))
-        if self._kind(joint) == 'continuous' or lower == upper == 0.0:
-            return -math.inf, math.inf
-        if not -math.inf < lower < upper < math.inf:
-            raise ModelError(f"joint '{joint}': limits {lower} to {upper}; "
-                             'accepted: lower < upper')
-        return lower, upper
+    _open: Viewer | None = None
 
-    def locks(self, moving: Sequence[str], locked: Mapping[str, float]) -> dict[str, float]:
-        """The value of every joint that does not move."""
-        for name in (*moving, *locked):
-            _require('joint', name, self._joints)
-        if not moving or len({*moving, *locked}) < len(moving) + len(locked):
-            raise InputError(f'joint_names {list(moving)}, locked {list(locked)}; '
-                             'accepted: at least one joint to move, each joint once')
-        for name in moving:
-            if self._kind(name) not in MOVING:
-                raise ModelError(f"joint '{name}' is {self._kind(name)} and cannot move; "
-                                 f"accepted: {', '.join(MOVING)}")
-            if self._joints[name].find('mimic') is not None:
-                raise ModelError(f"joint '{name}' mimics another and cannot move by itself")
-        return {name: self._lock(name, locked, moving)
-                for name in self._joints if name not in moving}
+    def __init__(self, plant: Plant) -> None:
+        if Viewer._open is not None:
+            if Viewer._open.is_running():
+                raise InputError('a window is open already; accepted: one at a time in a process')
+            Viewer._open.close()  # its user has closed it; let it end
+        self._plant = plant
+        self._model, self._data = plant._scene()
+        with _opengl('window', 'a display with OpenGL, or to run headless, without it'):
+            from mujoco.glfw import GLContext
+            import mujoco.viewer
+            # launch_passive would wait for ever for a window that cannot be opened.
+            GLContext(16, 16).free()
+            others = set(threading.enumerate())
+            self._window = mujoco.viewer.launch_passive(
+                self._model, self._data, show_left_ui=False, show_right_ui=False)
+        with self._window.lock():
+            mujoco.mjv_defaultFreeCamera(self._model, self._window.cam)
+        self._threads = [thread for thread in threading.enumerate()
+                         if thread.daemon and thread not in others]
+        Viewer._open = self
+        atexit.register(self.close)
 
-    def _lock(self, name: str, locked: Mapping[str, float], barred: Sequence[str]) -> float:
-        mimic = self._joints[name].find('mimic')
-        if name in locked or mimic is None:
-            value = float(locked.get(name, 0.0))
-        else:
-            source = mimic.get('joint', '')
-            if source not in self._joints or source in (*barred, name):
-                raise ModelError(f"joint '{name}' mimics '{source}', which is not a locked joint; "
-                                 f"accepted: '{name}' or its source locked")
-            value = (self.number(name, 'mimic', 'multiplier', 1.0)
-                     * self._lock(source, locked, (*barred, name))
-                     + self.number(name, 'mimic', 'offset'))
-        if not math.isfinite(value) or value != 0.0 and self._kind(name) not in MOVING:
-            raise InputError(f"joint '{name}' ({self._kind(name)}) is locked at {value}; "
-                             f"accepted: finite, and 0 unless {', '.join(MOVING)}")
-        return value
+    def sync(self) -> None:
+        """Show the arm as it is now; nothing happens once the window is closed."""
+        if self.is_running():
+            with self._window.lock():
+                self._data.qpos = self._plant._data.qpos
+                self._data.time = self._plant.time
+                mujoco.mj_forward(self._model, self._data)
+            self._window.sync()
 
-    def spec(self, locks: Mapping[str, float]) -> mujoco.MjSpec:
-        """MuJoCo's editable model, every link a body, with joints only where they move."""
-        # fusestatic would swallow links; the other two would make up inertias.
-        text = ('<robot name="plant"><mujoco><compiler fusestatic="false" balanceinertia="false" '
-                'inertiafromgeom="false"/></mujoco>')
-        kept = {'link': ('inertial',), 'joint': ('origin', 'parent', 'child', 'axis')}
-        for element in (*self.links.values(), *self._joints.values()):
-            copy = ElementTree.Element(element.tag, element.attrib)
-            copy.extend(part for part in element if part.tag in kept[element.tag])
-            text += '\n' + ElementTree.tostring(copy, encoding='unicode').replace('\n', ' ')
-        try:
-            spec = mujoco.MjSpec.from_string(text + '</robot>')
-        except ValueError as error:
-            raise self._refusal(error) from error
-        for name, value in locks.items():
-            body = spec.body(self._end(name, 'child'))
-            for joint in list(body.joints):
-                if value:
-                    _displace(body, joint, value)
-                spec.delete(joint)
-        return spec
+    def is_running(self) -> bool:
+        """Whether the window is open: its user may have closed it."""
+        return bool(self._window.is_running())
 
-    def compiled(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
-        """MuJoCo's model for use."""
-        try:
-            return spec.compile()
-        except ValueError as error:
-            raise self._refusal(error) from error
-
-    def _refusal(self, error: ValueError) -> ModelError:
-        """MuJoCo's message, with the names of the joint and link in place of line numbers."""
-        message = ' '.join(str(error).split())
-        named, line = re.search("name '(.*?)'", message), re.search(r'line (\d+)', message)
-        name = named.group(1) if named else ''
-        if line:  # line 1 holds the compiler's settings, then `spec` wrote one element on each
-            name = [*self.links, *self._joints][int(line.group(1)) - 2]
-        joint = self._joint_of.get(name, name)
-        where = f"joint '{joint}'" if joint in self._joints else f"link '{name}'"
-        return ModelError(f'{where}: MuJoCo refuses the URDF here: {message}')
-
-    def _kind(self, joint: str) -> str:
-        return self._joints[joint].get('type', '')
-
-    def _end(self, joint: str, which: str) -> str:
-        element = self._joints[joint].find(which)
-        if element is None or not element.get('link'):
-            raise ModelError(f"joint '{joint}' has no {which} link")
-        return element.get('link', '')
+    def close(self) -> None:
+        """Close the window; again is fine."""
+        self._window.close()
+        for thread in self._threads:  # one that still draws while Python ends would crash it
+            thread.join(timeout=5.0)
+        atexit.unregister(self.close)
 
 
-def _displace(body: mujoco.MjsBody, joint: mujoco.MjsJoint, value: float) -> None:
-    """Move the body's frame [in its parent's] to where the joint takes it at that value."""
-    axis = np.array(joint.axis)
-    mujoco.mju_normalize3(axis)
-    change, frame = np.empty(3), np.array(body.quat)
-    if joint.type == mujoco.mjtJoint.mjJNT_SLIDE:
-        mujoco.mju_rotVecQuat(change, value * axis, frame)
-        body.pos = body.pos + change
-    else:
-        turn = np.empty(4)
-        mujoco.mju_axisAngle2Quat(turn, axis, value)
-        mujoco.mju_mulQuat(frame, frame.copy(), turn)
-        body.quat = frame
+@contextmanager
+def _opengl(what: str, accepted: str) -> Iterator[None]:
+    """Turn the many ways in which a machine lacks OpenGL into one refusal."""
+    try:
+        with warnings.catch_warnings():
+            # GLFW warns of what it lacks and goes on without it.
+            warnings.filterwarnings('error', category=UserWarning, module='glfw')
+            yield
+    except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo have many of their own
+        reason = ' '.join(str(error).split())
+        raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
 
 
-def _by_name(elements: list[ElementTree.Element]) -> dict[str, ElementTree.Element]:
-    named: dict[str, ElementTree.Element] = {}
-    for element in elements:
-        name = element.get('name', '')
-        if not name or name in named:
-            raise ModelError(f"{element.tag} name '{name}' is empty or repeated")
-        named[name] = element
-    return named
+def _corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Array]:
+    """Least and greatest corner (3,) of a box about the arm [m, scene frame]."""
+    arm = slice(FLOOR + 1, None)
+    R = data.geom_xmat[arm].reshape(-1, 3, 3)
+    middle = data.geom_xpos[arm] + np.einsum('gij,gj->gi', R, model.geom_aabb[arm, :3])
+    half = np.einsum('gij,gj->gi', np.abs(R), model.geom_aabb[arm, 3:])
+    return (middle - half).min(axis=0), (middle + half).max(axis=0)
 
 
-def _require(kind: str, name: str, names: Iterable[str]) -> None:
-    if name not in names:
-        near = difflib.get_close_matches(name, names := list(names)) or names
-        raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")
+def _png(image: Image) -> bytes:
+    """Encode (h, w, 3) RGB as a PNG file, each row as its difference from the row above."""
+    height, width, _ = image.shape
+    rows = np.diff(image.reshape(height, -1), axis=0, prepend=np.uint8(0))  # modulo 256
+    filtered = np.insert(rows, 0, 2, axis=1)
+    parts = {b'IHDR': struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0),
+             b'IDAT': zlib.compress(filtered.tobytes(), 9), b'IEND': b''}
+    return b'\x89PNG\r\n\x1a\n' + b''.join(
+        struct.pack('>I', len(part)) + kind + part + struct.pack('>I', zlib.crc32(kind + part))
+        for kind, part in parts.items())
 
 
 def _vector(what: str, given: ArrayLike, size: int) -> Array:
@@ -346,7 +336,7 @@ def _amounts(what: str, given: PerJoint, names: Sequence[str],
     """Return (n,) finite amounts of 0 or more: those given, the default where none is."""
     if isinstance(given, Mapping):
         for name in given:
-            _require('joint', name, names)
+            require('joint', name, names)
         given = [given.get(name, default) for name, default in zip(names, defaults)]
     amounts = _vector(what, defaults if given is None else given, len(names))
     for i in np.flatnonzero(amounts < 0.0).tolist():
