@@ -44,7 +44,7 @@ class JointStateReader:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self._seen: list[str] = []
+        self._seen: list[str] | None = None
         self._at = np.zeros(0, dtype=np.intp)
 
     def read(self, message: JointState) -> tuple[Array, Array]:
@@ -61,10 +61,11 @@ class JointStateReader:
         if message.name != self._seen:
             self._at = self._places(message.name)
             self._seen = list(message.name)
+        size = len(message.name)
         found = []
         for field, values in (('position', message.position), ('velocity', message.velocity)):
-            if len(values) != len(self._seen):
-                raise InputError(f'joint_states has {len(self._seen)} names and {len(values)} '
+            if len(values) != size:
+                raise InputError(f'joint_states has {size} names and {len(values)} '
                                  f'entries of {field}: accepted is one {field} for each name')
             chosen = np.asarray(values, dtype=np.float64)[self._at]
             if not np.isfinite(chosen).all():
@@ -108,11 +109,26 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
     return message
 
 
-def command(tau: Array, label: str) -> Float64MultiArray:
-    """Joint torques; the label of its one dimension says which state they answer."""
-    message = Float64MultiArray(data=array('d', tau.tobytes()))
-    message.layout.dim = [MultiArrayDimension(label=label, size=len(tau), stride=len(tau))]
-    return message
+class Command:
+    """
+    Joint torques as a message, made once and filled again and again.
+
+    Parameters
+    ----------
+    size : int
+        Number of joints.
+
+    """
+
+    def __init__(self, size: int) -> None:
+        self._message = Float64MultiArray()
+        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
+
+    def filled(self, tau: Array, label: str) -> Float64MultiArray:
+        """Torques (n,); the label of their one dimension says which state they answer."""
+        self._message.data = array('d', tau.tobytes())
+        self._message.layout.dim[0].label = label
+        return self._message
 
 
 def label(message: Float64MultiArray) -> str:

@@ -7,8 +7,11 @@ import signal
 from typing import Any, Protocol
 
 import rclpy
+from rclpy.exceptions import ParameterException
 from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
+
+from osc_ros.errors import OscError
 
 try:
     # half the latency of the single-threaded executor
@@ -39,7 +42,10 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> No
         signal.signal(number, lambda which, frame: told.append(which))
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
-        node: Any = make()
+        try:
+            node: Any = make()
+        except (OscError, ParameterException) as error:
+            raise SystemExit(f'cannot start: {error}') from None
         executor: Executor = EventsExecutor()
         executor.add_node(node)
         try:

@@ -46,9 +46,12 @@ PARAMETERS = (
     Entry('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
           lower=0.0),
     Entry('seed', 0, 'Of the noise', lower=0),
+    Entry('viewer', False, 'Show the arm in a window; closing it does not end the simulation'),
     Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
           lower=0.1, upper=20000.0),
 )
+
+FRAME = 1.0 / 30.0  # of wall time, between two pictures in the viewer [s]
 
 
 class Simulator(Node):  # type: ignore[misc]
@@ -82,6 +85,7 @@ class Simulator(Node):  # type: ignore[misc]
                              f"{', '.join(robot.joint_names)} in any order")
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
+        self._viewer, self._shown = self._plant.viewer() if found['viewer'] else None, 0.0
         # entry i of a command is for the joint at this place, base first
         self._order = np.array([robot.joint_names.index(name) for name in self._joints])
         self._tip, self._base = robot.tip, robot.base
@@ -112,6 +116,8 @@ class Simulator(Node):  # type: ignore[misc]
 
     def stop(self) -> None:
         """Say what happened."""
+        if self._viewer is not None:
+            self._viewer.close()
         self.get_logger().info(
             f'{self._tick} ticks, {self._tick * self._period:.3f} s simulated, '
             f'{self._unanswered} without a command in time, {self._dropped} commands dropped, '
@@ -159,22 +165,25 @@ class Simulator(Node):  # type: ignore[misc]
             self._plant.step(self._tau, self._steps)
         self._tick += 1
         self._measure()
+        if self._viewer is not None and perf_counter() - self._shown > FRAME:
+            self._viewer.sync()
+            self._shown = perf_counter()
 
     def _measure(self) -> None:
         """Take the state of a new tick, and send it."""
-        stamp = messages.stamp(self._tick * self._period)
-        self._label = messages.label_of(stamp)
         self._state = messages.joint_state(
             self._plant.joint_names, self._tick * self._period, *self._plant.measured())
+        self._label = messages.label_of(self._state.header.stamp)
         self._answered = perf_counter()
-        if self._tick % self._report_every == 0:
-            self._clock_topic.publish(ClockMessage(clock=stamp))
-            self._poses.publish(
-                messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
         self._send()
 
     def _send(self) -> None:
         self._sent = perf_counter()
+        if self._tick % self._report_every == 0:
+            stamp = self._state.header.stamp
+            self._clock_topic.publish(ClockMessage(clock=stamp))
+            self._poses.publish(
+                messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
         self._states.publish(self._state)
 
 

@@ -1,0 +1,275 @@
+"""osc_demo: a simulated arm follows targets over ROS 2, and is judged."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import tempfile
+from time import perf_counter
+from typing import Any
+import warnings
+
+import numpy as np
+import yaml
+
+from osc_ros.errors import OscError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description, report, scenario
+from osc_ros.nodes.share import share_directory
+
+START = 1.0  # simulated time at which the first motion begins [s]
+STALLED = 20.0  # wall time without any progress after which the run is given up [s]
+
+
+class DemoError(OscError, RuntimeError):
+    """The demonstration could not be run: says what did not come."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
+    options = _options(arguments)
+    try:
+        sys.exit(_demonstrate(options))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OscError as error:
+        print(f'osc_demo: {error}', file=sys.stderr)
+        sys.exit(2)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='osc_demo', description='A simulated arm traces a figure of eight, steps and turns, '
+        'under osc_controller over ROS 2. The tip is judged by what the physics engine says.')
+    robot = parser.add_mutually_exclusive_group()
+    robot.add_argument('--robot', default='panda', help='a robot of this package (panda)')
+    robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
+    parser.add_argument('--base', help='link that is fixed to the ground')
+    parser.add_argument('--tip', help='link that follows the targets')
+    parser.add_argument('--config', type=Path, help='parameters of the nodes, a YAML file')
+    parser.add_argument('--duration', type=float, default=20.0,
+                        help='of the motion, simulated time [s] (20)')
+    parser.add_argument('--real-time', action='store_true',
+                        help='let the simulator follow the wall clock, not the commands')
+    parser.add_argument('--headless', action='store_true', help='open no window')
+    parser.add_argument('--output', type=Path, default=Path('osc_demo'),
+                        help='folder of plots and logs (osc_demo)')
+    parser.add_argument('--json', type=Path, help='write the figures to this file too')
+    options = parser.parse_args(arguments)
+    if options.urdf and not (options.base and options.tip):
+        parser.error('--urdf needs --base and --tip')
+    if not 2.0 <= options.duration <= 3600.0:
+        parser.error(f'--duration {options.duration}: accepted is 2 to 3600 s')
+    return options
+
+
+def _demonstrate(options: argparse.Namespace) -> int:
+    _isolate()
+    config = options.config or share_directory() / 'config' / (
+        'own.yaml' if options.urdf else f'{options.robot}.yaml')
+    own = _own_parameters(options)
+    demo_parameters = _section(config, 'osc_demo')
+    controller = {**_section(config, ''), **_section(config, 'osc_controller'), **own}
+    values = {entry.name: controller.get(entry.name, entry.default)
+              for entry in description.ENTRIES}
+    values = {entry.name: entry.checked(values[entry.name]) for entry in description.ENTRIES}
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # the nodes say it too, in their logs
+        robot = description.robot(values, description.description(values))
+    simulator = {**_section(config, ''), **_section(config, 'osc_simulator'), **own,
+                 'lockstep': not options.real_time}
+    if 'initial_positions' not in simulator:
+        simulator['initial_positions'] = scenario.initial_positions(robot).tolist()
+    if not options.headless and _has_display():
+        simulator['viewer'] = True
+
+    plan = scenario.phases(robot, np.array(simulator['initial_positions']), START,
+                           options.duration)
+    options.output.mkdir(parents=True, exist_ok=True)
+    recording = report.Recording()
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        processes = {
+            name: stack.enter_context(_Process(name, config, parameters, work, options.output))
+            for name, parameters in (('osc_simulator', simulator),
+                                     ('osc_controller', {**own, 'autostart': False}))}
+        _run(robot, plan, processes, recording)
+    limits = np.array(simulator.get('effort_limits') or robot.effort_limits)
+    found = report.result(recording, plan, np.where(limits > 0.0, limits, np.inf),
+                          demo_parameters)
+    print(report.table(found, plan))
+    written = report.write_plots(options.output, robot.name, recording, plan, found,
+                                 robot.joint_names, limits)
+    print('\nplots: ' + ' '.join(str(path) for path in written))
+    if options.json:
+        report.write_json(options.json, found, {
+            'robot': robot.name, 'joints': robot.n, 'duration [s]': options.duration,
+            'lockstep': not options.real_time})
+    for failure in found.failures:
+        print(f'NOT FOLLOWED: {failure}')
+    if not found.failures:
+        print('the arm followed')
+    return 1 if found.failures else 0
+
+
+def _isolate() -> None:
+    """Keep to this machine, and out of the way of other robots, unless told otherwise."""
+    os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+    os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    profile = str(share_directory() / 'config' / 'fastdds.xml')
+    for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
+        os.environ.setdefault(name, profile)
+
+
+def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:
+    if options.urdf:
+        return {'robot_description_file': str(options.urdf.absolute()), 'base': options.base,
+                'tip': options.tip}
+    chosen = {'robot_description_file': options.robot, 'base': options.base, 'tip': options.tip}
+    return {key: value for key, value in chosen.items() if value}
+
+
+def _section(config: Path, node: str) -> dict[str, Any]:
+    """Parameters that a file gives to a node, or to all nodes where the name is empty."""
+    try:
+        content = yaml.safe_load(config.read_text(encoding='utf-8')) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise DemoError(f'config {config} cannot be read: {error}') from None
+    found: dict[str, Any] = {}
+    keys = ('/**',) if not node else (node, f'/{node}', f'/**/{node}')
+    for key in keys:
+        found.update((content.get(key) or {}).get('ros__parameters') or {})
+    return found
+
+
+def _has_display() -> bool:
+    return bool(os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'))
+
+
+class _Process:
+    """A node in a process of its own, ended with the demonstration."""
+
+    def __init__(self, name: str, config: Path, parameters: dict[str, Any], work: Path,
+                 output: Path) -> None:
+        self.name = name
+        self._log = output / f'{name}.log'
+        # more specific than the wildcards of the config, so it goes before them
+        own = work / f'{name}.yaml'
+        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
+        module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
+        self._command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(config),
+                         '--params-file', str(own)]
+
+    def __enter__(self) -> _Process:
+        with self._log.open('w') as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT,
+                                             stdin=subprocess.DEVNULL, start_new_session=True)
+        return self
+
+    def require_running(self) -> None:
+        """Raise DemoError with the end of the log if the process has ended."""
+        if self._process.poll() is not None:
+            raise DemoError(f'{self.name} ended (exit status {self._process.returncode}):\n'
+                            + self.tail())
+
+    def tail(self) -> str:
+        """The end of what it said."""
+        return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+
+    def stop(self) -> None:
+        """Tell it to end, and wait."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+
+def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process],
+         recording: report.Recording) -> None:
+    from lifecycle_msgs.msg import Transition
+    import rclpy
+    from osc_ros.nodes.witness import Witness
+
+    rclpy.init(args=[])
+    witness = Witness(recording, robot.base)
+    try:
+        def wait_for(what: str, happened: Any, patience: float) -> None:
+            deadline = perf_counter() + patience
+            while not happened():
+                witness.spin_once(0.05)
+                for process in processes.values():
+                    process.require_running()
+                if perf_counter() > deadline:
+                    raise DemoError(f'{what} did not come within {patience:.0f} s\n' + said())
+
+        def require(what: str, transition: int, patience: float, tries: int = 1) -> None:
+            for _ in range(tries):
+                answer = witness.change(transition)
+                wait_for(f'the {what} of osc_controller', answer.done, patience)
+                if answer.result().success:
+                    return
+                witness.spin_once(0.1)
+            raise DemoError(f'osc_controller refused its {what}\n' + said())
+
+        def said() -> str:
+            return '\n'.join(f'{process.name}:\n{process.tail()}'
+                             for process in processes.values())
+
+        print(f"starting osc_simulator and osc_controller for '{robot.name}' ...", flush=True)
+        wait_for('osc_controller', witness.sees_controller, 30.0)
+        # the first time, the kernels are compiled
+        require('configuration', Transition.TRANSITION_CONFIGURE, 180.0)
+        wait_for('joint states, and ears for targets', witness.is_heard, 30.0)
+        # refused until it has heard a joint state
+        require('activation', Transition.TRANSITION_ACTIVATE, 30.0, tries=100)
+        for phase in plan:
+            witness.send(phase.motion, phase.start, robot.tip)
+        if witness.time > START:
+            raise DemoError(f'the targets were sent at {witness.time} s, after the first of them '
+                            f'was due at {START} s: this machine is too busy')
+        end = plan[-1].end
+        shown = -np.inf
+        schedule = scenario.reference(plan, recording.poses[0])
+        begun, first = perf_counter(), len(recording.state_times)
+        while witness.time < end:
+            before = witness.time
+            wait_for('the next joint state', lambda: witness.time > before, STALLED)
+            if perf_counter() - shown > (0.2 if sys.stdout.isatty() else 2.0):
+                shown = perf_counter()
+                away, turn = scenario.error(recording.poses[-1],
+                                            schedule.at(recording.pose_times[-1]))
+                _progress(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * away:8.3f} mm '
+                          f'{np.degrees(turn):8.3f} deg')
+        recording.wall_time = perf_counter() - begun
+        recording.state_times[:first], recording.torques[:first] = [], []
+        _progress('', last=True)
+        told = witness.diagnoses
+        processes['osc_controller'].stop()
+        wait_for_last = perf_counter() + 2.0
+        while perf_counter() < wait_for_last and witness.diagnoses < told + 2:
+            witness.spin_once(0.05)
+    finally:
+        witness.destroy()
+        rclpy.try_shutdown()
+
+
+def _progress(text: str, last: bool = False) -> None:
+    if sys.stdout.isatty():
+        print(f'\r{text:78}', end='\r' if last else '', flush=True)
+    elif text:
+        print(text, flush=True)
+
+
+if __name__ == '__main__':
+    main()

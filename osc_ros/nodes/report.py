@@ -1,0 +1,207 @@
+"""What the demonstration found: a verdict, a table, plots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.nodes.scenario import Phase, error, reference
+
+Array = NDArray[np.float64]
+
+SETTLED = 0.3  # the last share of a step's time, in which it has to be done
+
+
+@dataclass
+class Recording:
+    """
+    What was seen on the topics.
+
+    Attributes
+    ----------
+    pose_times, poses : list of float [s], list of (4, 4)
+        Of the tip, by the physics engine.
+    state_times, torques : list of float [s], list of (n,) [N m]
+        As applied by the physics engine.
+    diagnostics : dict of str to str
+        The controller's last word.
+
+    """
+
+    pose_times: list[float] = field(default_factory=list)
+    poses: list[Array] = field(default_factory=list)
+    state_times: list[float] = field(default_factory=list)
+    torques: list[Array] = field(default_factory=list)
+    diagnostics: dict[str, str] = field(default_factory=dict)
+    wall_time: float = 0.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Errors over time (k,) [s], [m], [rad], the figures of the table, what was not followed."""
+
+    times: Array
+    distances: Array
+    angles: Array
+    figures: dict[str, Any]
+    failures: list[str]
+
+
+def result(recording: Recording, plan: list[Phase], effort_limits: Array,
+           thresholds: dict[str, float]) -> Result:
+    """
+    Judge a recording against the plan.
+
+    Parameters
+    ----------
+    recording : Recording
+    plan : list of Phase
+    effort_limits : (n,) [N m]
+    thresholds : dict
+        'tracking_position' [m], 'tracking_orientation' [rad], RMS while a path is followed;
+        'settled_position', 'settled_orientation', largest at the end of a step.
+
+    """
+    times = np.array(recording.pose_times)
+    schedule = reference(plan, recording.poses[0])
+    errors = np.array([error(pose, schedule.at(time))
+                       for time, pose in zip(times, recording.poses)])
+    figures: dict[str, Any] = {}
+    failures = []
+    for number, phase in enumerate(plan):
+        path = number == 0
+        begin = phase.start if path else phase.end - SETTLED * (phase.end - phase.start)
+        part = errors[(times >= begin) & (times < phase.end)]
+        kind, norm = ('tracking', _rms) if path else ('settled', _largest)
+        if len(part) < 2:
+            failures.append(f'{phase.name}: not recorded')
+            continue
+        figures[phase.name] = {
+            'position rms [mm]': 1e3 * _rms(part[:, 0]),
+            'position max [mm]': 1e3 * _largest(part[:, 0]),
+            'orientation rms [deg]': float(np.degrees(_rms(part[:, 1]))),
+            'orientation max [deg]': float(np.degrees(_largest(part[:, 1]))),
+        }
+        for column, what, unit, scale in ((0, 'position', 'mm', 1e3),
+                                          (1, 'orientation', '°', 180.0 / np.pi)):
+            found, accepted = norm(part[:, column]), thresholds[f'{kind}_{what}']
+            if not found <= accepted:
+                failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
+                                f'accepted is {scale * accepted:.3g} {unit}')
+    use = np.abs(np.array(recording.torques)) / effort_limits
+    said = recording.diagnostics
+    simulated = recording.state_times[-1] - recording.state_times[0]
+    figures['control'] = {
+        **{key: float(said[key]) for key in said if key.startswith(('update p', 'update max'))},
+        'rate in simulated time [Hz]': _rate(recording.state_times, simulated),
+        'rate on the wall clock [Hz]': _rate(recording.state_times, recording.wall_time),
+        'missed states': int(said.get('missed states', -1)),
+        'refused states': int(said.get('refused states', -1)),
+        'largest torque [% of limit]': 100.0 * float(use.max()),
+        'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
+    }
+    return Result(times, errors[:, 0], errors[:, 1], figures, failures)
+
+
+def table(found: Result, plan: list[Phase]) -> str:
+    """The figures as text."""
+    lines = [f'{"":24}{"position error [mm]":>24}{"orientation error [deg]":>28}',
+             f'{"":24}{"rms":>12}{"max":>12}{"rms":>16}{"max":>12}']
+    for phase in plan:
+        figures = found.figures.get(phase.name)
+        if figures:
+            a, b, c, d = figures.values()
+            note = '' if phase is plan[0] else ', settled'
+            lines.append(f'{phase.name + note:24}{a:12.3f}{b:12.3f}{c:16.4f}{d:12.4f}')
+    lines.append('')
+    lines.extend(f'{name:34}{value:12.1f}' if isinstance(value, float) else
+                 f'{name:34}{value:12d}' for name, value in found.figures['control'].items())
+    return '\n'.join(lines)
+
+
+def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
+    """Everything in the table, for programs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(
+        {**about, 'followed': not found.failures, 'failures': found.failures, **found.figures},
+        indent=2) + '\n', encoding='utf-8')
+
+
+def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase], found: Result,
+                joint_names: tuple[str, ...], effort_limits: Array) -> list[Path]:
+    """Write error.png, torque.png and path.png into the folder."""
+    import matplotlib
+    matplotlib.use('Agg')
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+
+    def save(figure: Any, name: str) -> None:
+        path = folder / name
+        figure.savefig(path, dpi=110)
+        pyplot.close(figure)
+        written.append(path)
+
+    figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True,
+                                             layout='constrained')
+    upper.semilogy(found.times, np.maximum(1e3 * found.distances, 1e-5), lw=1, color='C0')
+    upper.set(ylabel='position error [mm]', title=f'{title}: error of the tip, by MuJoCo')
+    lower.semilogy(found.times, np.maximum(np.degrees(found.angles), 1e-5), lw=1, color='C3')
+    lower.set(ylabel='orientation error [deg]', xlabel='simulated time [s]')
+    for axes in (upper, lower):
+        _mark(axes, plan, axes is upper)
+    save(figure, 'error.png')
+
+    every = max(1, len(recording.state_times) // 4000)
+    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout='constrained')
+    times = np.array(recording.state_times)[::every]
+    torques = np.array(recording.torques)[::every]
+    limited = np.isfinite(effort_limits).all()
+    for i, name in enumerate(joint_names):
+        share = 100.0 * torques[:, i] / effort_limits[i] if limited else torques[:, i]
+        axes.plot(times, share, lw=1, label=name)
+    axes.set(ylabel='torque [% of limit]' if limited else 'torque [N m]',
+             xlabel='simulated time [s]', title=f'{title}: joint torques, as applied')
+    _mark(axes, plan, False)
+    axes.legend(fontsize=8, ncols=2 if len(joint_names) > 4 else 1, loc='upper right')
+    save(figure, 'torque.png')
+
+    schedule = reference(plan, recording.poses[0])
+    wanted = np.array([schedule.at(time).pose[:3, 3] for time in found.times])
+    went = np.array([pose[:3, 3] for pose in recording.poses])
+    figure, axes = pyplot.subplots(figsize=(6.5, 6), layout='constrained',
+                                   subplot_kw={'projection': '3d'})
+    axes.plot(*wanted.T, lw=4, alpha=0.35, color='C1', label='target')
+    axes.plot(*went.T, lw=1, color='C0', label='tip, by MuJoCo')
+    axes.set(xlabel='x [m]', ylabel='y [m]', zlabel='z [m]', title=f'{title}: path of the tip')
+    axes.set_aspect('equal')
+    axes.legend()
+    save(figure, 'path.png')
+    return written
+
+
+def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
+    axes.grid(alpha=0.3)
+    for number, phase in enumerate(plan):
+        axes.axvspan(phase.start, phase.end, color=f'C{number + 4}', alpha=0.08)
+        if named:
+            axes.text(phase.start, 1.0, f' {phase.name}', fontsize=8, va='top',
+                      transform=axes.get_xaxis_transform())
+
+
+def _rate(times: list[float], duration: float) -> float:
+    return (len(times) - 1) / duration if duration > 0.0 else float('nan')
+
+
+def _rms(x: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(x))))
+
+
+def _largest(x: Array) -> float:
+    return float(np.max(np.abs(x)))

@@ -1,0 +1,97 @@
+"""The demonstration's own node: sends targets, writes down what the topics say."""
+
+from __future__ import annotations
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+import numpy as np
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.trajectory import Hold, Path
+from osc_ros.nodes import messages
+from osc_ros.nodes.report import Recording
+from osc_ros.nodes.run import EventsExecutor
+
+KEEP = QoSProfile(depth=1000)
+
+
+class Witness:
+    """
+    Fills a recording.
+
+    Parameters
+    ----------
+    recording : Recording
+    base : str
+        Frame of the targets.
+
+    """
+
+    def __init__(self, recording: Recording, base: str) -> None:
+        self._recording, self._base = recording, base
+        self.time, self.diagnoses = 0.0, 0
+        self._node = Node('osc_demo')
+        self._executor = EventsExecutor()
+        self._executor.add_node(self._node)
+        subscribe, publish = self._node.create_subscription, self._node.create_publisher
+        subscribe(JointState, 'joint_states', self._on_state, KEEP)
+        subscribe(PoseStamped, 'osc_simulator/tip_pose', self._on_pose, KEEP)
+        subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, KEEP)
+        self._change = self._node.create_client(ChangeState, 'osc_controller/change_state')
+        self._poses = publish(PoseStamped, 'osc_controller/target_pose', KEEP)
+        self._paths = publish(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', KEEP)
+
+    def spin_once(self, timeout: float) -> None:
+        """Take in what has come, waiting for the first of it [s]."""
+        self._executor.spin_once(timeout_sec=timeout)
+
+    def change(self, transition: int) -> Future:
+        """Ask the controller for a transition; the future's result has `success`."""
+        return self._change.call_async(
+            ChangeState.Request(transition=Transition(id=transition)))
+
+    def sees_controller(self) -> bool:
+        """Whether the controller is there to be told what to do."""
+        return bool(self._change.service_is_ready())
+
+    def is_heard(self) -> bool:
+        """Whether the arm is seen, and the controller would hear a target."""
+        return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
+                and self._paths.get_subscription_count() > 0)
+
+    def send(self, motion: Hold | Path, start: float, tip: str) -> None:
+        """Ask for a motion that takes over at start [s], simulated time."""
+        if isinstance(motion, Path):
+            self._paths.publish(messages.trajectory_message(motion, self._base, tip))
+        else:
+            self._poses.publish(
+                messages.pose_message(motion.pose, self._base, messages.stamp(start)))
+
+    def destroy(self) -> None:
+        """Let go of everything."""
+        self._executor.remove_node(self._node)
+        self._node.destroy_node()
+        self._executor.shutdown()
+
+    def _on_state(self, message: JointState) -> None:
+        time = messages.seconds(message.header.stamp)
+        if time > self.time or not self._recording.state_times:
+            self.time = time
+            self._recording.state_times.append(time)
+            self._recording.torques.append(np.array(message.effort))
+
+    def _on_pose(self, message: PoseStamped) -> None:
+        self._recording.pose_times.append(messages.seconds(message.header.stamp))
+        self._recording.poses.append(messages.pose_array(message.pose))
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            if status.name.endswith('osc_controller: control'):
+                self._recording.diagnostics = {pair.key: pair.value for pair in status.values}
+                self.diagnoses += 1

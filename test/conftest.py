@@ -1,0 +1,94 @@
+"""ROS for the tests: a domain of their own, on loopback only, and processes that end."""
+
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+
+# before rclpy is imported by anyone, and for every process that a test starts
+os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 50)
+os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
+    os.environ[name] = str(CHECKOUT / 'config' / 'fastdds.xml')
+os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
+os.environ.setdefault('MPLBACKEND', 'Agg')
+
+PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
+
+
+@pytest.fixture(scope='session')
+def ros():
+    """Give rclpy, initialized once."""
+    rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+    rclpy.init(args=[])
+    yield rclpy
+    rclpy.try_shutdown()
+
+
+@pytest.fixture
+def spin(ros, capfd):
+    """
+    Spin nodes in this process until something is true; the nodes end with the test.
+
+    `spin.said(text)` tells whether a line of the log had the text.
+
+    """
+    from osc_ros.nodes.run import EventsExecutor
+
+    executor, nodes = EventsExecutor(), []
+
+    def until(happened, *more, why=''):
+        for node in more:
+            if node not in nodes:
+                nodes.append(node)
+                executor.add_node(node)
+        deadline = time.perf_counter() + PATIENCE
+        while not happened():
+            executor.spin_once(timeout_sec=0.02)
+            assert time.perf_counter() < deadline, f'waited in vain {why}: {heard[-3:]}'
+
+    def said(text):
+        heard.append(capfd.readouterr().err)
+        return text in ''.join(heard)
+
+    heard = []
+    until.said = said
+    yield until
+    for node in nodes:
+        if hasattr(node, 'stop'):
+            node.stop()
+        executor.remove_node(node)
+        node.destroy_node()
+    executor.shutdown()
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start a module of osc_ros.nodes as a process; all are ended with the test."""
+    running = []
+
+    def one(module, *arguments):
+        log = (tmp_path / f'{module}.log').open('w+')
+        process = subprocess.Popen(
+            [sys.executable, '-m', f'osc_ros.nodes.{module}', *map(str, arguments)],
+            stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process.log = Path(log.name)
+        running.append((process, log))
+        return process
+
+    yield one
+    for process, log in running:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        log.close()
