@@ -1,0 +1,143 @@
+"""Between messages and arrays: what is refused, and that linear and angular are not mixed up."""
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import Pose, Transform, Twist, Vector3  # noqa: E402
+from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
+from osc_ros.errors import InputError  # noqa: E402
+from osc_ros.nodes import messages  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Float64MultiArray  # noqa: E402
+from trajectory_msgs.msg import (  # noqa: E402
+    MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint)
+
+NAMES = ('base', 'shoulder', 'elbow')
+
+
+def state(names=NAMES, position=(1.0, 2.0, 3.0), velocity=(4.0, 5.0, 6.0)):
+    """Return a joint state."""
+    return JointState(name=list(names), position=list(position), velocity=list(velocity))
+
+
+def test_joints_are_taken_by_name_from_any_order_among_others():
+    reader = messages.JointStateReader(NAMES)
+    q, qd = reader.read(state(('finger', 'elbow', 'base', 'shoulder'), (9.0, 3.0, 1.0, 2.0),
+                              (8.0, 6.0, 4.0, 5.0)))
+    np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(qd, [4.0, 5.0, 6.0])
+    q, qd = reader.read(state())  # the order may change on the way
+    np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize('bad, message', [
+    (state(('base', 'shoulder', 'wrist')), "lacks 'elbow' \\(has: base, shoulder, wrist\\)"),
+    (state(('base', 'base', 'elbow', 'shoulder'), [0.0] * 4, [0.0] * 4), "'base' more than once"),
+    (state((), (), ()), "lacks 'base' \\(has: none\\)"),
+    (state(velocity=()), '3 names and 0 entries of velocity: accepted is one velocity for each'),
+    (state(position=(1.0, 2.0)), '3 names and 2 entries of position'),
+    (state(position=(1.0, np.nan, 3.0)), "position of 'shoulder' is nan: accepted are finite"),
+    (state(velocity=(4.0, 5.0, np.inf)), "velocity of 'elbow' is inf"),
+])
+def test_bad_joint_states_are_refused_by_message(bad, message):
+    reader = messages.JointStateReader(NAMES)
+    with pytest.raises(InputError, match=message):
+        reader.read(bad)
+    q, _ = reader.read(state())  # and the next one is taken
+    np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
+
+
+def test_nan_of_a_joint_that_is_not_ours_does_not_matter():
+    reader = messages.JointStateReader(('base',))
+    q, _ = reader.read(state(position=(1.0, np.nan, np.nan), velocity=(4.0, np.nan, np.nan)))
+    np.testing.assert_array_equal(q, [1.0])
+
+
+def test_times_survive_the_way_to_a_stamp_and_back():
+    for time in (0.0, 0.002, 1.999999999, 12345.678901234):
+        assert abs(messages.seconds(messages.stamp(time)) - time) < 1e-9
+
+
+def test_command_says_which_state_it_answers():
+    command = messages.Command(2)
+    message = command.filled(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
+    assert messages.label(message) == '1.002000000'
+    assert list(message.data) == [1.0, -2.0]
+    assert messages.label(Float64MultiArray(data=[1.0])) == ''
+
+
+def test_pose_goes_to_a_message_and_back():
+    T = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 1.0, 0.0, swing=1.0).at(0.7).pose
+    message = messages.pose_message(T, 'base', messages.stamp(1.0))
+    np.testing.assert_allclose(messages.pose_array(message.pose), T, atol=1e-15)
+
+
+@pytest.mark.parametrize('quaternion, message', [
+    ((0.0, 0.0, 0.0, 0.0), 'has length 0: accepted is 1, in the order x y z w'),
+    ((0.0, 0.0, 1.0, 1.0), 'has length 1.41421'),
+    ((0.0, 0.0, np.nan, 1.0), 'not finite'),
+])
+def test_bad_quaternions_are_refused_by_message(quaternion, message):
+    pose = Pose()
+    r = pose.orientation
+    r.x, r.y, r.z, r.w = quaternion
+    with pytest.raises(InputError, match=message):
+        messages.pose_array(pose)
+
+
+def trajectory(points=2, twists=True):
+    """Return a trajectory along x, turning about z."""
+    message = MultiDOFJointTrajectory()
+    for k in range(points):
+        transform = Transform(translation=Vector3(x=float(k)))
+        transform.rotation.z, transform.rotation.w = np.sin(0.1 * k), np.cos(0.1 * k)
+        point = MultiDOFJointTrajectoryPoint(transforms=[transform])
+        point.time_from_start.sec = k
+        if twists:
+            twist = Twist(linear=Vector3(x=1.0), angular=Vector3(z=0.2))
+            point.velocities, point.accelerations = [twist], [Twist()]
+        message.points.append(point)
+    return message
+
+
+def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
+    T = np.array([[0.0, -1.0, 0.0, 5.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0],
+                  [0.0, 0.0, 0.0, 1.0]])
+    path, start = messages.path(trajectory(3), 10.0, lambda frame: T)
+    assert start == 10.0
+    target = path.at(11.0)
+    np.testing.assert_allclose(target.pose[:3, 3], [5.0, 1.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(target.twist, [0.0, 0.0, 0.2, 0.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_trajectory_message_of_a_path_is_that_path():
+    path = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 1.0, 3.0, swing=0.5)
+    back, start = messages.path(messages.trajectory_message(path, 'base', 'tip'), 0.0,
+                                lambda frame: np.eye(4))
+    assert start == 3.0
+    for time in (3.0, 3.77, 4.5, 5.49):
+        np.testing.assert_allclose(back.at(time).pose, path.at(time).pose, atol=1e-8)
+        np.testing.assert_allclose(back.at(time).twist, path.at(time).twist, atol=1e-6)
+
+
+def test_bad_trajectories_are_refused_by_message():
+    def read(message):
+        return messages.path(message, 0.0, lambda frame: np.eye(4))
+
+    with pytest.raises(InputError, match='two or more'):
+        read(trajectory(1))
+    with pytest.raises(InputError, match='point 1 has 0 transforms'):
+        bad = trajectory(2)
+        bad.points[1].transforms = []
+        read(bad)
+    with pytest.raises(InputError, match='2 points, 1 velocities, 2 accelerations'):
+        bad = trajectory(2)
+        bad.points[1].velocities = []
+        read(bad)
+    with pytest.raises(InputError, match='increasing'):
+        bad = trajectory(3)
+        bad.points[2].time_from_start.sec = 0
+        read(bad)
+    assert read(trajectory(3, twists=False))[0].at(1.0).twist.shape == (6,)

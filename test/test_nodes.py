@@ -1,0 +1,426 @@
+"""The nodes over real DDS: what they answer, what they refuse, how they end."""
+
+import signal
+
+from judge import configuration, pinocchio_model, robot_cases
+import numpy as np
+import pinocchio
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import PoseStamped, TwistStamped  # noqa: E402
+from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes.controller import HOLD_LABEL, Controller  # noqa: E402
+from osc_ros.nodes.share import share_directory  # noqa: E402
+from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Float64MultiArray, String  # noqa: E402
+from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
+
+PANDA = robot_cases()['panda']
+JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
+READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
+ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
+
+
+def given(**values):
+    """Return parameters as a node takes them."""
+    return [Parameter(name.replace('__', '.'), value=value) for name, value in values.items()]
+
+
+def gravity(q):
+    """Return the torque that holds the shipped Panda, by Pinocchio."""
+    model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, JOINTS, {})
+    return pinocchio.computeGeneralizedGravity(model, data, configuration(model, np.array(q)))
+
+
+class Hardware(Node):
+    """Stands where a robot's driver stands, and listens to all that is said."""
+
+    def __init__(self):
+        """Listen."""
+        super().__init__('hardware')
+        self.commands, self.errors, self.tick = [], [], 0
+        listen, tell = self.create_subscription, self.create_publisher
+        listen(Float64MultiArray, 'osc_controller/commands', self.commands.append, 100)
+        listen(TwistStamped, 'osc_controller/pose_error', self.errors.append, 100)
+        self.states = tell(JointState, 'joint_states', 10)
+        self.poses = tell(PoseStamped, 'osc_controller/target_pose', 10)
+        self.paths = tell(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', 10)
+
+    def state(self, q=READY, names=JOINTS, velocity=None):
+        """Say where the joints are, at a new time; return the label of the answer."""
+        self.tick += 1
+        message = JointState(name=list(names), position=list(map(float, q)))
+        message.velocity = [0.0] * len(names) if velocity is None else velocity
+        message.header.stamp = messages.stamp(self.tick * 0.002)
+        self.states.publish(message)
+        return messages.label_of(message.header.stamp)
+
+    def answer(self, label):
+        """Return the torques that answer a state, or None."""
+        for message in self.commands:
+            if messages.label(message) == label:
+                return np.array(message.data)
+        return None
+
+
+class Rig:
+    """A controller in this process, and hardware that talks to it over DDS."""
+
+    def __init__(self, spin, **parameters):
+        """Connect the two."""
+        self.spin = spin
+        self.hardware = Hardware()
+        self.controller = Controller(parameter_overrides=given(
+            **({'autostart': False, **ROBOT, 'state_timeout': 30.0} | parameters)))
+        spin(lambda: True, self.hardware, self.controller)
+
+    def activate(self):
+        """Configure, let a state come, activate."""
+        assert self.controller.trigger_configure() == SUCCESS
+        self.spin(lambda: self.hardware.states.get_subscription_count() > 0
+                  and self.hardware.poses.get_subscription_count() > 0
+                  and self.hardware.count_publishers('osc_controller/commands') > 0)
+
+        def hears():
+            self.hardware.state()
+            return self.controller._state_age() < 1.0
+
+        self.spin(hears, why='for the controller to hear a state')
+        assert self.controller.trigger_activate() == SUCCESS
+        self.ask()
+        return self
+
+    def ask(self, **state):
+        """Send states until one is answered; return that answer."""
+        labels = [self.hardware.state(**state)]
+
+        def answered():
+            if any(self.hardware.answer(label) is not None for label in labels):
+                return True
+            labels.append(self.hardware.state(**state))
+            return False
+
+        self.spin(answered, why='for a command')
+        return next(found for label in labels
+                    if (found := self.hardware.answer(label)) is not None)
+
+    def until_said(self, text, act=lambda: None):
+        """Do something again and again until the log has a text."""
+        def said():
+            act()
+            return self.spin.said(text)
+
+        self.spin(said, why=f'for the log to say {text!r}')
+
+
+def test_first_command_is_the_torque_that_holds_the_arm_where_it_is(spin):
+    rig = Rig(spin).activate()
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_activation_latches_the_pose_of_that_moment(spin):
+    rig = Rig(spin).activate()
+    elsewhere = READY + 0.1
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.spin(lambda: rig.controller._q[0] == elsewhere[0] or not rig.hardware.state(elsewhere))
+    assert rig.controller.trigger_activate() == SUCCESS
+    np.testing.assert_allclose(rig.ask(q=elsewhere), gravity(elsewhere), atol=1e-8)
+
+
+def test_commands_are_in_the_order_of_the_parameter_and_states_in_any(spin):
+    rig = Rig(spin, joints=list(reversed(JOINTS))).activate()
+    order = [3, 0, 6, 1, 5, 2, 4]
+    tau = rig.ask(q=[*READY[order], 0.02], names=[*(JOINTS[i] for i in order), 'finger'])
+    np.testing.assert_allclose(tau, gravity(READY)[::-1], atol=1e-8)
+
+
+@pytest.mark.parametrize('bad, message', [
+    ({'names': JOINTS[:6], 'q': READY[:6]}, "joint_states lacks 'panda_joint7' (has: panda_joint1"),
+    ({'q': [np.nan, *READY[1:]]}, "position of 'panda_joint1' is nan"),
+    ({'velocity': []}, '7 names and 0 entries of velocity'),
+    ({'q': np.array([1e200, *READY[1:]]), 'velocity': [1e200] * 7}, 'joint state refused'),
+])
+def test_bad_joint_state_is_reported_and_the_next_good_one_is_answered(spin, bad, message):
+    rig = Rig(spin).activate()
+    rig.until_said(message, lambda: rig.hardware.state(**bad))
+    tau = rig.ask()
+    np.testing.assert_allclose(tau, gravity(READY), atol=1e-8)
+    assert all(np.isfinite(command.data).all() for command in rig.hardware.commands)
+
+
+def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0'):
+    """Return a target pose."""
+    message = PoseStamped()
+    message.header.frame_id = frame
+    p, r = message.pose.position, message.pose.orientation
+    p.x, p.y, p.z = position
+    r.x, r.y, r.z, r.w = quaternion
+    return message
+
+
+@pytest.mark.parametrize('bad, message', [
+    (target(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda' (links: panda_hand"),
+    (target(quaternion=(0.0, 0.0, 0.0, 0.0)), 'has length 0: accepted is 1'),
+    (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: accepted is 1'),
+    (target(position=(np.nan, 0.0, 0.0)), 'pose is not finite'),
+])
+def test_bad_target_is_refused_and_the_old_one_stays(spin, bad, message):
+    rig = Rig(spin).activate()
+    rig.until_said(message, lambda: rig.hardware.poses.publish(bad))
+    assert spin.said('target_pose refused, the old target stays')
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
+    rig = Rig(spin).activate()
+    rig.spin(lambda: rig.hardware.paths.get_subscription_count() > 0)
+    rig.until_said('target_trajectory refused', lambda: rig.hardware.paths.publish(
+        MultiDOFJointTrajectory()))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+@pytest.mark.parametrize('frame, position, error', [
+    ('panda_link0', None, (0.0, 0.0, 0.1)),
+    ('', None, (0.0, 0.0, 0.1)),
+    ('panda_hand_tcp', (0.0, 0.0, 0.1), (0.0, 0.0, -0.1)),
+])
+def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
+    rig = Rig(spin, report_rate=20000.0).activate()
+    T = rig.controller._law.pose.copy()
+    if position is None:
+        T[2, 3] += 0.1
+        message = messages.pose_message(T, frame, messages.stamp(0.0))
+    else:
+        message = target(position, (0.0, 0.0, 0.0, 1.0), frame)
+
+    def arrived():
+        rig.hardware.poses.publish(message)
+        rig.hardware.state()
+        seen = rig.hardware.errors[-1:]
+        return seen and abs(seen[0].twist.linear.z) > 0.05
+
+    rig.spin(arrived)
+    found = rig.hardware.errors[-1].twist
+    np.testing.assert_allclose([found.linear.x, found.linear.y, found.linear.z], error, atol=1e-9)
+    np.testing.assert_allclose([found.angular.x, found.angular.y, found.angular.z], 0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize('name, value, message', [
+    ('translation.natural_frequency', [1.0, 2.0], 'accepted is an array of 3, each a number'),
+    ('translation.natural_frequency', [1.0, 2.0, -3.0], 'at least 0.001'),
+    ('rotation.damping_ratio', 'high', 'accepted is an array of 3'),
+    ('posture.natural_frequency', -1.0, 'out of range Min: 0.0'),
+    ('singularity.low', 0.5, 'accepted is 0 < low < high < 1'),
+    ('effort_limits', [1.0], 'accepted is one for each of panda_joint1'),
+    ('state_timeout', 0.0, 'out of range Min: 0.001'),
+    ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured"),
+])
+def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(spin, name, value, message):
+    rig = Rig(spin).activate()
+    before = rig.controller.get_parameter(name).value
+    settings = rig.controller._law.settings
+    [result] = rig.controller.set_parameters([Parameter(name, value=value)])
+    assert not result.successful
+    assert message in result.reason
+    assert rig.controller.get_parameter(name).value == before
+    assert rig.controller._law.settings is settings
+
+
+def test_set_with_one_bad_parameter_changes_nothing(spin):
+    rig = Rig(spin).activate()
+    result = rig.controller.set_parameters_atomically(given(
+        posture__natural_frequency=1.0, translation__speed=-1.0))
+    assert not result.successful
+    assert rig.controller.get_parameter('posture.natural_frequency').value == 5.0
+
+
+def test_good_parameter_changes_the_law_while_it_runs(spin):
+    rig = Rig(spin).activate()
+    [result] = rig.controller.set_parameters(given(translation__natural_frequency=[1, 2, 3]))
+    assert result.successful
+    np.testing.assert_array_equal(
+        rig.controller._law.settings.gains.natural_frequency[3:], [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize('parameters, message', [
+    ({'robot_description_file': ''}, "no robot: set parameter 'robot_description'"),
+    ({'robot_description_file': '/nowhere.urdf'}, "'/nowhere.urdf' cannot be read"),
+    ({'robot_description': '<robot'}, 'XML'),
+    ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
+    ({'base': ''}, "parameter 'base' is empty"),
+    ({'method': 'magic'}, "'method' is 'magic': accepted is one of sweep, dense"),
+    ({'joints': ['panda_joint1']}, "accepted are the joints from 'panda_link0'"),
+    ({'translation.speed': 'fast'}, "'translation.speed' is 'fast': accepted is a number"),
+    ({'rotor_inertia': [1.0]}, 'rotor'),
+])
+def test_configuring_fails_and_says_why(spin, parameters, message):
+    rig = Rig(spin, **parameters)
+    assert rig.controller.trigger_configure() == FAILURE
+    rig.until_said(message)
+    assert rig.controller._law is None
+
+
+def test_activation_without_joint_states_fails_and_says_why(spin):
+    rig = Rig(spin)
+    assert rig.controller.trigger_configure() == SUCCESS
+    assert rig.controller.trigger_activate() == FAILURE
+    rig.until_said('cannot activate: no good joint_states for 30.0 s')
+
+
+def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
+    from osc_ros.nodes.controller import LATCHED_QOS
+    rig = Rig(spin, autostart=True, robot_description_file='')
+    rig.until_said("waiting: no robot: set parameter 'robot_description'")
+    publisher = rig.hardware.create_publisher(String, 'robot_description', LATCHED_QOS)
+    publisher.publish(String(data=PANDA.urdf_text))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(spin):
+    rig = Rig(spin, state_timeout=0.2).activate()
+    rig.ask(velocity=[0.3] * 7)
+    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL,
+             why='for a command in the silence')
+    np.testing.assert_allclose(rig.hardware.commands[-1].data, gravity(READY), atol=1e-8)
+    assert spin.said('holding against gravity')
+    rig.ask()
+
+
+def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
+    rig = Rig(spin).activate()
+    rig.ask(velocity=[0.3] * 7)
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL)
+    np.testing.assert_allclose(rig.hardware.commands[-1].data, gravity(READY), atol=1e-8)
+
+
+def test_cleanup_and_a_second_life(spin):
+    rig = Rig(spin).activate()
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    assert rig.controller.trigger_cleanup() == SUCCESS
+    [result] = rig.controller.set_parameters(given(tip='panda_link8'))
+    assert result.successful
+    rig.activate()
+    assert rig.controller._law.robot.tip == 'panda_link8'
+
+
+def test_dense_method_commands_the_same(spin):
+    rig = Rig(spin, method='dense').activate()
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start, how):
+    hardware = Hardware()
+    spin(lambda: True, hardware)
+    process = start('controller', '--ros-args', '--params-file',
+                    share_directory() / 'config' / 'panda.yaml', '-p', 'state_timeout:=30.0')
+
+    def commanded():
+        hardware.state()
+        return len(hardware.commands) > 5
+
+    spin(commanded, why='for the controller process')
+    process.send_signal(how)
+    spin(lambda: process.poll() is not None)
+    spin(lambda: messages.label(hardware.commands[-1]) == HOLD_LABEL, why=process.log.read_text())
+    np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
+    assert process.returncode == 0
+
+
+class Driver(Node):
+    """Stands where a controller stands."""
+
+    def __init__(self):
+        """Listen."""
+        super().__init__('driver')
+        self.states = []
+        self.create_subscription(JointState, 'joint_states', self.states.append, 100)
+        self.commands = self.create_publisher(Float64MultiArray, 'osc_controller/commands', 10)
+
+
+def simulated(spin, **parameters):
+    """Return a simulator and a driver, connected."""
+    driver = Driver()
+    simulator = Simulator(parameter_overrides=given(
+        **({**ROBOT, 'initial_positions': READY.tolist()} | parameters)))
+    spin(lambda: driver.states and driver.commands.get_subscription_count() > 0, driver, simulator)
+    return simulator, driver
+
+
+def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin):
+    simulator, driver = simulated(spin, lockstep_timeout=3600.0)
+    count = len(driver.states)
+    spin(lambda: len(driver.states) > count + 3)  # repeated, with the brakes on
+    assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
+    command = messages.Command(7)
+    for tick in range(1, 6):
+        label = messages.label_of(driver.states[-1].header.stamp)
+        for _ in range(2):  # the second one answers an older state
+            driver.commands.publish(command.filled(gravity(READY), label))
+        spin(lambda: messages.seconds(driver.states[-1].header.stamp) > (tick - 0.5) * 0.002)
+        driver.states[:] = driver.states[-1:]
+    assert simulator._tick == 5
+    assert messages.seconds(driver.states[-1].header.stamp) == pytest.approx(0.01)
+    np.testing.assert_allclose(driver.states[-1].position, READY, atol=1e-9)
+
+
+@pytest.mark.parametrize('bad', [[0.0] * 6, [np.nan] + [0.0] * 6, []])
+def test_simulator_drops_a_bad_command_and_says_so(spin, bad):
+    simulator, driver = simulated(spin, lockstep_timeout=3600.0)
+
+    def said():
+        driver.commands.publish(Float64MultiArray(data=bad))
+        return spin.said('command dropped') and spin.said('accepted are 7 finite torques')
+
+    spin(said)
+    assert simulator._tick == 0
+
+
+def test_simulator_in_lockstep_goes_on_after_its_time_out(spin):
+    simulator, driver = simulated(spin, lockstep_timeout=0.1)
+
+    def stepped():
+        if simulator._tick == 0:
+            driver.commands.publish(Float64MultiArray(data=gravity(READY).tolist()))
+        return simulator._tick > 2
+
+    spin(stepped)
+    assert simulator._unanswered >= 1
+
+
+def test_simulator_in_real_time_runs_by_itself_and_takes_the_newest_command(spin):
+    simulator, driver = simulated(spin, lockstep=False, rate=100.0)
+    driver.commands.publish(Float64MultiArray(data=gravity(READY).tolist()))
+    spin(lambda: simulator._tick > 50)
+    stamps = [messages.seconds(state.header.stamp) for state in driver.states]
+    assert stamps == sorted(stamps)
+
+
+def test_same_seed_same_noise(spin):
+    seen = []
+    for _ in range(2):
+        simulator, driver = simulated(spin, position_noise=1e-3, velocity_noise=1e-2, seed=5)
+        seen.append(list(simulator._state.position))
+        spin(lambda: True)
+    assert seen[0] == seen[1] != READY.tolist()
+
+
+@pytest.mark.parametrize('parameters, message', [
+    ({'timestep': 0.0015}, 'a whole number of steps a period'),
+    ({'seed': -1}, "'seed' is -1: accepted is an integer, at least 0"),
+    ({'initial_positions': [9.0] * 7}, 'panda_joint1'),
+    ({'friction': [1.0]}, 'friction'),
+    ({'joints': ['a', 'b']}, 'panda_joint1'),
+])
+def test_simulator_refuses_bad_parameters(ros, parameters, message):
+    from osc_ros.errors import OscError
+    with pytest.raises(OscError, match=message):
+        Simulator(parameter_overrides=given(**{**ROBOT, **parameters}))
