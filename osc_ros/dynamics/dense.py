@@ -87,4 +87,4 @@ class Dense:
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """M⁻¹ x (n,)."""
         M = newton_euler.mass_matrix(self.robot, q)
-        return np.asarray(cho_solve(cho_factor(M), x), dtype=np.float64)
+        return np.asarray(cho_solve(cho_factor(M), x, check_finite=False), dtype=np.float64)

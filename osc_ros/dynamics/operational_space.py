@@ -16,6 +16,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+_FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
+
 METHODS: dict[str, type[Sweep] | type[Dense]] = {'sweep': Sweep, 'dense': Dense}
 
 
@@ -86,6 +88,9 @@ class OperationalSpace:
         if out is None:
             out = np.empty(self.robot.n)
         try:
+            if not (type(q) is type(qd) is type(u) is np.ndarray
+                    and q.dtype is qd.dtype is u.dtype is _FLOAT64):
+                raise TypeError  # as the kernels would, but they take 0.2 ms to say why
             status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)  # type: ignore[arg-type]
         except (TypeError, AttributeError):
             # the kernels take contiguous float64 arrays and nothing else
@@ -110,9 +115,16 @@ class OperationalSpace:
         next call on this instance.
 
         """
-        q, qd, tau_null, posture_acceleration = self._joint_arrays(
-            q, qd, tau_null, posture_acceleration)
-        if self._dynamics.outward(q, qd, tau_null, posture_acceleration) != DONE:
+        try:
+            if not (type(q) is type(qd) is np.ndarray and q.dtype is qd.dtype is _FLOAT64):
+                raise TypeError
+            status = self._dynamics.outward(q, qd, tau_null, posture_acceleration)  # type: ignore[arg-type]
+        except (TypeError, AttributeError):
+            q, qd, tau_null, posture_acceleration = self._joint_arrays(
+                q, qd, tau_null, posture_acceleration)
+            status = self._dynamics.outward(q, qd, tau_null, posture_acceleration)
+        if status != DONE:
+            self._joint_arrays(q, qd, tau_null, posture_acceleration)
             raise InputError('the motion of the tip is not finite: the state is too large')
         found = self._dynamics
         return Tip(found.pose, found.twist, found.Lambda_inv, found.a0)
@@ -182,11 +194,19 @@ class OperationalSpace:
         F_tip : (6,), optional
             Force of the environment on the tip, base axes, [moment; force] [N·m, N].
 
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
         """
         n = self.robot.n
         F = np.zeros(6) if F_tip is None else _array('F_tip', F_tip, (6,))
-        return self._dynamics.forward_dynamics(
+        qdd = self._dynamics.forward_dynamics(
             _array('q', q, (n,)), _array('qd', qd, (n,)), _array('tau', tau, (n,)), F)
+        if not np.isfinite(qdd).all():
+            raise InputError('the acceleration is not finite: the state or a force is too large')
+        return qdd
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
         """M⁻¹ x (n,) for x (n,), without M."""

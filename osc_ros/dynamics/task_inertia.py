@@ -210,12 +210,14 @@ def _force(J, Lambda_inv, a0, u, length, low, high, scratch, ratios, shares, F):
         for i in range(6):
             r[k] += V[6 * i + k] * (1.0 if i < 3 else 1.0 / length) * (u[i] - a0[i])
     # (√s B √s + diag(b (1 - s))) y = √s r and f = √s y: for s = 1 that is B f = r, for s = 0 the
-    # direction has no force, whatever b, its mobility B_kk, is
-    largest = 0.0
+    # direction has no force, whatever b. Here b is about the mobility B_kk, but made of nothing
+    # that depends on which basis two equal singular values are given.
+    mobility, squares = 0.0, 0.0
     for k in range(6):
-        largest = max(largest, A[7 * k])
+        mobility += A[7 * k]
+        squares += ratios[k] * ratios[k]
     for k in range(6):
-        x[k] = max(A[7 * k], EXACT_HIGH * largest) * (1.0 - shares[k])
+        x[k] = mobility * max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * (1.0 - shares[k])
         r[k] *= np.sqrt(shares[k])
     for i in range(6):
         for j in range(6):

@@ -1,0 +1,70 @@
+"""The compiled kernels: ready before they are used, and no allocation in them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from numba import njit
+import numpy as np
+import pytest
+
+from judge import robot_cases
+from osc_ros import OperationalSpace, Robot
+from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.task import Gains
+from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.dynamics.compiled import KERNELS
+from osc_ros.dynamics.task_inertia import SingularityDamping
+
+pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
+
+
+@pytest.fixture(scope='module')
+def law():
+    case = robot_cases()['panda']
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
+    return Law(robot, Settings(gains, Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05),
+                               robot.effort_limits))
+
+
+@njit(cache=True)
+def allocating(n):
+    return np.zeros(n)
+
+
+def machine_code(compiled):
+    """Return the bytes of what numba has kept of a kernel: machine code with its symbols."""
+    folder = Path(compiled.stats.cache_path)
+    kept = list(folder.glob(f'*.{compiled.py_func.__name__}-*.nbc'))
+    if not kept:
+        pytest.skip(f'no compiled {compiled.py_func.__name__} is kept in {folder}')
+    return b''.join(file.read_bytes() for file in kept)
+
+
+def test_no_kernel_allocates(law):
+    allocating(3)
+    assert b'NRT_MemInfo_alloc' in machine_code(allocating)
+    for compiled in KERNELS:
+        assert b'NRT_MemInfo_alloc' not in machine_code(compiled), compiled
+
+
+def test_nothing_is_compiled_once_the_law_is_there(law):
+    ready = {compiled: list(compiled.signatures) for compiled in KERNELS}
+    assert all(ready.values())
+    q, qd = law.posture, np.full(7, 0.1)
+    law.latch(q.tolist())
+    law.follow(figure_of_eight(law.pose, 0.3, 0.15, 4.0, 1.0, 1.0), 1.0)
+    law.follow(Hold(law.pose), 9.0)
+    for time in (0.0, 1.0, 2.5, 8.0, 10.0):
+        law.torque(time, q, qd)
+    law.settings = replace(law.settings, effort_limits=np.full(7, 0.1))
+    law.torque(11.0, q, qd)
+    osc = OperationalSpace(law.robot)
+    for options in ({}, {'tau_null': qd}, {'posture_acceleration': qd},
+                    {'tau_null': qd, 'posture_acceleration': qd}):
+        osc.torque(q.tolist(), qd.astype(np.float32), np.ones(6), **options)
+        osc.outward(q, qd, **options)
+        osc.inward(np.ones(6))
+    _ = osc.evaluate(q, qd).N, osc.evaluate(q, qd).coriolis
+    osc.forward_dynamics(q, qd, qd, np.ones(6))
+    assert {compiled: list(compiled.signatures) for compiled in KERNELS} == ready
