@@ -1,0 +1,100 @@
+# osc_ros on a machine that has Python and make: everything is installed in .venv of this folder,
+# with the pinned versions of requirements/constraints.txt. With ROS installed, use colcon instead.
+
+PYTHON ?= python3
+ARGS ?=
+
+venv := .venv
+bin := $(venv)/bin
+constraints := requirements/constraints.txt
+packaging := setup.py setup.cfg pyproject.toml package.xml
+# Folders too: they tell of a file that was removed.
+sources := $(packaging) $(shell find osc_ros config launch libexec resource \
+             -name __pycache__ -prune -o -print)
+
+# What a sourced ROS installation leaves in the shell would be mixed with the wheels of .venv.
+ifdef AMENT_PREFIX_PATH
+unexport LD_LIBRARY_PATH
+endif
+unexport PYTHONPATH PYTHONHOME _ROS_WHEELS_BOOTSTRAP_COMPLETE
+unexport ROS_LOCALHOST_ONLY ROS_STATIC_PEERS ROS_DISCOVERY_SERVER
+export AMENT_PREFIX_PATH := $(CURDIR)/$(venv)
+export RMW_IMPLEMENTATION := rmw_fastrtps_cpp
+# `python -m` would prefer the checkout to what is installed.
+export PYTHONSAFEPATH := 1
+# Loopback only, and discovery in under a second (see the profile). Kilted reads the second name.
+export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
+export FASTRTPS_DEFAULT_PROFILES_FILE := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
+export FASTDDS_DEFAULT_PROFILES_FILE := $(FASTRTPS_DEFAULT_PROFILES_FILE)
+
+pip := $(bin)/python -m pip install -qq --disable-pip-version-check -c $(constraints)
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test bench lint clean FORCE
+
+help:
+	@echo 'make demo   a simulated arm follows targets over ROS 2: table and plots'
+	@echo "            (ARGS='--headless --duration 5 --json out.json', ARGS='--urdf FILE --base B --tip T')"
+	@echo "make test   the whole test suite (ARGS='-k sweep')"
+	@echo 'make bench  what an update costs, beside Pinocchio'
+	@echo 'make lint   ruff and mypy'
+	@echo 'make clean  remove .venv and what was built'
+	@echo 'PYTHON=python3.12 chooses the Python that .venv is made of (3.10 or later; now $(PYTHON)).'
+
+demo: $(venv)/.demo $(venv)/.installed
+	@$(bin)/osc_demo $(ARGS)
+
+test: $(venv)/.test $(venv)/.installed
+	@$(bin)/pytest $(ARGS)
+
+bench: $(venv)/.test $(venv)/.installed
+	@$(bin)/python benchmark/law.py $(ARGS)
+
+lint: $(venv)/.test $(venv)/.lint
+	@$(bin)/ruff check .
+	@$(bin)/mypy
+
+clean:
+	rm -rf $(venv) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@$(remove_build)
+
+# Only what setuptools makes: build/ may also be colcon's.
+remove_build = rm -rf build/lib build/bdist.* osc_ros.egg-info; rmdir build 2>/dev/null || true
+
+# A virtual environment does not survive a move: its scripts name its folder.
+ifneq ($(shell cat $(venv)/.made 2>/dev/null),$(CURDIR))
+$(venv)/.made: FORCE
+endif
+
+$(venv)/.made:
+	@command -v '$(PYTHON)' >/dev/null || \
+	  { echo 'osc_ros needs Python 3.10 or later: $(PYTHON) was not found (PYTHON=... names another).' >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "osc_ros needs Python 3.10 or later: $(PYTHON) is $$('$(PYTHON)' -V 2>&1) (PYTHON=... names another)." >&2; exit 1; }
+	@'$(PYTHON)' -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo 'osc_ros needs the module venv of $(PYTHON). On Debian and Ubuntu: sudo apt install python3-venv' >&2; exit 1; }
+	@rm -rf $(venv)
+	@'$(PYTHON)' -m venv $(venv)
+	@echo "$(CURDIR)" > $@
+
+$(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
+	@echo 'Installing what $(@F:.%=make %) needs in $(venv), pinned (once) ...'
+	@$(remove_build)
+	@$(pip) setuptools wheel
+	@$(pip) --no-build-isolation '.[jazzy,$(@F:.%=%)]'
+	@$(remove_build)
+	@touch $@
+
+# Not editable, so that tests and demo run what a user gets. What an earlier build left in build/
+# would be installed again, hence the removal. Numba compiles again what has another time.
+$(venv)/.installed: $(venv)/.made $(sources)
+	@$(remove_build)
+	@$(pip) --no-deps --no-build-isolation --force-reinstall .
+	@$(remove_build)
+	@find osc_ros -name '*.py' -exec sh -c 'touch -r "$$0" $(venv)/lib/python*/site-packages/"$$0"' {} ';'
+	@touch $@
+
+$(venv)/.lint: $(venv)/.made requirements/lint.txt
+	@$(bin)/python -m pip install -qq --disable-pip-version-check -r requirements/lint.txt
+	@touch $@

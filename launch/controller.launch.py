@@ -1,0 +1,70 @@
+"""
+The controller alone, for a real arm or a simulator of your own.
+
+ros2 launch osc_ros controller.launch.py config:=my_arm.yaml base:=base_link tip:=tool0
+"""
+
+from pathlib import Path
+
+from launch import LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+TRUTH = ['true', 'false', 'True', 'False']
+ARGUMENTS = [
+    DeclareLaunchArgument('robot_description', default_value='', description=(
+        'URDF text. Without it and robot_description_file: as in the config, else from the topic '
+        'robot_description.')),
+    DeclareLaunchArgument('robot_description_file', default_value='', description=(
+        'URDF file, or the name of a robot that comes with the package: panda.')),
+    DeclareLaunchArgument('base', default_value='', description=(
+        'Link that is fixed to the ground. Empty: as in the config.')),
+    DeclareLaunchArgument('tip', default_value='', description=(
+        'Link whose pose is controlled. Empty: as in the config.')),
+    DeclareLaunchArgument('config', default_value='', description=(
+        'Parameter file (YAML). Empty: the defaults of the node.')),
+    DeclareLaunchArgument(
+        'command_topic', default_value='/effort_controller/commands', description=(
+            'Where the torques go. Empty: the topic ~/commands of the node.')),
+    DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
+        'Configure and activate by itself. An active controller moves the arm; with false it '
+        'waits for `ros2 lifecycle set /osc_controller configure`, then `activate`.')),
+    DeclareLaunchArgument('use_sim_time', default_value='false', choices=TRUTH, description=(
+        'Take the time from /clock.')),
+    DeclareLaunchArgument('namespace', default_value='', description=(
+        'Of the node and of its topics that have no leading slash.')),
+    DeclareLaunchArgument('log_level', default_value='info', choices=[
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+]
+
+
+def controller(context):
+    argument = context.launch_configurations
+    config = argument['config']
+    if config and not Path(config).is_file():
+        raise FileNotFoundError(f"config '{config}' is not a file")
+    # Text, also where it reads like a number; what is empty must not hide what the config says.
+    parameters = {
+        name: ParameterValue(argument[name], value_type=str)
+        for name in ('robot_description', 'robot_description_file', 'base', 'tip')
+        if argument[name]
+    }
+    for name in ('autostart', 'use_sim_time'):
+        parameters[name] = argument[name].lower() == 'true'
+    topic = argument['command_topic']
+    logger = '.'.join([*argument['namespace'].strip('/').split('/'), 'osc_controller']).strip('.')
+    return [Node(
+        package='osc_ros',
+        executable='osc_controller',
+        name='osc_controller',
+        namespace=argument['namespace'],
+        parameters=[*([config] if config else []), parameters],
+        remappings=[('~/commands', topic)] if topic else [],
+        arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+        output='screen',
+    )]
+
+
+def generate_launch_description():
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=controller)])

@@ -1,0 +1,96 @@
+"""
+A simulated arm and its controller, which holds the arm until it is given a target.
+
+ros2 launch osc_ros simulation.launch.py
+ros2 launch osc_ros simulation.launch.py robot_description_file:=my.urdf base:=base tip:=tool0
+"""
+
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchDescription
+from launch.actions import (
+    DeclareLaunchArgument,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+    Shutdown,
+)
+from launch.event_handlers import OnProcessExit
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+
+TRUTH = ['true', 'false', 'True', 'False']
+ARGUMENTS = [
+    DeclareLaunchArgument('robot', default_value='panda', description=(
+        'A robot that comes with the package: its config names the URDF, base and tip.')),
+    DeclareLaunchArgument('robot_description', default_value='', description=(
+        'URDF text of a robot of your own, instead of robot.')),
+    DeclareLaunchArgument('robot_description_file', default_value='', description=(
+        'URDF file of a robot of your own, instead of robot.')),
+    DeclareLaunchArgument('base', default_value='', description=(
+        'Link that is fixed to the ground. Empty: as in the config.')),
+    DeclareLaunchArgument('tip', default_value='', description=(
+        'Link whose pose is controlled. Empty: as in the config.')),
+    DeclareLaunchArgument('config', default_value='', description=(
+        'Parameter file (YAML). Empty: that of robot; with a robot of your own, the defaults of '
+        'the nodes.')),
+    DeclareLaunchArgument('lockstep', default_value='false', choices=TRUTH, description=(
+        'Step only when the command for the last state has come, as fast as that goes; else in '
+        'real time.')),
+    DeclareLaunchArgument('use_sim_time', default_value='true', choices=TRUTH, description=(
+        'The controller takes the time from /clock, which the simulator publishes.')),
+    DeclareLaunchArgument('namespace', default_value='', description=(
+        'Of both nodes and of their topics that have no leading slash.')),
+    DeclareLaunchArgument('log_level', default_value='info', choices=[
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+]
+
+
+def simulation(context):
+    share = Path(get_package_share_directory('osc_ros'))
+    argument = dict(context.launch_configurations)
+    config = argument['config']
+    if not (config or argument['robot_description'] or argument['robot_description_file']):
+        config = str(share / 'config' / f'{argument["robot"]}.yaml')
+        if not Path(config).is_file():
+            raise ValueError(f"robot '{argument['robot']}' does not come with osc_ros ({config} "
+                             'is not there); robot_description_file takes a URDF of your own')
+    # Text, also where it reads like a number; what is empty must not hide what the config says.
+    parameters = {
+        name: ParameterValue(argument[name], value_type=str)
+        for name in ('robot_description', 'robot_description_file', 'base', 'tip')
+        if argument[name]
+    }
+    parameters['lockstep'] = argument['lockstep'].lower() == 'true'
+    logger = '.'.join([*argument['namespace'].strip('/').split('/'), 'osc_simulator']).strip('.')
+    controller_arguments = {
+        **{name: argument[name] for name in (
+            'robot_description', 'robot_description_file', 'base', 'tip', 'use_sim_time',
+            'namespace', 'log_level')},
+        'config': config,
+        'command_topic': '',
+        'autostart': 'true',
+    }
+    return [
+        # Either is of no use without the other.
+        RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
+        # First, for it refuses a config that is not there.
+        IncludeLaunchDescription(
+            PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
+            launch_arguments=controller_arguments.items()),
+        Node(
+            package='osc_ros',
+            executable='osc_simulator',
+            name='osc_simulator',
+            namespace=argument['namespace'],
+            parameters=[*([config] if config else []), parameters],
+            arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+            output='screen',
+        ),
+    ]
+
+
+def generate_launch_description():
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=simulation)])

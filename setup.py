@@ -1,0 +1,64 @@
+from glob import glob
+
+from setuptools import find_packages, setup
+
+PACKAGE = 'osc_ros'
+
+# ROS 2 Jazzy as wheels, for a machine without a ROS installation. With ROS installed, its own
+# packages serve, and package.xml names them. (ros-*-msgs 5.5 and ros-rclpy 9 are Kilted.)
+JAZZY = [
+    'ros-jazzy-rclpy==7.1.6',
+    'ros-rmw-fastrtps-cpp==8.4.3',
+    'ros-ament-index-python==1.8.1',
+    'ros-builtin-interfaces==2.0.3',
+    'ros-std-msgs==5.3.6',
+    'ros-sensor-msgs==5.3.6',
+    'ros-geometry-msgs==5.3.6',
+    'ros-trajectory-msgs==5.3.6',
+    'ros-diagnostic-msgs==5.3.6',
+    'ros-std-srvs==5.3.6',
+    'ros-lifecycle-msgs==2.0.3',
+    'ros-rcl-interfaces==2.0.3',
+    'ros-rosgraph-msgs==2.0.3',
+]
+SIM = ['mujoco>=3.1']
+DEMO = [*SIM, 'matplotlib>=3.6']
+
+setup(
+    name=PACKAGE,
+    version='0.1.0',
+    description='Operational-space control of torque-controlled arms in O(N), for ROS 2',
+    license='Apache-2.0',
+    maintainer='The osc_ros maintainers',
+    maintainer_email='osc-ros@example.org',
+    packages=find_packages(include=[PACKAGE, f'{PACKAGE}.*']),
+    package_data={PACKAGE: ['py.typed', 'robots/*.urdf']},
+    data_files=[
+        ('share/ament_index/resource_index/packages', [f'resource/{PACKAGE}']),
+        (f'share/{PACKAGE}', ['package.xml']),
+        (f'share/{PACKAGE}/config', sorted(glob('config/*.*'))),
+        (f'share/{PACKAGE}/launch', sorted(glob('launch/*.launch.py'))),
+        # `ros2 run` and launch look here; pip puts console scripts in bin/ only.
+        (f'lib/{PACKAGE}', sorted(glob('libexec/*'))),
+    ],
+    zip_safe=False,
+    # Here and not in pyproject.toml, where `requires-python` makes `colcon build` fail.
+    python_requires='>=3.10',
+    install_requires=['numpy>=1.23', 'scipy>=1.9', 'numba>=0.57', 'PyYAML>=5.4'],
+    extras_require={
+        'sim': SIM,
+        'demo': DEMO,
+        'jazzy': JAZZY,
+        # `colcon test` runs pytest only where it finds it in this extra.
+        # launch_pytest, where it is installed, breaks pytest 8.4 and later.
+        'test': [*DEMO, 'pytest>=7,<8.4', 'hypothesis', 'pin', 'example-robot-data'],
+        'lint': ['ruff', 'mypy', 'types-PyYAML'],
+    },
+    entry_points={
+        'console_scripts': [
+            f'osc_controller = {PACKAGE}.nodes.controller:main',
+            f'osc_simulator = {PACKAGE}.nodes.simulator:main',
+            f'osc_demo = {PACKAGE}.nodes.demo:main',
+        ],
+    },
+)

@@ -1,0 +1,101 @@
+"""What is installed is whole, and is what the tests test."""
+
+import importlib.metadata
+from importlib.resources import files
+import os
+from pathlib import Path
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+import osc_ros
+
+SOURCE = Path(__file__).resolve().parent.parent
+SHARE = Path(sys.prefix, 'share', 'osc_ros')
+EXECUTABLES = {'osc_controller', 'osc_simulator', 'osc_demo'}
+
+
+def installed_by_pip():
+    try:
+        place = Path(importlib.metadata.distribution('osc_ros').locate_file(''))
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return place.is_relative_to(sys.prefix) and SHARE.is_dir()
+
+
+with_pip = pytest.mark.skipif(
+    not installed_by_pip(),
+    reason=f'osc_ros is not what pip installed in {sys.prefix}: a checkout, editable, or colcon')
+
+
+@with_pip
+def test_the_installed_package_is_tested_and_not_the_checkout():
+    assert Path(osc_ros.__file__).is_relative_to(sys.prefix)
+
+
+@with_pip
+def test_what_ros_looks_for_is_where_it_looks():
+    from_source = {
+        'share/ament_index/resource_index/packages': ['resource/osc_ros'],
+        'share/osc_ros': ['package.xml'],
+        'share/osc_ros/config': (SOURCE / 'config').glob('*.*'),
+        'share/osc_ros/launch': (SOURCE / 'launch').glob('*.launch.py'),
+        'lib/osc_ros': (SOURCE / 'libexec').iterdir(),
+    }
+    for folder, sources in from_source.items():
+        for source in sources:
+            installed = Path(sys.prefix, folder, Path(source).name)
+            assert installed.read_bytes() == (SOURCE / source).read_bytes(), installed
+
+
+@with_pip
+def test_ros2_run_and_the_command_line_have_the_same_executables():
+    scripts = importlib.metadata.distribution('osc_ros').entry_points
+    assert {script.name for script in scripts if script.group == 'console_scripts'} == EXECUTABLES
+    for folder in ('bin', 'lib/osc_ros'):
+        for name in EXECUTABLES:
+            assert os.access(Path(sys.prefix, folder, name), os.X_OK), f'{folder}/{name}'
+
+
+@with_pip
+def test_executable_of_ros2_run_uses_the_python_that_it_was_installed_for():
+    without_path = {**os.environ, 'PATH': '/usr/bin:/bin'}
+    shown = subprocess.run(
+        [Path(sys.prefix, 'lib', 'osc_ros', 'osc_demo'), '--help'], env=without_path,
+        capture_output=True, text=True, timeout=60, check=True)
+    assert '--urdf' in shown.stdout
+
+
+def test_library_needs_no_ros():
+    hide_ros = (
+        'import sys\n'
+        "for name in ('rclpy', 'launch', 'std_msgs', 'ament_index_python', 'mujoco'):\n"
+        '    sys.modules[name] = None\n'
+        'from osc_ros import OperationalSpace, Robot\n')
+    subprocess.run([sys.executable, '-c', hide_ros], timeout=120, check=True)
+
+
+def test_shipped_robot_comes_with_the_package():
+    assert 'robot' in files('osc_ros').joinpath('robots', 'panda.urdf').read_text('utf-8')
+
+
+@with_pip
+def test_version_is_the_same_in_package_xml_and_in_the_distribution():
+    version = ElementTree.parse(SOURCE / 'package.xml').findtext('version')
+    assert version == importlib.metadata.version('osc_ros')
+
+
+def test_package_xml_depends_on_every_ros_package_that_is_imported():
+    declared = {element.text for element in ElementTree.parse(SOURCE / 'package.xml').getroot()
+                if element.tag.endswith('depend')}
+    imported = {
+        line.split()[1].split('.')[0]
+        for source in (SOURCE / 'osc_ros' / 'nodes').glob('*.py')
+        for line in source.read_text('utf-8').splitlines()
+        if line.startswith(('from ', 'import '))
+    }
+    ros = {name for name in imported
+           if name == 'rclpy' or name.endswith(('_msgs', '_srvs', '_interfaces', '_index_python'))}
+    assert ros <= declared
