@@ -6,7 +6,7 @@ class OscError(Exception):
 
 
 class ModelError(OscError, ValueError):
-    """A robot description that cannot be used: says which joint or link, what, and what is accepted."""
+    """A robot description that cannot be used: names the joint or link, and what is accepted."""
 
 
 class InputError(OscError, ValueError):

@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 
-from judge import robot_cases
 import pytest
+
+from judge import robot_cases
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 

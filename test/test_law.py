@@ -1,22 +1,19 @@
 """The law on MuJoCo, which shares no code with it: no ROS, no clock but the simulated one."""
 
-import pathlib
-import subprocess
-import sys
+import numpy as np
+import pinocchio
+import pytest
+from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, robot_cases
-import numpy as np
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Gains
-from osc_ros.control.trajectory import Hold, Path, figure_of_eight
+from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
-import pinocchio
-import pytest
-from scipy.spatial.transform import Rotation
 import tolerances
 
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
@@ -26,8 +23,9 @@ PANDA = robot_cases()['panda']
 
 def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
     """Return what the Panda's configuration has."""
-    return Settings(Gains([frequency] * 6, [ratio] * 6, speed, acceleration), Posture(5.0, 1.0, 1.0),
-                    SingularityDamping(0.3, 0.02, 0.06), np.array(robot.effort_limits))
+    return Settings(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
+                    Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
+                    np.array(robot.effort_limits))
 
 
 class Arm:
@@ -185,28 +183,6 @@ def test_other_arms_step_to_their_targets(name):
         plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
     reached = plant.pose(case.tip)
     assert np.abs(reached - target).max() < 1e-3
-
-
-def test_nothing_is_compiled_once_the_law_is_there():
-    # in a process of its own: other tests must not have compiled what this one looks for
-    script = """
-import numpy as np
-from osc_ros.dynamics.compiled import KERNELS
-from test_law import Arm, moved
-from osc_ros.control.trajectory import Hold, Path, figure_of_eight
-arm = Arm()
-before = [len(kernel.signatures) for kernel in KERNELS]
-arm.law.follow(figure_of_eight(arm.pose, 0.3, 0.15, 3.0, 1.0, 0.0), 0.0)
-arm.law.follow(Path([1.0, 2.0], [arm.pose, moved(arm.pose, (0.1, 0.0, 0.0))]), 1.0)
-arm.law.follow(Hold(moved(arm.pose, (0.9, 0.0, 0.0))), 2.0)
-arm.run(2.5)
-assert [len(kernel.signatures) for kernel in KERNELS] == before, KERNELS
-print('compiled for', sum(before))
-"""
-    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True,
-                          cwd=pathlib.Path(__file__).parent, check=False)
-    assert done.returncode == 0, done.stderr
-    assert 'compiled for' in done.stdout
 
 
 def test_continuous_joint_goes_the_short_way_to_its_posture():

@@ -6,13 +6,13 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from geometry_msgs.msg import Pose, Transform, Twist, Vector3  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Float64MultiArray  # noqa: E402
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
+
 from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Float64MultiArray  # noqa: E402
-from trajectory_msgs.msg import (  # noqa: E402
-    MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint)
 
 NAMES = ('base', 'shoulder', 'elbow')
 

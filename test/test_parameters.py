@@ -39,7 +39,7 @@ def test_integers_are_taken_where_numbers_are_meant():
     (Entry('x', 'a', ''), 1, "'x' is 1: accepted is a text"),
     (Entry('x', (1.0,) * 3, '', size=3), [1.0, 2.0], 'accepted is an array of 3, each a number'),
     (Entry('x', (1.0,) * 3, '', size=3), [], 'accepted is an array of 3'),
-    (Entry('x', (), '', lower=0.0), [1.0, -1.0], 'an array of any number, each a number, at least'),
+    (Entry('x', (), '', lower=0.0), [1.0, -1.0], 'array of any number, each a number, at least'),
     (Entry('x', (), '', of=str), [1.0], 'each a text'),
     (Entry('x', (), ''), 1.0, 'accepted is an array'),
 ])

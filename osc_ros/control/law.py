@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.limits import scaled_to_limits
-from osc_ros.control.task import Gains, Target, pose_error, task_acceleration
+from osc_ros.control.task import Gains, pose_error, Target, task_acceleration
 from osc_ros.control.trajectory import Hold, Path, Schedule
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.task_inertia import SingularityDamping

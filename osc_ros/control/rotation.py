@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from osc_ros.dynamics.compiled import inlined
-from osc_ros.dynamics.spatial import ZERO, add, along, cross, dot
+from osc_ros.dynamics.spatial import add, along, cross, dot, ZERO
 
 
 @inlined

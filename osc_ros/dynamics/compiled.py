@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import hashlib
 import os
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
+import tempfile
 from typing import Any, TypeVar
 
-from numba import config, njit
+import numba
+from numba import njit
 
 Function = TypeVar('Function', bound=Callable[..., Any])
+
+config: Any = numba.config
 
 # Every kernel of the package, to be asked what it was compiled for.
 KERNELS: list[Any] = []
@@ -25,7 +28,7 @@ def inlined(function: Function) -> Function:
     return njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
-def kernel(function: Function) -> Function:
+def kernel(function: Callable[..., Any]) -> Any:
     """
     Compile an entry point and keep the machine code between runs.
 
@@ -40,7 +43,7 @@ def kernel(function: Function) -> Function:
     finally:
         config.CACHE_DIR = outer
     KERNELS.append(compiled)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def _cache_directory() -> Path | None:

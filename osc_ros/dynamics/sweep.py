@@ -25,11 +25,27 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.spatial import (
-    ZERO, add, add_mobility, along, compose, cross, dot, force_to_parent, full, mobility_shifted,
-    mobility_times, mobility_unrotated, motion_to_body, rotate, sub, swapped, times, transpose,
-    unrotate)
-from osc_ros.dynamics.task_inertia import (
-    EXACT_HIGH, SCRATCH_WIDTH, applied_pseudo_inverse, solved)
+    add,
+    add_mobility,
+    along,
+    compose,
+    cross,
+    dot,
+    force_to_parent,
+    full,
+    mobility_shifted,
+    mobility_times,
+    mobility_unrotated,
+    motion_to_body,
+    rotate,
+    sub,
+    swapped,
+    times,
+    transpose,
+    unrotate,
+    ZERO,
+)
+from osc_ros.dynamics.task_inertia import applied_pseudo_inverse, EXACT_HIGH, SCRATCH_WIDTH, solved
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -320,8 +336,8 @@ def _put_tip(ends, R, p, v, a, K, tip):
     R_tip, p_tip = _matrix(ends, 3), _vector(ends, 12)
     v = _to_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
     a = _to_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
-    A, B, C = mobility_unrotated(transpose(R), mobility_shifted(p_tip, K))
-    A, B_t, C = full(A), transpose(B), full(C)
+    K_tip = mobility_unrotated(transpose(R), mobility_shifted(p_tip, K))
+    A, B, B_t, C = full(K_tip[0]), K_tip[1], transpose(K_tip[1]), full(K_tip[2])
     for i in range(3):
         _put(tip, 6 * i, (A[3 * i], A[3 * i + 1], A[3 * i + 2],
                           B[3 * i], B[3 * i + 1], B[3 * i + 2]))

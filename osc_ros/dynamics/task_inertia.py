@@ -72,7 +72,7 @@ def solved(A, x):
 @inlined
 def eigen_decomposed(A, V):
     """
-    Jacobi's method: A (6 × 6, flat, symmetric) becomes diagonal, the columns of V its eigenvectors.
+    Jacobi's method: A (6 × 6, flat) becomes diagonal, the columns of V its eigenvectors.
 
     Chosen over LAPACK because it keeps small eigenvalues of a positive definite matrix to
     relative accuracy, and needs no allocation.

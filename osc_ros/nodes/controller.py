@@ -11,8 +11,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import (
-    DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data)
+from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -27,7 +26,7 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
-from osc_ros.nodes.parameters import Entry, declare, refuse_bad_sets, values
+from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
 
@@ -143,7 +142,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         except OscError as error:
             self.get_logger().error(f'cannot {name}: {error}')
             return TransitionCallbackReturn.FAILURE
-        except Exception as error:  # noqa: B902
+        except Exception as error:
             self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
             return TransitionCallbackReturn.ERROR
         return TransitionCallbackReturn.SUCCESS
@@ -272,7 +271,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._refusal = str(error)
             self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
             return
-        except Exception as error:  # noqa: B902: nothing may end the loop
+        except Exception as error:  # nothing may end the loop
             self.get_logger().fatal(f'update failed: {type(error).__name__}: {error}',
                                     throttle_duration_sec=1.0)
             self._publish_hold()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import ExitStack
+from functools import partial
 import os
 from pathlib import Path
 import signal
@@ -199,6 +200,7 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
          recording: report.Recording) -> None:
     from lifecycle_msgs.msg import Transition
     import rclpy
+
     from osc_ros.nodes.witness import Witness
 
     rclpy.init(args=[])
@@ -243,8 +245,7 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
         schedule = scenario.reference(plan, recording.poses[0])
         begun, first = perf_counter(), len(recording.state_times)
         while witness.time < end:
-            before = witness.time
-            wait_for('the next joint state', lambda: witness.time > before, STALLED)
+            wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
             if perf_counter() - shown > (0.2 if sys.stdout.isatty() else 2.0):
                 shown = perf_counter()
                 away, turn = scenario.error(recording.poses[-1],

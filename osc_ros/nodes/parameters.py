@@ -88,7 +88,8 @@ class Entry:
 
     def _refusal(self, value: Any) -> InputError:
         kind = self.of if isinstance(self.default, tuple) else type(self.default)
-        accepted = {bool: 'true or false', int: 'an integer', float: 'a number', str: 'a text'}[kind]
+        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
+                    str: 'a text'}[kind]
         if kind in (int, float):
             if self.lower > -math.inf:
                 accepted += f', at least {self.lower:g}'

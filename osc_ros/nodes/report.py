@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.nodes.scenario import Phase, error, reference
+from osc_ros.nodes.scenario import error, Phase, reference
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.task import Target, pose_error
-from osc_ros.control.trajectory import Hold, Path, Schedule, figure_of_eight
+from osc_ros.control.task import pose_error, Target
+from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
@@ -148,7 +148,8 @@ def _least_conditioning(space: OperationalSpace, q: Array, poses: list[Array]) -
             away = pose_error(state.pose, target)
             if np.abs(away).max() < 1e-3:
                 break
-            q = q + np.linalg.lstsq(state.J, away * min(1.0, 0.2 / np.abs(away).max()), rcond=1e-3)[0]
+            away *= min(1.0, 0.2 / np.abs(away).max())
+            q = q + np.linalg.lstsq(state.J, away, rcond=1e-3)[0]
         else:
             return 0.0
         worst = min(worst, DAMPING.conditioning(state.J))

@@ -16,7 +16,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.errors import InputError
 from osc_ros.nodes import description, messages
-from osc_ros.nodes.parameters import Entry, declare, refuse_bad_sets, values
+from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.sim.plant import Plant
 
@@ -38,9 +38,9 @@ PARAMETERS = (
     Entry('command_topic', 'osc_controller/commands', 'Where torques come from'),
     Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; none: 0, '
           'or the nearest limit'),
-    Entry('damping', (), 'Joint damping, base first [N m s/rad]; none: the URDF\'s', lower=0.0),
-    Entry('friction', (), 'Dry friction, base first [N m]; none: the URDF\'s', lower=0.0),
-    Entry('effort_limits', (), 'Torque limits, base first [N m], 0 for none; none: the URDF\'s',
+    Entry('damping', (), "Joint damping, base first [N m s/rad]; none: the URDF's", lower=0.0),
+    Entry('friction', (), "Dry friction, base first [N m]; none: the URDF's", lower=0.0),
+    Entry('effort_limits', (), "Torque limits, base first [N m], 0 for none; none: the URDF's",
           lower=0.0),
     Entry('position_noise', 0.0, 'Standard deviation of measured positions [rad, m]', lower=0.0),
     Entry('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',

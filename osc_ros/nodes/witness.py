@@ -65,6 +65,10 @@ class Witness:
         return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
                 and self._paths.get_subscription_count() > 0)
 
+    def is_past(self, time: float) -> bool:
+        """Whether a joint state of a later time has come [s]."""
+        return self.time > time
+
     def send(self, motion: Hold | Path, start: float, tip: str) -> None:
         """Ask for a motion that takes over at start [s], simulated time."""
         if isinstance(motion, Path):
