@@ -2,6 +2,8 @@
 
 import json
 import os
+from pathlib import Path
+import signal
 import subprocess
 import sys
 
@@ -90,3 +92,35 @@ def test_bad_arguments_end_with_status_2_and_the_reason(tmp_path, arguments, mes
     _, printed = demo(tmp_path, *arguments, code=2)
     assert message in printed
     assert 'Traceback' not in printed
+
+
+def processes_with(mark):
+    """Return ids of the processes that have a text in their environment."""
+    found = []
+    for process in Path('/proc').glob('[0-9]*'):
+        try:
+            if mark.encode() in (process / 'environ').read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            pass  # it has ended, or is not ours
+    return found
+
+
+@pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')
+@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_demo_leaves_no_process_behind(tmp_path, how):
+    mark = f'OSC_ROS_TEST={tmp_path}'
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', '--duration', '600', '--output',
+         str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**ENVIRONMENT, 'OSC_ROS_TEST': str(tmp_path)})
+    for line in process.stdout:
+        if line.startswith('t ='):
+            break
+    assert len(processes_with(mark)) >= 3
+    process.send_signal(how)
+    rest = process.stdout.read()
+    process.wait(timeout=60)
+    assert process.returncode == 128 + how
+    assert 'Traceback' not in rest
+    assert processes_with(mark) == []

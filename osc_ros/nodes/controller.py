@@ -33,6 +33,7 @@ from osc_ros.nodes.statistics import Window
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 HOLD_LABEL = 'hold'
+WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
 PARAMETERS = (
     *description.ENTRIES,
@@ -188,8 +189,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   (JointState, '~/target_posture', self._on_target_posture, 10))),
             (self.destroy_service, self.create_service(Trigger, '~/hold', self._on_hold)),
             *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
-              for period, callback in ((self._state_timeout / 4.0, self._watch),
-                                       (1.0, self._diagnose))),
+              for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose))),
         ]
 
     def _activate(self) -> None:
@@ -274,11 +274,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         except Exception as error:  # nothing may end the loop
             self.get_logger().fatal(f'update failed: {type(error).__name__}: {error}',
                                     throttle_duration_sec=1.0)
-            self._publish_hold()
+            if self._active:
+                self._publish_hold()
             return
         self._count(time, perf_counter() - started)
         self._q, self._time, self._stamp, self._last_good = q, time, message.header.stamp, started
-        if self._active and time - self._reported >= self._report_period:
+        # backwards too: a simulation may begin again
+        if self._active and abs(time - self._reported) >= self._report_period:
             self._report()
 
     def _publish(self, tau: Any, label: str) -> None:

@@ -34,6 +34,7 @@ class DemoError(OscError, RuntimeError):
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
     options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         sys.exit(_demonstrate(options))
     except KeyboardInterrupt:
@@ -200,16 +201,23 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
          recording: report.Recording) -> None:
     from lifecycle_msgs.msg import Transition
     import rclpy
+    from rclpy.signals import SignalHandlerOptions
 
     from osc_ros.nodes.witness import Witness
 
-    rclpy.init(args=[])
+    # an exception out of a signal handler would be lost, or worse, inside the executor
+    told: list[int] = []
+    handlers = {number: signal.signal(number, lambda which, frame: told.append(which))
+                for number in (signal.SIGINT, signal.SIGTERM)}
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     witness = Witness(recording, robot.base)
     try:
         def wait_for(what: str, happened: Any, patience: float) -> None:
             deadline = perf_counter() + patience
             while not happened():
                 witness.spin_once(0.05)
+                if told:
+                    sys.exit(128 + told[0])
                 for process in processes.values():
                     process.require_running()
                 if perf_counter() > deadline:
@@ -263,6 +271,8 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
     finally:
         witness.destroy()
         rclpy.try_shutdown()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _progress(text: str, last: bool = False) -> None:
