@@ -19,6 +19,21 @@ for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
 os.environ.setdefault('MPLBACKEND', 'Agg')
 
+
+
+class Judge:
+    """Asked last where nobody knows Pinocchio: skips the module that wants it, with the reason."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        """Skip, for this one name."""
+        if name == 'pinocchio':
+            pytest.skip('Pinocchio judges these tests: pip install pin example-robot-data',
+                        allow_module_level=True)
+
+
+sys.meta_path.append(Judge)
+
 PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
 
 

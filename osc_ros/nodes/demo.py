@@ -263,10 +263,10 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
         recording.wall_time = perf_counter() - begun
         recording.state_times[:first], recording.torques[:first] = [], []
         _progress('', last=True)
-        told = witness.diagnoses
+        before = witness.diagnoses
         processes['osc_controller'].stop()
-        wait_for_last = perf_counter() + 2.0
-        while perf_counter() < wait_for_last and witness.diagnoses < told + 2:
+        deadline = perf_counter() + 2.0  # its last word is in the table, but not worth a failure
+        while perf_counter() < deadline and witness.diagnoses < before + 2:
             witness.spin_once(0.05)
     finally:
         witness.destroy()

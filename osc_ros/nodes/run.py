@@ -34,12 +34,19 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> No
     """
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
-    rclpy's own handlers would shut the context down first.
+    rclpy's own handlers would shut the context down first. A second signal ends what cannot wait,
+    such as the compilation of the kernels.
 
     """
     told: list[int] = []
+
+    def tell(number: int, frame: object) -> None:
+        told.append(number)
+        if len(told) > 1:
+            raise KeyboardInterrupt
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda which, frame: told.append(which))
+        signal.signal(number, tell)
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         try:
@@ -51,7 +58,13 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> No
         try:
             while not told:
                 executor.spin_once(timeout_sec=0.1)
+        except (KeyboardInterrupt, RuntimeError):
+            # the executor makes the one of the other
+            if not told:
+                raise
         finally:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
             node.stop()
             executor.remove_node(node)
             node.destroy_node()

@@ -21,6 +21,7 @@ from osc_ros.nodes.run import run
 from osc_ros.sim.plant import Plant
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+JUDGED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # none may be lost
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 CATCH_UP = 5  # ticks that a late real-time loop makes up for before it lets time go
 
@@ -58,7 +59,7 @@ class Simulator(Node):  # type: ignore[misc]
     """
     One arm on a fixed base, from the same URDF as its controller, with other code.
 
-    Until the first command comes the brakes are on: the arm stays where it is. Then it steps, in
+    Until the first command comes the brakes are on and the clock stands. Then it steps, in
     lockstep with the commands or with the wall clock.
 
     """
@@ -98,7 +99,7 @@ class Simulator(Node):  # type: ignore[misc]
 
         self._states = self.create_publisher(JointState, 'joint_states', RELIABLE)
         self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
-        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RELIABLE)
+        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', JUDGED)
         self._description = self.create_publisher(String, 'robot_description', LATCHED)
         self._description.publish(String(data=text))
         self.create_subscription(
@@ -136,7 +137,8 @@ class Simulator(Node):  # type: ignore[misc]
             return  # it answers an older state, or none
         self._tau = np.empty_like(tau)
         self._tau[self._order] = tau
-        self._braked = False
+        if self._braked:
+            self._braked, self._began = False, perf_counter()
         if self._lockstep:
             self._advance()
 
@@ -153,6 +155,9 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _run(self) -> None:
         """Real time: as many ticks as the wall clock asks for."""
+        if self._braked:
+            self._send()
+            return
         due = int((perf_counter() - self._began) / self._period) - self._tick
         if due > CATCH_UP:
             self._late += due - CATCH_UP
@@ -161,8 +166,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _advance(self) -> None:
-        if not self._braked:
-            self._plant.step(self._tau, self._steps)
+        self._plant.step(self._tau, self._steps)
         self._tick += 1
         self._measure()
         if self._viewer is not None and perf_counter() - self._shown > FRAME:
