@@ -76,14 +76,15 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
-    figures, _ = demo(tmp_path, '--duration', 2, '--real-time', '--config', slack)
+    figures, _ = demo(tmp_path, '--duration', 3, '--real-time', '--config', slack)
     assert figures['lockstep'] is False
 
 
 @pytest.mark.parametrize('arguments, message', [
     (('--urdf', 'x.urdf'), '--urdf needs --base and --tip'),
-    (('--duration', '0'), 'accepted is 2 to 3600 s'),
-    (('--robot', 'unicorn'), 'unicorn'),
+    (('--duration', '0'), 'accepted is 3 to 3600 s'),
+    (('--output', '/proc/x'), 'the results cannot be written'),
+    (('--robot', 'unicorn'), '--robot unicorn: accepted is one of panda'),
     (('--urdf', '/nowhere.urdf', '--base', 'a', '--tip', 'b'), "'/nowhere.urdf' cannot be read"),
     (('--tip', 'panda_hand_tpc'), 'panda_hand_tcp'),
     (('--config', '/nowhere.yaml'), '/nowhere.yaml cannot be read'),

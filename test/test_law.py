@@ -118,7 +118,7 @@ def test_half_a_turn_away_the_arm_starts_to_turn_and_nothing_breaks():
 def test_posture_is_reached_in_the_null_space_while_the_tip_stays():
     arm = Arm()
     elbow = READY + np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
-    arm.law.posture = elbow
+    arm.law.take_posture(elbow)
     before = np.linalg.norm(arm.plant.q - elbow)
     distances, angles = arm.run(3.0).errors(arm.pose)
     assert np.linalg.norm(arm.plant.q - elbow) < 0.9 * before
@@ -166,7 +166,7 @@ def test_law_has_no_double_cover():
     assert u[0] > 0.0 > u[1]
 
 
-@pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos'])
+@pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos', 'tiago'])
 def test_other_arms_step_to_their_targets(name):
     from osc_ros.nodes.scenario import initial_positions
     case = robot_cases()[name]
@@ -192,11 +192,36 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
     assert len(turning) > 0
     law = Law(robot, settings(robot))
     q = np.zeros(robot.n)
-    q[turning[0]] = 3.0
-    law.posture = np.zeros(robot.n)
-    law.posture[turning[0]] = -3.0
+    q[turning[0]] = 3.1
+    posture = np.zeros(robot.n)
+    posture[turning[0]] = -3.1
+    law.take_posture(np.clip(posture, *robot.position_limits.T))
     pulled = law._posture_acceleration(q, np.zeros(robot.n))[turning[0]]
-    np.testing.assert_allclose(pulled, 25.0 * (2.0 * np.pi - 6.0), rtol=tolerances.AGREEMENT)
+    np.testing.assert_allclose(pulled, 25.0 * (2.0 * np.pi - 6.2), rtol=tolerances.AGREEMENT)
+
+
+def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
+    arm = Arm()
+    with pytest.raises(InputError, match="joint 'panda_joint2' is 100: accepted is -1.76"):
+        arm.law.take_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
+    with pytest.raises(InputError, match='accepted are 7 finite joint positions'):
+        arm.law.take_posture([np.nan] * 7)
+    np.testing.assert_array_equal(arm.law.posture, READY)
+
+
+@pytest.mark.parametrize('twist, acceleration, message', [
+    ((0.0, 0.0, 0.0, 1e3, 0.0, 0.0), 0.0, 'accepted is at most 1 m/s'),
+    ((3.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 'accepted is at most 2.5 rad/s'),
+    ((0.0,) * 6, 1e3, 'accepted is at most 2.5 rad/s'),
+])
+def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, acceleration, message):
+    arm = Arm()
+    poses = [arm.pose, moved(arm.pose, shift=(0.05, 0.0, 0.0))]
+    path = Path([0.0, 1.0], poses, [twist] * 2, np.full((2, 6), acceleration))
+    with pytest.raises(InputError, match=message):
+        arm.law.follow(path, 0.0)
+    arm.run(0.1)
+    assert arm.errors(arm.pose)[0].max() < 1e-6
 
 
 def test_saturated_torques_keep_the_direction_of_the_joint_acceleration():

@@ -157,9 +157,11 @@ def test_bad_joint_state_is_reported_and_the_next_good_one_is_answered(spin, bad
     assert all(np.isfinite(command.data).all() for command in rig.hardware.commands)
 
 
-def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0'):
+def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0',
+           stamp=0.0):
     """Return a target pose."""
     message = PoseStamped()
+    message.header.stamp = messages.stamp(stamp)
     message.header.frame_id = frame
     p, r = message.pose.position, message.pose.orientation
     p.x, p.y, p.z = position
@@ -172,6 +174,8 @@ def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='pan
     (target(quaternion=(0.0, 0.0, 0.0, 0.0)), 'has length 0: accepted is 1'),
     (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: accepted is 1'),
     (target(position=(np.nan, 0.0, 0.0)), 'pose is not finite'),
+    (target(position=(1.7e308, 0.0, 0.0)), 'accepted is at most 1000 m'),
+    (target(stamp=1.8e9), 'is far ahead of the joint states'),
 ])
 def test_bad_target_is_refused_and_the_old_one_stays(spin, bad, message):
     rig = Rig(spin).activate()
@@ -242,6 +246,36 @@ def test_set_with_one_bad_parameter_changes_nothing(spin):
         posture__natural_frequency=1.0, translation__speed=-1.0))
     assert not result.successful
     assert rig.controller.get_parameter('posture.natural_frequency').value == 5.0
+
+
+def test_watch_follows_a_time_out_that_is_lowered_while_active(spin):
+    rig = Rig(spin, state_timeout=60.0).activate()
+    [result] = rig.controller.set_parameters(given(state_timeout=0.05))
+    assert result.successful
+    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL,
+             why='for a command in the silence')
+
+
+def test_bad_posture_is_refused_and_the_old_one_stays(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(JointState, 'osc_controller/target_posture', 10)
+    rig.until_said("target_posture refused, the old one stays: posture of joint 'panda_joint1'",
+                   lambda: publisher.publish(JointState(name=list(JOINTS), position=[100.0] * 7)))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_clock_that_begins_again_drops_what_was_planned_and_holds(spin):
+    rig = Rig(spin).activate()
+    rig.hardware.tick = 10_000
+    rig.ask()
+    rig.until_said('time went back', lambda: (setattr(rig.hardware, 'tick', 1), rig.ask()))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_misspelt_parameter_is_reported(spin):
+    rig = Rig(spin, **{'posture.naturl_frequency': 1.0})
+    rig.until_said("'posture.naturl_frequency' is unknown and has no effect (did you mean "
+                   "'posture.natural_frequency'?)")
 
 
 def test_good_parameter_changes_the_law_while_it_runs(spin):

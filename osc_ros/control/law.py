@@ -104,8 +104,9 @@ class Law:
 
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
-        self.follow(Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6))),
-                    start=0.0)
+        path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
+        self._refuse_too_fast(path)
+        self.follow(path, start=0.0)
         self.torque(0.5, self.posture, self._rest)
         self.settings.damping.conditioning(self.J)
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
@@ -121,8 +122,38 @@ class Law:
         self.saturated = np.zeros(self.robot.n, dtype=bool)
 
     def follow(self, motion: Hold | Path, start: float) -> None:
-        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        """
+        Let a motion take over at `start` [s]; what was to start then or later is dropped.
+
+        Raises
+        ------
+        InputError
+            A path that is faster or accelerates more than the gains allow the feedback to.
+
+        """
+        if isinstance(motion, Path):
+            self._refuse_too_fast(motion)
         self._schedule.add(motion, start)
+
+    def take_posture(self, q: ArrayLike) -> None:
+        """
+        Let the joints come to q (n,) in the null space of the task.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, or a position outside the joint's limits.
+
+        """
+        posture = np.array(q, dtype=np.float64)
+        if posture.shape != self._rest.shape or not np.isfinite(posture).all():
+            raise InputError(f'posture {posture.tolist()}: accepted are {self.robot.n} finite '
+                             'joint positions')
+        lower, upper = self.robot.position_limits.T
+        for i in np.flatnonzero((posture < lower) | (posture > upper)).tolist():
+            raise InputError(f"posture of joint '{self.robot.joint_names[i]}' is {posture[i]:g}: "
+                             f'accepted is {lower[i]:g} to {upper[i]:g}')
+        self.posture = posture
 
     def torque(self, time: float, q: Array, qd: Array) -> Array:
         """
@@ -171,4 +202,18 @@ class Law:
         # an angle of a continuous joint: the short way round
         away = np.where(self._wraps, np.remainder(away + np.pi, 2.0 * np.pi) - np.pi, away)
         rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
-        return np.asarray(posture.natural_frequency ** 2 * away - rate * qd)
+        if rate == 0.0:
+            return np.asarray(posture.natural_frequency ** 2 * away)
+        # a far posture is approached at a speed that the joints have
+        fastest = self.robot.velocity_limits
+        approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
+        return np.asarray(rate * (approach - qd))
+
+    def _refuse_too_fast(self, path: Path) -> None:
+        gains = self.settings.gains
+        for found, accepted, units in zip(path.peaks(), (gains.speed, gains.acceleration),
+                                          (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
+            for part in range(2):
+                if not found[part] <= accepted[part]:
+                    raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
+                                     f'accepted is at most {accepted[part]:g} {units[part]}')

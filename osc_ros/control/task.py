@@ -14,6 +14,7 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+FARTHEST = 1e3  # no arm's target is farther from its base [m]
 UNIT_TOLERANCE = 0.02  # three digits typed by hand pass, a vector that is no rotation does not
 
 
@@ -171,7 +172,8 @@ def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:
     Raises
     ------
     InputError
-        Numbers that are not finite, a quaternion whose length is not 1, shapes that do not fit.
+        Numbers that are not finite, a position that no arm reaches, a quaternion whose length is
+        not 1, shapes that do not fit.
 
     """
     p = np.asarray(position, dtype=np.float64)
@@ -181,6 +183,8 @@ def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:
                          'accepted are (3,), (4,)')
     if not (np.isfinite(p).all() and np.isfinite(xyzw).all()):
         raise InputError(f'pose is not finite: position {p.tolist()}, quaternion {xyzw.tolist()}')
+    if np.abs(p).max() > FARTHEST:
+        raise InputError(f'position {p.tolist()}: accepted is at most {FARTHEST:g} m')
     length = float(np.linalg.norm(xyzw))
     if not abs(length - 1.0) < UNIT_TOLERANCE:
         raise InputError(f'quaternion {xyzw.tolist()} has length {length:.6g}: accepted is 1, '

@@ -88,6 +88,17 @@ class Path:
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
                              f'{k + 1}: accepted is less than half a turn between knots')
 
+    def peaks(self) -> tuple[Array, Array]:
+        """
+        Largest speeds (2,) [rad/s, m/s] and accelerations (2,) [rad/s², m/s²] on the way.
+
+        Of nine samples between each two knots, turning and moving.
+
+        """
+        speeds, accelerations = np.zeros(2), np.zeros(2)
+        _peaks(self.times, self.poses, self._coefficients, speeds, accelerations)
+        return speeds, accelerations
+
     def at(self, time: float) -> Target:
         """The motion at a time [s]."""
         if not self.times[0] <= time <= self.times[-1]:
@@ -275,8 +286,8 @@ def _polynomial(c, s):
             2.0 * c[2] + s * (6.0 * c[3] + s * (12.0 * c[4] + s * 20.0 * c[5])))
 
 
-@kernel
-def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
+@inlined
+def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
     R0 = (knot[0, 0], knot[0, 1], knot[0, 2], knot[1, 0], knot[1, 1], knot[1, 2],
           knot[2, 0], knot[2, 1], knot[2, 2])
     x, dx, ddx = _polynomial(coefficients[0], s)
@@ -296,3 +307,21 @@ def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
         twist[i], twist[3 + i] = omega[i], once * first
         acceleration[i], acceleration[3 + i] = alpha[i], twice * second
     pose[3, 3] = 1.0
+
+
+@kernel
+def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
+    _motion(knot, coefficients, s, duration, pose, twist, acceleration)
+
+
+@kernel
+def _peaks(times, poses, coefficients, speeds, accelerations):
+    pose, twist, acceleration = np.empty((4, 4)), np.empty(6), np.empty(6)
+    for k in range(len(times) - 1):
+        for j in range(9):
+            _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
+                    acceleration)
+            for values, largest in ((twist, speeds), (acceleration, accelerations)):
+                for part in range(2):
+                    x, y, z = values[3 * part], values[3 * part + 1], values[3 * part + 2]
+                    largest[part] = max(largest[part], np.sqrt(x * x + y * y + z * z))

@@ -33,13 +33,17 @@ from osc_ros.nodes.statistics import Window
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 HOLD_LABEL = 'hold'
+FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
+CLOCK_RESET = 1.0  # a step back of the joint states' clock by more is a new beginning [s]
+LONGEST_GAP = 10.0  # a longer one is no missed states but another clock [s]
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
 PARAMETERS = (
     *description.ENTRIES,
     Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
           of=str),
-    Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}"),
+    Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}",
+          choices=tuple(METHODS)),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
           'missed states', lower=1.0, upper=20000.0),
@@ -76,7 +80,7 @@ PARAMETERS = (
     Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
     Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
-          'the robot description', lower=0.0, live=True),
+          'the robot description', lower=1e-9, live=True),
 )
 
 
@@ -151,9 +155,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _configure(self) -> None:
         found = values(self, PARAMETERS)
         robot = description.robot(found, description.description(found, self._urdf))
-        if found['method'] not in METHODS:
-            raise InputError(f"parameter 'method' is '{found['method']}': accepted is one of "
-                             + ', '.join(METHODS))
         joints = found['joints'] or robot.joint_names
         if sorted(joints) != sorted(robot.joint_names):
             raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
@@ -264,6 +265,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             q, qd = self._reader.read(message)
             time = messages.seconds(message.header.stamp)
             if self._active:
+                if time < self._time - CLOCK_RESET:
+                    self.get_logger().warning(f'time went back from {self._time:.3f} s to '
+                                              f'{time:.3f} s: holding the present pose')
+                    self._law.latch(q)
                 tau = self._law.torque(time, q, qd)
                 self._publish(tau, messages.label_of(message.header.stamp))
         except InputError as error:
@@ -318,11 +323,18 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
-            motion, start = plan()
+            motion, stamp = plan()
+            self._law.follow(motion, self._start_of(stamp))
         except InputError as error:
             self.get_logger().error(f'{topic} refused, the old target stays: {error}')
-        else:
-            self._law.follow(motion, max(start, self._time))
+
+    def _start_of(self, stamp: float) -> float:
+        """When a target of that stamp takes effect [s]; what is past means now."""
+        if stamp > self._time + FARTHEST_AHEAD:
+            raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
+                             f'are at {self._time:.3f} s: accepted is 0 for now, or at most '
+                             f'{FARTHEST_AHEAD:g} s ahead on their clock')
+        return max(stamp, self._time)
 
     def _on_target_pose(self, message: PoseStamped) -> None:
         self._follow('target_pose', lambda: (
@@ -334,8 +346,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                      partial(messages.path, message, self._time, self._frame_pose))
 
     def _on_target_posture(self, message: JointState) -> None:
+        if not self._active:
+            self.get_logger().warning('target_posture ignored: the controller is not active')
+            return
         try:
-            self._law.posture = messages.positions(message, self._law.robot.joint_names)
+            self._law.take_posture(messages.positions(message, self._law.robot.joint_names))
         except InputError as error:
             self.get_logger().error(f'target_posture refused, the old one stays: {error}')
 
@@ -364,7 +379,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         gap = time - self._counted
         if 0.0 < gap < np.inf:
             self._periods.add(gap)
-            self._missed += max(0, round(gap / self._period) - 1)
+            if gap < LONGEST_GAP:
+                self._missed += max(0, round(gap / self._period) - 1)
         self._counted = time
 
     def _report(self) -> None:
@@ -374,10 +390,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._pose_error.publish(messages.twist_message(self._law.error, base, self._stamp))
 
     def _diagnose(self) -> None:
+        others = self.count_publishers(self._commands.topic_name) - 1
         stale = self._active and self._state_age() > self._state_timeout
         level, text = DiagnosticStatus.OK, 'active' if self._active else 'inactive'
         if stale:
             level, text = DiagnosticStatus.ERROR, 'no good joint state: holding against gravity'
+        elif self._active and others > 0:
+            level, text = DiagnosticStatus.WARN, f'{others} others publish on the command topic'
         elif self._active and self._law.saturated.any():
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]

@@ -39,11 +39,14 @@ class JointStateReader:
     Parameters
     ----------
     names : sequence of str, length n
+    topic : str
+        What refusals call the message.
 
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
         self.names = tuple(names)
+        self._topic = topic
         self._seen: list[str] | None = None
         self._at = np.zeros(0, dtype=np.intp)
 
@@ -65,12 +68,12 @@ class JointStateReader:
         found = []
         for field, values in (('position', message.position), ('velocity', message.velocity)):
             if len(values) != size:
-                raise InputError(f'joint_states has {size} names and {len(values)} '
+                raise InputError(f'{self._topic} has {size} names and {len(values)} '
                                  f'entries of {field}: accepted is one {field} for each name')
             chosen = np.asarray(values, dtype=np.float64)[self._at]
             if not np.isfinite(chosen).all():
                 i = int(np.flatnonzero(~np.isfinite(chosen))[0])
-                raise InputError(f"joint_states: {field} of '{self.names[i]}' is {chosen[i]}: "
+                raise InputError(f"{self._topic}: {field} of '{self.names[i]}' is {chosen[i]}: "
                                  'accepted are finite numbers')
             found.append(chosen)
         return found[0], found[1]
@@ -79,9 +82,9 @@ class JointStateReader:
         has = ', '.join(names) or 'none'
         for name in self.names:
             if name not in names:
-                raise InputError(f"joint_states lacks '{name}' (has: {has})")
+                raise InputError(f"{self._topic} lacks '{name}' (has: {has})")
             if list(names).count(name) > 1:
-                raise InputError(f"joint_states has '{name}' more than once (has: {has})")
+                raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
         return np.array([list(names).index(name) for name in self.names], dtype=np.intp)
 
 
@@ -97,7 +100,7 @@ def positions(message: JointState, names: Sequence[str]) -> Array:
     """
     still = JointState(name=message.name, position=message.position)
     still.velocity = [0.0] * len(message.name)
-    return JointStateReader(names).read(still)[0]
+    return JointStateReader(names, 'target_posture').read(still)[0]
 
 
 def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:

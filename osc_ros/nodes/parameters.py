@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+import difflib
 import math
 from typing import Any
 
@@ -38,6 +40,8 @@ class Entry:
         Of an array's entries.
     live : bool
         True if it can be set while the node is configured.
+    choices : tuple of str
+        The texts that are accepted; any if empty.
 
     """
 
@@ -49,6 +53,7 @@ class Entry:
     size: int | None = None
     of: type = float
     live: bool = False
+    choices: tuple[str, ...] = ()
 
     @property
     def ros_type(self) -> Parameter.Type:
@@ -82,6 +87,8 @@ class Entry:
             value = float(value)
         if type(value) is not kind:
             raise self._refusal(value)
+        if self.choices and value not in self.choices:
+            raise self._refusal(value)
         if kind in (int, float) and not self.lower <= value <= self.upper:
             raise self._refusal(value)
         return value
@@ -89,7 +96,8 @@ class Entry:
     def _refusal(self, value: Any) -> InputError:
         kind = self.of if isinstance(self.default, tuple) else type(self.default)
         accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
-                    str: 'a text'}[kind]
+                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
+        value = value.tolist() if isinstance(value, array) else value
         if kind in (int, float):
             if self.lower > -math.inf:
                 accepted += f', at least {self.lower:g}'
@@ -101,7 +109,7 @@ class Entry:
         return InputError(f"parameter '{self.name}' is {value!r}: accepted is {accepted}")
 
 
-def declare(node: Node, table: Iterable[Entry]) -> None:
+def declare(node: Node, table: Sequence[Entry]) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
@@ -115,8 +123,14 @@ def declare(node: Node, table: Iterable[Entry]) -> None:
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=entry.lower, to_value=entry.upper)]
         default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
-        node.declare_parameter(entry.name, Parameter(entry.name, entry.ros_type, default).value
-                               if default != [] else None, descriptor)
+        # an empty list has no type: not set, which `values` reads as the default
+        node.declare_parameter(entry.name, default if default != [] else None, descriptor)
+    known = [entry.name for entry in table]
+    for name in getattr(node, '_parameter_overrides', {}):
+        if not node.has_parameter(name):
+            near = difflib.get_close_matches(name, known, 1)
+            node.get_logger().warning(f"parameter '{name}' is unknown and has no effect"
+                                      + (f" (did you mean '{near[0]}'?)" if near else ''))
 
 
 def values(node: Node, table: Iterable[Entry],

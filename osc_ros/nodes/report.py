@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.errors import InputError
 from osc_ros.nodes.scenario import error, Phase, reference
 
 Array = NDArray[np.float64]
@@ -66,6 +67,11 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         'tracking_position' [m], 'tracking_orientation' [rad], RMS while a path is followed;
         'settled_position', 'settled_orientation', largest at the end of a step.
 
+    Raises
+    ------
+    InputError
+        Too little was recorded.
+
     """
     times = np.array(recording.pose_times)
     schedule = reference(plan, recording.poses[0])
@@ -79,8 +85,8 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         part = errors[(times >= begin) & (times < phase.end)]
         kind, norm = ('tracking', _rms) if path else ('settled', _largest)
         if len(part) < 2:
-            failures.append(f'{phase.name}: not recorded')
-            continue
+            raise InputError(f'{phase.name}: too few poses were recorded to judge it by; is this '
+                             'machine too busy?')
         figures[phase.name] = {
             'position rms [mm]': 1e3 * _rms(part[:, 0]),
             'position max [mm]': 1e3 * _largest(part[:, 0]),
@@ -126,7 +132,6 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
     """Everything in the table, for programs."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(
         {**about, 'followed': not found.failures, 'failures': found.failures, **found.figures},
         indent=2) + '\n', encoding='utf-8')
@@ -139,7 +144,6 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
     matplotlib.use('Agg')
     from matplotlib import pyplot
 
-    folder.mkdir(parents=True, exist_ok=True)
     written = []
 
     def save(figure: Any, name: str) -> None:
@@ -159,7 +163,7 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
     save(figure, 'error.png')
 
     every = max(1, len(recording.state_times) // 4000)
-    figure, axes = pyplot.subplots(figsize=(9, 4.5), layout='constrained')
+    figure, axes = pyplot.subplots(figsize=(10, 4.5), layout='constrained')
     times = np.array(recording.state_times)[::every]
     torques = np.array(recording.torques)[::every]
     limited = np.isfinite(effort_limits).all()
@@ -169,7 +173,7 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
     axes.set(ylabel='torque [% of limit]' if limited else 'torque [N m]',
              xlabel='simulated time [s]', title=f'{title}: joint torques, as applied')
     _mark(axes, plan, False)
-    axes.legend(fontsize=8, ncols=2 if len(joint_names) > 4 else 1, loc='upper right')
+    axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
     save(figure, 'torque.png')
 
     schedule = reference(plan, recording.poses[0])

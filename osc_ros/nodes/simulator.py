@@ -52,6 +52,7 @@ PARAMETERS = (
           lower=0.1, upper=20000.0),
 )
 
+REPEAT = 0.04  # after which an unanswered state is sent again, of wall time [s]
 FRAME = 1.0 / 30.0  # of wall time, between two pictures in the viewer [s]
 
 
@@ -86,7 +87,7 @@ class Simulator(Node):  # type: ignore[misc]
                              f"{', '.join(robot.joint_names)} in any order")
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
-        self._viewer, self._shown = self._plant.viewer() if found['viewer'] else None, 0.0
+        self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         # entry i of a command is for the joint at this place, base first
         self._order = np.array([robot.joint_names.index(name) for name in self._joints])
         self._tip, self._base = robot.tip, robot.base
@@ -97,7 +98,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._braked = True
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
 
-        self._states = self.create_publisher(JointState, 'joint_states', RELIABLE)
+        self._states = self.create_publisher(JointState, 'joint_states', JUDGED)
         self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
         self._poses = self.create_publisher(PoseStamped, '~/tip_pose', JUDGED)
         self._description = self.create_publisher(String, 'robot_description', LATCHED)
@@ -124,6 +125,13 @@ class Simulator(Node):  # type: ignore[misc]
             f'{self._unanswered} without a command in time, {self._dropped} commands dropped, '
             f'{self._late} ticks late')
 
+    def _window(self) -> Any:
+        try:
+            return self._plant.viewer()
+        except InputError as error:
+            self.get_logger().warning(f'no window, going on without: {error}')
+            return None
+
     def _on_command(self, message: Float64MultiArray) -> None:
         tau = np.asarray(message.data, dtype=np.float64)
         if tau.shape != (len(self._order),) or not np.isfinite(tau).all():
@@ -145,12 +153,14 @@ class Simulator(Node):  # type: ignore[misc]
     def _wait(self) -> None:
         """Lockstep, now and then: repeat the state, in case that it was lost, or go on."""
         waited = perf_counter() - self._answered
+        if perf_counter() - self._sent < REPEAT:
+            return
         if not self._braked and waited > self._timeout:
             self._unanswered += 1
             self.get_logger().warning(f'no command for {waited:.1f} s: stepping with the last one',
                                       throttle_duration_sec=10.0)
             self._advance()
-        elif self._braked or perf_counter() - self._sent > 0.2:
+        else:
             self._send()
 
     def _run(self) -> None:

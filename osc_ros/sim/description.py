@@ -90,17 +90,22 @@ class Urdf:
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
         """MuJoCo's editable model, every link a body, with joints only where they move."""
         elements = [*self.links.values(), *self._joints.values()]
-        kept = {'link': ['inertial'], 'joint': ['origin', 'parent', 'child', 'axis']}
+        # on the ground, where many URDFs are careless, no inertia matters
+        kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}
         if looks:
             elements += self._colours
             kept['link'] += ['visual']
+            kept['ground'] += ['visual']
             kept['material'] = ['color']
         # fusestatic would swallow links; the other two would make up inertias.
         text = ('<robot name="plant"><mujoco><compiler fusestatic="false" balanceinertia="false" '
                 'inertiafromgeom="false" discardvisual="false"/></mujoco>')
         for element in elements:
             copy = ElementTree.Element(element.tag, element.attrib)
-            copy.extend(part for part in element if part.tag in kept[element.tag]
+            wanted = kept[element.tag]
+            if element.tag == 'link' and not self._moves(element.get('name', ''), locks):
+                wanted = kept['ground']
+            copy.extend(part for part in element if part.tag in wanted
                         and part.find('geometry/mesh') is None)
             text += '\n' + ElementTree.tostring(copy, encoding='unicode').replace('\n', ' ')
         try:
@@ -156,6 +161,16 @@ class Urdf:
         spec.visual.rgba.haze = (*WHITE, 1.0)
         spec.visual.map.haze = 0.6
         return self.compiled(spec)
+
+    def _moves(self, link: str, locks: Mapping[str, float]) -> bool:
+        for _ in self._joints:  # as often as there are joints: a cycle has no end
+            joint = self._joint_of.get(link)
+            if joint is None:
+                return False
+            if joint not in locks:
+                return True
+            link = self._end(joint, 'parent')
+        return True
 
     def compiled(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
         """MuJoCo's model for use."""
