@@ -25,4 +25,4 @@ TASK_FORCE = 1e-10  # relative: 6 × 6 systems solved by two ways, eigenvalues o
 BLOCK_ROUNDING = 1e-13  # times the condition number: block tridiagonal solutions against numpy's
 FACTORS_AGREE = 1e-12  # times the condition number: one block factorization against another
 MOMENTUM_RATE = 1e-7  # of the largest wrench: a difference quotient of bodies' momenta over 20 µs
-LONG_CHAIN_COMMAND = 1e-8  # relative: 5000 joint accelerations summed at the tip
+LONG_CHAIN_COMMAND = 1e-10  # of what cancels at the tip: accelerations of 5000 joints

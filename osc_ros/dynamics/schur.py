@@ -308,7 +308,7 @@ class Schur:
                 a = a + bodies.I_inv[-1] @ f[-1]
             f = at.inward(_product(bodies.I, V) + p)
             self._tau += bodies.axis_part(f) + self.robot.rotor_inertia * qdd
-        self.pose = at.placement.T_tip
+        self.pose = at.placement.T_tip.copy()
         self.twist = at.X_tip @ v[-1]
         self.Lambda_inv = blocks.Lambda_inv.copy()
         self.a0 = at.X_tip @ a
@@ -352,9 +352,9 @@ class Schur:
 
     def _at(self, q: Array) -> tuple[_Located, SchurBlocks]:
         if not np.array_equal(q, self._q):
-            self._located = _Located(self._bodies, q)
-            self._blocks = self._located.blocks(self._factorization)
-            self._J = newton_euler.jacobian(self.robot, self._located.placement)
+            at = _Located(self._bodies, q)
+            self._located, self._blocks = at, at.blocks(self._factorization)
+            self._J = newton_euler.jacobian(self.robot, at.placement)
             self._q = q.copy()
         return self._located, self._blocks
 
@@ -465,7 +465,7 @@ class _Located:
         A, B, C = (_projected(diagonal, upper, *sides) for sides in ((W, W), (W, H), (H, H)))
         A.diagonal[:, 5:, 5:] += 1.0
         E = _rows(I_inv[-1] @ self.X_tip.T, W)
-        R = _rows(self.X_tip_inv.T, W)
+        R = _rows(self.X_tip_inv, W)
         held = _rows(_rows(inner[-1], W).T, W).T
         held[5:, 5:] += 1.0
         S = Tridiagonal(-A.diagonal, -A.upper, -A.lower)
@@ -538,7 +538,10 @@ def _motion_transforms(R: Array, p: Array) -> Array:
 
 
 def _checked(name: str, values: ArrayLike, size: int) -> Array:
-    array = np.array(values, dtype=np.float64)
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
     if array.shape != (size,):
         raise InputError(f'{name} has shape {array.shape}, accepted is {(size,)}')
     if not np.isfinite(array).all():
