@@ -22,3 +22,7 @@ PATH_KNOT = 1e-10  # rad, m and per s, s²: a path at its knots, where it is sol
 PATH_RATE = 1e-6  # 1/s, 1/s²: derivatives against difference quotients over 2 µs, rounding 1e-10
 SINGULAR_VALUE = 1e-12  # of the largest: eigenvalues by Jacobi and singular values against numpy's
 TASK_FORCE = 1e-10  # relative: 6 × 6 systems solved by two ways, eigenvalues over three decades
+BLOCK_ROUNDING = 1e-13  # times the condition number: block tridiagonal solutions against numpy's
+FACTORS_AGREE = 1e-12  # times the condition number: one block factorization against another
+MOMENTUM_RATE = 1e-7  # of the largest wrench: a difference quotient of bodies' momenta over 20 µs
+LONG_CHAIN_COMMAND = 1e-10  # of what cancels at the tip: accelerations of 5000 joints

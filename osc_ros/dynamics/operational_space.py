@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import DONE, Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
@@ -18,7 +21,12 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, type[Sweep] | type[Dense]] = {'sweep': Sweep, 'dense': Dense}
+METHODS: dict[str, Callable[[Robot], Sweep | Schur | Dense]] = {
+    'sweep': Sweep,
+    'ldl': partial(Schur, factorization=BlockLDL),
+    'bcr': partial(Schur, factorization=BlockCyclicReduction),
+    'dense': Dense,
+}
 
 
 class OperationalSpace:
@@ -34,6 +42,8 @@ class OperationalSpace:
     robot : Robot
     method : str
         'sweep': the Schur-complement elimination in two sweeps, O(n), compiled.
+        'ldl': the factorization of the papers, by block LDLᵀ, O(n), numpy and LAPACK.
+        'bcr': the same by block cyclic reduction, ⌈log₂ n⌉ steps of O(n) at once.
         'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
 
     Raises
