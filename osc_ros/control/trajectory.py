@@ -96,7 +96,9 @@ class Path:
 
         """
         speeds, accelerations = np.zeros(2), np.zeros(2)
-        _peaks(self.times, self.poses, self._coefficients, speeds, accelerations)
+        sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
+               sample.acceleration, speeds, accelerations)
         return speeds, accelerations
 
     def at(self, time: float) -> Target:
@@ -315,8 +317,7 @@ def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
 
 
 @kernel
-def _peaks(times, poses, coefficients, speeds, accelerations):
-    pose, twist, acceleration = np.empty((4, 4)), np.empty(6), np.empty(6)
+def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations):
     for k in range(len(times) - 1):
         for j in range(9):
             _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
