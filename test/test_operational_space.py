@@ -600,3 +600,31 @@ def test_two_instances_share_nothing(method):
     kept = tip.Lambda_inv.copy()
     two.outward(other.q, other.qd)
     assert (tip.Lambda_inv == kept).all()
+
+
+@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize('name', ['panda', 'tiago', 'random_long'])
+def test_batch_is_every_state_by_itself(name, method):
+    case = robot_cases()[name]
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    osc = OperationalSpace(robot, method)
+    rng = np.random.default_rng(0)
+    q, qd = rng.normal(size=(2, 7, robot.n))
+    batch = osc.evaluate_batch(q, qd)
+    for k in range(7):
+        state = osc.evaluate(q[k], qd[k])
+        for term in ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda'):
+            np.testing.assert_array_equal(getattr(batch, term)[k], getattr(state, term), term)
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_batch_of_no_states_and_bad_batches(method):
+    case = robot_cases()['panda']
+    osc = OperationalSpace(Robot.from_urdf(case.urdf_text, case.base, case.tip), method)
+    assert osc.evaluate_batch(np.zeros((0, 7)), np.zeros((0, 7))).J.shape == (0, 6, 7)
+    with pytest.raises(InputError, match=r'q has shape \(3, 6\), accepted is \(3, 7\)'):
+        osc.evaluate_batch(np.zeros((3, 6)), np.zeros((3, 6)))
+    with pytest.raises(InputError, match=r'qd has shape \(2, 7\), accepted is \(3, 7\)'):
+        osc.evaluate_batch(np.zeros((3, 7)), np.zeros((2, 7)))
+    with pytest.raises(InputError, match='q is not finite'):
+        osc.evaluate_batch(np.full((3, 7), np.nan), np.zeros((3, 7)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 
 import numpy as np
@@ -193,6 +193,32 @@ class OperationalSpace:
             Lambda_inv=tip.Lambda_inv.copy(), Lambda=task_inertia(tip.Lambda_inv),
             space=self)
 
+    def evaluate_batch(self, q: ArrayLike, qd: ArrayLike) -> TaskStates:
+        """
+        The terms of the law at many states, on all cores where the method is 'sweep'.
+
+        Parameters
+        ----------
+        q, qd : (k, n)
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
+        """
+        shape = (len(np.atleast_2d(q)), self.robot.n)
+        q, qd = _array('q', q, shape), _array('qd', qd, shape)
+        if isinstance(self._dynamics, Sweep):
+            found = self._dynamics.evaluate_batch(q, qd)
+            if not all(np.isfinite(values).all() for values in found):
+                raise InputError('a term is not finite: a state is too large')
+            return TaskStates(*found)
+        states = [self.evaluate(*state) for state in zip(q, qd)]
+        return TaskStates(*(
+            np.array([getattr(state, one.name) for state in states]).reshape(len(states), *shape)
+            for one, shape in zip(fields(TaskStates), _shapes(self.robot.n))))
+
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          F_tip: ArrayLike | None = None) -> Array:
         """
@@ -330,6 +356,36 @@ class TaskState:
     def _a0(self, qd: Array) -> Array:
         """Acceleration of the tip without any torque: J̇q̇ - J M⁻¹h."""
         return self.space.outward(self.q, qd).a0.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class TaskStates:
+    """
+    Terms of the operational-space equation of motion at k states; see `TaskState`.
+
+    Attributes
+    ----------
+    pose : (k, 4, 4)
+    twist : (k, 6)
+    J : (k, 6, n)
+    Jdot_qd : (k, 6)
+    h : (k, n)
+    Lambda_inv, Lambda : (k, 6, 6)
+
+    """
+
+    pose: Array
+    twist: Array
+    J: Array
+    Jdot_qd: Array
+    h: Array
+    Lambda_inv: Array
+    Lambda: Array
+
+
+def _shapes(n: int) -> tuple[tuple[int, ...], ...]:
+    """Of the terms in TaskStates, at one state."""
+    return (4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6)
 
 
 def _array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:

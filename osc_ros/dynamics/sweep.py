@@ -18,7 +18,9 @@ which makes W six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1).
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+import os
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +47,13 @@ from osc_ros.dynamics.spatial import (
     unrotate,
     ZERO,
 )
-from osc_ros.dynamics.task_inertia import applied_pseudo_inverse, EXACT_HIGH, SCRATCH_WIDTH, solved
+from osc_ros.dynamics.task_inertia import (
+    applied_pseudo_inverse,
+    EXACT_HIGH,
+    pseudo_inverse,
+    SCRATCH_WIDTH,
+    solved,
+)
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -558,6 +566,19 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
         outer = _difference((ZERO, ZERO), f)
 
 
+@inlined
+def _jacobian(links, work, tip, J):
+    R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    p_tip = (tip[POSE + 3], tip[POSE + 7], tip[POSE + 11])
+    for i in range(len(work)):
+        p = add(p, rotate(R, _vector(work[i], 9)))
+        R = compose(R, _matrix(work[i], 0))
+        z = (R[2], R[5], R[8])
+        angular, linear = (ZERO, z) if links[i, _PRISMATIC] else (z, cross(z, sub(p_tip, p)))
+        for k in range(3):
+            J[k, i], J[k + 3, i] = angular[k], linear[k]
+
+
 @kernel
 def jacobian(links, work, tip, J):
     """
@@ -568,15 +589,37 @@ def jacobian(links, work, tip, J):
     J : (6, n), written
 
     """
-    R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
-    p_tip = (tip[POSE + 3], tip[POSE + 7], tip[POSE + 11])
-    for i in range(len(work)):
-        p = add(p, rotate(R, _vector(work[i], 9)))
-        R = compose(R, _matrix(work[i], 0))
-        z = (R[2], R[5], R[8])
-        angular, linear = (ZERO, z) if links[i, _PRISMATIC] else (z, cross(z, sub(p_tip, p)))
-        for k in range(3):
-            J[k, i], J[k + 3, i] = angular[k], linear[k]
+    _jacobian(links, work, tip, J)
+
+
+@kernel
+def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
+                Lambda):
+    """
+    The terms of the law at k states, one after the other.
+
+    Parameters
+    ----------
+    q, qd : (k, n)
+    rest, F : (n,), (6,)
+        Zeros.
+    work, tip : (n, WORK_WIDTH), (TIP_WIDTH,), overwritten
+    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda : written
+        (k, 4, 4), (k, 6), (k, 6, n), (k, 6), (k, n), (k, 6, 6), (k, 6, 6).
+
+    """
+    for k in range(len(q)):
+        _outward(links, ends, q[k], qd[k], None, rest, work, None, tip)
+        for i in range(4):
+            for j in range(4):
+                poses[k, i, j] = tip[POSE + 4 * i + j]
+        for i in range(6):
+            twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
+            for j in range(6):
+                Lambda_inv[k, i, j] = tip[6 * i + j]
+        pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k])
+        _jacobian(links, work, tip, J[k])
+        _inward(links, ends, None, rest, F, work, tip, h[k])
 
 
 class Sweep:
@@ -621,6 +664,29 @@ class Sweep:
         """J (6, n) at the last `outward`, into out."""
         jacobian(self._links, self._work, self._tip, out)
 
+    def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
+        """
+        What `evaluations` writes, for q and qd (k, n), on all cores.
+
+        The kernels let go of the GIL, so threads are enough; each has memory of its own.
+
+        """
+        k, n = q.shape
+        shapes = ((4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6))
+        found = tuple(np.empty((k, *shape)) for shape in shapes)
+        cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
+                    else os.cpu_count() or 1, max(1, k))
+        bounds = np.linspace(0, k, cores + 1).astype(int).tolist()
+
+        def part(first: int, last: int) -> None:
+            evaluations(self._links, self._ends, q[first:last], qd[first:last], self._rest,
+                        np.zeros(6), np.empty_like(self._work), np.empty_like(self._tip),
+                        *(values[first:last] for values in found))
+
+        with ThreadPoolExecutor(cores) as pool:
+            list(pool.map(part, bounds[:-1], bounds[1:]))
+        return found
+
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         qdd = np.empty(self.robot.n)
@@ -648,5 +714,7 @@ def _compile() -> None:
         inward(links, ends, tau, qdd, F, work, tip, x)
     accelerations(links, ends, x, x, x, F, work, factor, tip, x)
     jacobian(links, work, tip, J)
-    for one in (law, outward, inward, accelerations, jacobian):
+    X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
+    evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
+    for one in (law, outward, inward, accelerations, jacobian, evaluations):
         one.disable_compile()

@@ -119,38 +119,50 @@ def share(ratio, low, high):
 
 
 @inlined
-def applied_pseudo_inverse(Lambda_inv, r, scratch, x):
-    """x = Λ r, leaving out directions whose eigenvalue is zero to working precision; flat."""
-    A, V = scratch[:36], scratch[36:72]
+def _decomposed(Lambda_inv, scratch):
+    """Λ⁻¹ (flat) as V diag(λ) Vᵀ, and in w the 1/λ of those that are not zero by rounding."""
+    A, V, w = scratch[:36], scratch[36:72], scratch[78:84]
     largest = 0.0
     for k in range(36):
         A[k] = Lambda_inv[k]
     eigen_decomposed(A, V)
     for k in range(6):
         largest = max(largest, A[7 * k])
-        x[k] = 0.0
     for k in range(6):
         controlled = share(A[7 * k] / largest, EXACT_LOW, EXACT_HIGH)
-        if controlled > 0.0:
-            along = 0.0
-            for i in range(6):
-                along += V[6 * i + k] * r[i]
-            for i in range(6):
-                x[i] += controlled * along / A[7 * k] * V[6 * i + k]
+        w[k] = controlled / A[7 * k] if controlled > 0.0 else 0.0
+    return V, w
+
+
+@inlined
+def applied_pseudo_inverse(Lambda_inv, r, scratch, x):
+    """x = Λ r, leaving out directions whose eigenvalue is zero to working precision; flat."""
+    V, w = _decomposed(Lambda_inv, scratch)
+    for i in range(6):
+        x[i] = 0.0
+    for k in range(6):
+        along = 0.0
+        for i in range(6):
+            along += V[6 * i + k] * r[i]
+        for i in range(6):
+            x[i] += w[k] * along * V[6 * i + k]
+
+
+@inlined
+def pseudo_inverse(Lambda_inv, scratch, Lambda):
+    """Λ (6, 6) of Λ⁻¹ (flat)."""
+    V, w = _decomposed(Lambda_inv, scratch)
+    for i in range(6):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(6):
+                total += w[k] * V[6 * i + k] * V[6 * j + k]
+            Lambda[i, j] = Lambda[j, i] = total
 
 
 @kernel
 def _pseudo_inverse(Lambda_inv, scratch, Lambda):
-    r, x = scratch[72:78], scratch[78:84]
-    for j in range(6):
-        for i in range(6):
-            r[i] = 1.0 if i == j else 0.0
-        applied_pseudo_inverse(Lambda_inv.ravel(), r, scratch, x)
-        for i in range(6):
-            Lambda[i, j] = x[i]
-    for i in range(6):
-        for j in range(i):
-            Lambda[i, j] = Lambda[j, i] = 0.5 * (Lambda[i, j] + Lambda[j, i])
+    pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda)
 
 
 def task_inertia(Lambda_inv: Array) -> Array:
