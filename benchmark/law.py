@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 import gc
 from importlib.metadata import version
 import json
@@ -32,6 +33,7 @@ import pinocchio as pin
 from scipy.linalg.lapack import dposv
 
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.operational_space import METHODS
 import osc_ros.robots
 
 ROOT = Path(__file__).parents[1]
@@ -334,7 +336,7 @@ def on_the_panda(seconds):
     model = pin.buildReducedModel(model, fingers, pin.neutral(model))
     frame = model.getFrameId(TIP)
     sample = states(model, np.random.default_rng(1), robot.position_limits.T)
-    sweep, dense = OperationalSpace(robot), OperationalSpace(robot, 'dense')
+    sweep = OperationalSpace(robot)
     pinocchio, judge, plant = Pinocchio(model, frame), Pinocchio(model, frame), MuJoCo(urdf_text)
     out = np.empty(7)
     way, fastest = pinocchio.fastest(
@@ -349,8 +351,9 @@ def on_the_panda(seconds):
                   lambda s: sweep.evaluate(s.q, s.qd).Lambda[np.ix_(SWAP, SWAP)]),
         Contender('osc.torque, from lists', lambda s: sweep.torque(
             s.q.tolist(), s.qd.tolist(), s.u.tolist()), law),
-        Contender("osc.torque, method 'dense'", lambda s: dense.torque(s.q, s.qd, s.u, out=out),
-                  law),
+        *(Contender(f"osc.torque, method '{other.method}'",
+                    partial(lambda osc, s: osc.torque(s.q, s.qd, s.u, out=out), other), law)
+          for other in (OperationalSpace(robot, name) for name in METHODS if name != 'sweep')),
         Contender('Pinocchio, as usually written', pinocchio.textbook, law),
         Contender(f'Pinocchio, tuned ({way})', fastest, law),
         Contender('Pinocchio, tuned, algebra in numba', pinocchio.compiled, law),
@@ -359,6 +362,25 @@ def on_the_panda(seconds):
                   law_posture),
         Contender('MuJoCo and numpy', plant.torque, law),
     ], sample, seconds)
+
+
+def of_a_batch(count=20_000, repeats=7):
+    """Return µs a state of evaluate and of evaluate_batch on the Panda, checked to be equal."""
+    urdf_text = (Path(osc_ros.robots.__path__[0]) / 'panda.urdf').read_text()
+    osc = OperationalSpace(Robot.from_urdf(urdf_text, BASE, TIP))
+    q, qd = np.random.default_rng(3).normal(size=(2, count, 7))
+    batch = osc.evaluate_batch(q, qd)
+    singly, together = [], []
+    for _ in range(repeats):
+        started = perf_counter()
+        for k in range(1000):
+            state = osc.evaluate(q[k], qd[k])
+        singly.append((perf_counter() - started) / 1000)
+        np.testing.assert_array_equal(state.Lambda, batch.Lambda[999])
+        started = perf_counter()
+        osc.evaluate_batch(q, qd)
+        together.append((perf_counter() - started) / count)
+    return 1e6 * np.median(singly), 1e6 * np.median(together)
 
 
 def chain(n):
@@ -476,7 +498,7 @@ def table(rows, reference=None):
     return lines
 
 
-def report(panda, chains, tick, where):
+def report(panda, batch, chains, tick, where):
     """Return the text of doc/benchmarks.md."""
     by_name = {row.name: row for row in panda}
     usual = by_name['Pinocchio, as usually written']
@@ -501,7 +523,10 @@ def report(panda, chains, tick, where):
         'variation, a 6 × 6 inverse. Tuned: the fastest of M⁻¹ as a by-product of ABA; composite '
         'bodies and LAPACK; the Delassus matrix of a clamped tip. J̇q̇ is the classical '
         'acceleration, Λ⁻¹ is solved by Cholesky.', '',
-        '## Long chains', '',
+        '## Many states', '',
+        f'`osc.evaluate` one after the other {batch[0]:.1f} µs a state, `osc.evaluate_batch` of '
+        f'20,000 on all cores {batch[1]:.2f} µs a state: {batch[0] / batch[1]:.0f} times as many.',
+        '', '## Long chains', '',
     ]
     for n, rows in chains.items():
         lines += [f"{n} joints, ratio to Pinocchio's law:", '', *table(rows, rows[1]), '']
@@ -536,12 +561,14 @@ def main():
     panda = on_the_panda(seconds=8.0)
     chains = {n: on_a_chain(n, seconds=1.2) for n in CHAINS}
     tick = of_a_tick(seconds=2.0)
-    text = report(panda, chains, tick, machine())
+    batch = of_a_batch()
+    text = report(panda, batch, chains, tick, machine())
     print(text)
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(text, encoding='utf-8')
     if arguments.json:
         figures = {'machine': machine(), 'panda': [asdict(row) for row in panda],
+                   'evaluate, evaluate_batch [us a state]': batch,
                    'chains': {n: [asdict(row) for row in rows] for n, rows in chains.items()},
                    'tick': [asdict(row) for row in tick]}
         arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
