@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.recursive import Recursive
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import DONE, Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -21,10 +22,11 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | Schur | Dense]] = {
+METHODS: dict[str, Callable[[Robot], Sweep | Schur | Recursive | Dense]] = {
     'sweep': Sweep,
     'ldl': partial(Schur, factorization=BlockLDL),
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
+    'recursive': Recursive,
     'dense': Dense,
 }
 
@@ -44,6 +46,7 @@ class OperationalSpace:
         'sweep': the Schur-complement elimination in two sweeps, O(n), compiled.
         'ldl': the factorization of the papers, by block LDLᵀ, O(n), numpy and LAPACK.
         'bcr': the same by block cyclic reduction, ⌈log₂ n⌉ steps of O(n) at once.
+        'recursive': articulated bodies and spatial operators, O(n), numpy.
         'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
 
     Raises

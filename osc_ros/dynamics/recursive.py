@@ -1,0 +1,397 @@
+"""
+The spatial operators of Kreutz-Delgado, Jain and Rodriguez (002), in the paper's letters.
+
+Operators on all bodies at once (φ, ψ, H, M, P, D, G, K, B, E) write the dynamics down, and each
+product with one of them is a sweep along the chain:
+
+    φ, ψ     tip to base: z(k) = φ(k, k-1) z(k-1) + y(k), and ψ(k, k-1) in place of φ(k, k-1)
+    φ*, ψ*   base to tip: α(k) = φ*(k+1, k) α(k+1) + s(k), and likewise
+
+P, the articulated-body inertias, come tip to base (eq. 37), Ω base to tip (eq. 58), and
+
+    Λ = Ω(0)⁻¹,  Ω(0) = B*ΩB                                          (eq. 61)
+    Ω(0) c = B*ψ*[H*D⁻¹Hψ(Pa + b) - a] - a(0)                          (eq. 65)
+    Ω(0) g = B*(φ*E* - ψ*W*) a_g                                       (eq. 72)
+    T = J*F = HφBF,  F = Λu + c + g                                    (eqs. 4, 39)
+
+Where this differs from the paper. Bodies are numbered 0 to n-1 from base to tip; the paper counts
+from the tip, its link k is body n-k. All is in base axes, [angular; linear], each body about its
+own origin, which is the paper's reference point on its joint; accelerations are the classical
+ones of that point. A joint's axis h gives H* = (h, 0) where it turns and (0, h) where it slides.
+
+A rotor of reflected inertia d is felt by its own joint only: D = HPH* + d. Then (I - GH)PH* is
+G d and not 0, and the inertia that passes a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
+recursion and a term. All identities of its section 3.3 hold as they are.
+
+For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into
+-J̇θ̇ - B*φ*E*a_g as well, a tip that is lifted with the base; the last term is given back here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.dynamics import newton_euler
+from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+@np.errstate(over='ignore', invalid='ignore')
+def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
+    """
+    Task-space Coriolis and centrifugal force c = Λ(J M⁻¹C - J̇q̇) by eqs. 65 to 68.
+
+    Parameters
+    ----------
+    robot : Robot
+    q, qd : (n,)
+        [rad, m], [rad/s, m/s].
+
+    Returns
+    -------
+    (6,) at the tip, base axes, [moment; force] [N·m, N]; where the arm is singular to working
+    precision, the part in the directions that can be moved
+
+    Raises
+    ------
+    InputError
+        A shape that does not fit, numbers that are not finite.
+
+    """
+    at = _Located(robot, _checked('q', q, robot.n))
+    moving = at.moving(_checked('qd', qd, robot.n))
+    return _finite('coriolis', task_inertia(at.Omega_tip) @ at.lag(moving.a, moving))
+
+
+@np.errstate(over='ignore', invalid='ignore')
+def task_gravity(robot: Robot, q: ArrayLike) -> Array:
+    """
+    Task-space gravity force g = Λ J M⁻¹G by eqs. 72 to 74; errors and axes as `task_coriolis`.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+        [rad, m].
+
+    """
+    at = _Located(robot, _checked('q', q, robot.n))
+    alpha, eta = at.phi_star(at.E_star_a_g), at.psi_star(at.W_star_a_g)
+    return _finite('gravity', task_inertia(at.Omega_tip) @ at.B_star(alpha - eta))
+
+
+@np.errstate(over='ignore', invalid='ignore')
+def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
+    """
+    Their sum c + g by one pass of eq. 65; parameters, errors and axes as `task_coriolis`.
+
+    The law's force is F = Λu + c + g (eq. 4).
+
+    """
+    at = _Located(robot, _checked('q', q, robot.n))
+    moving = at.moving(_checked('qd', qd, robot.n))
+    lag = at.lag(moving.a + at.E_star_a_g, moving) + at.a_g
+    return _finite('bias', task_inertia(at.Omega_tip) @ lag)
+
+
+class Recursive:
+    """
+    The law by the recursions, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+
+    The articulated inertias of the last position are kept for as long as q stays the same. Not
+    to be shared between threads.
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self._q = np.full(robot.n, np.nan)
+        self.Lambda_inv: Array = np.zeros((6, 6))
+        self.a0: Array = np.zeros(6)
+        self.pose: Array = np.eye(4)
+        self.twist: Array = np.zeros(6)
+
+    @np.errstate(over='ignore', invalid='ignore')
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
+        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
+            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
+        if u.shape != (6,) or out.shape != (self.robot.n,):
+            return WRONG_SHAPE
+        status = self.outward(q, qd, tau, qdd)
+        if status == DONE:
+            # Λu + c + g, less what τ⁰ already does: -Λa⁰ is c + g where τ⁰ = 0
+            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
+            return DONE if np.isfinite(out).all() else NOT_FINITE
+        return status
+
+    @np.errstate(over='ignore', invalid='ignore')
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        n = self.robot.n
+        if any(x is not None and x.shape != (n,) for x in (q, qd, tau, qdd)):
+            return WRONG_SHAPE
+        if not all(x is None or np.isfinite(x).all() for x in (q, qd, tau, qdd)):
+            return NOT_FINITE
+        at = self._at(q)
+        moving = at.moving(qd)
+        a_bar = moving.a + at.E_star_a_g
+        self._tau = np.zeros(n) if tau is None else tau.copy()
+        if qdd is None:
+            alpha = at.driven(self._tau, a_bar, moving.b)[1]
+        else:
+            alpha = at.phi_star(at.H_star(qdd) + a_bar)
+            f = at.phi(_times(at.M, alpha) + moving.b)
+            if tau is not None:
+                alpha = alpha + at.driven(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
+            self._tau += at.H(f) + self.robot.rotor_inertia * qdd
+        self.pose = at.placement.T_tip.copy()
+        self.twist = at.B_star(moving.V)
+        self.Lambda_inv = at.Omega_tip.copy()
+        self.a0 = at.B_star(alpha) + moving.a_tip - at.a_g
+        return DONE if np.isfinite(self.a0).all() else NOT_FINITE
+
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + J*F into out, for the τ⁰ of the last `outward` (eq. 39)."""
+        at = self._located
+        out[:] = self._tau + at.H(at.phi(at.B(F)))
+
+    def jacobian(self, out: Array) -> None:
+        """J (6, n) at the last `outward`, into out."""
+        out[:] = newton_euler.jacobian(self.robot, self._located.placement)
+
+    @np.errstate(over='ignore', invalid='ignore')
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and a force on the tip."""
+        at = self._at(q)
+        moving = at.moving(qd)
+        return at.driven(tau, moving.a + at.E_star_a_g, moving.b - at.B(F))[0]
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,) = [I - HψK]*D⁻¹[I - HψK] x (eq. 51)."""
+        rest = np.zeros((self.robot.n, 6))
+        return self._at(q).driven(x, rest, rest)[0]
+
+    def _at(self, q: Array) -> _Located:
+        if not np.array_equal(q, self._q):
+            self._located = _Located(self.robot, q)
+            self._q = q.copy()
+        return self._located
+
+
+class _Moving(NamedTuple):
+    """
+    What the joint velocities bring (eqs. 41, 47, 48).
+
+    Attributes
+    ----------
+    V : (n, 6)
+        Velocity of every body.
+    a, a_tip : (n, 6), (6,)
+        Acceleration that every body has more than its parent carries it with, and the paper's
+        a(0), the tip more than the last body.
+    b : (n, 6)
+        Force that the turning of every body takes.
+
+    """
+
+    V: Array
+    a: Array
+    a_tip: Array
+    b: Array
+
+
+class _Located:
+    """
+    The operators at one position.
+
+    Attributes
+    ----------
+    M, P : (n, 6, 6)
+        Spatial and articulated-body inertia.
+    D, G : (n,), (n, 6)
+        P along the joint axis, rotor included, and PH*D⁻¹.
+    Omega_tip : (6, 6)
+        Ω(0) = Λ⁻¹.
+    a_g : (6,)
+        Minus gravity as a motion: the same for the base, the bodies and the tip.
+    E_star_a_g, W_star_a_g : (n, 6)
+        φ*(n+1, n) a_g and ψ*(n+1, n) a_g, at the first body.
+
+    """
+
+    def __init__(self, robot: Robot, q: Array) -> None:
+        n = robot.n
+        at = self.placement = newton_euler.placement(robot, q)
+        self._prismatic = robot.prismatic
+        self._h = at.R[:, :, 2]
+        self._axis = np.zeros((n, 6))
+        self._axis[~robot.prismatic, :3] = self._h[~robot.prismatic]
+        self._axis[robot.prismatic, 3:] = self._h[robot.prismatic]
+        self._reach = np.diff(at.p, axis=0, prepend=np.zeros((1, 3)))
+        self._reach_tip = at.T_tip[:3, 3] - at.p[-1]
+        self._phi = np.array([_force_transform(reach) for reach in self._reach])
+        self._phi_tip = _force_transform(self._reach_tip)
+        turn = np.zeros((n, 6, 6))
+        turn[:, :3, :3] = turn[:, 3:, 3:] = at.R
+        self.M = turn @ robot.inertia @ turn.transpose(0, 2, 1)
+        self._articulate(robot.rotor_inertia)
+        self.Omega_tip = self._omega()
+        self.a_g = np.concatenate([np.zeros(3), -robot.gravity])
+        self.E_star_a_g, self.W_star_a_g = np.zeros((n, 6)), np.zeros((n, 6))
+        self.E_star_a_g[0] = self._phi[0].T @ self.a_g
+        self.W_star_a_g[0] = self._psi[0].T @ self.a_g
+
+    def _articulate(self, rotor_inertia: Array) -> None:
+        """P, D, G and ψ, from the tip to the base (eq. 37)."""
+        n = len(rotor_inertia)
+        self.P = self.M.copy()
+        self.D, self.G, self._psi = np.empty(n), np.empty((n, 6)), np.empty((n, 6, 6))
+        one = np.eye(6)
+        for i in reversed(range(n)):
+            P, H, d = self.P[i], self._axis[i], rotor_inertia[i]
+            PH = P @ H
+            self.D[i] = H @ PH + d
+            self.G[i] = PH / self.D[i]
+            self._psi[i] = psi = self._phi[i] @ (one - self.G[i][:, None] * H)
+            if i > 0:
+                K = self._phi[i] @ self.G[i]
+                passed = psi @ P @ psi.T + d * K[:, None] * K
+                self.P[i - 1] += 0.5 * (passed + passed.T)
+
+    def _omega(self) -> Array:
+        """Ω(0) = B*ΩB, from the base to the tip (eqs. 58, 60)."""
+        Omega = np.zeros((6, 6))
+        for psi, H, D in zip(self._psi, self._axis, self.D, strict=True):
+            Omega = psi.T @ Omega @ psi + H[:, None] * H / D
+        Omega_tip = self._phi_tip.T @ Omega @ self._phi_tip
+        return np.asarray(0.5 * (Omega_tip + Omega_tip.T))
+
+    def phi(self, y: Array) -> Array:
+        """φy (n, 6): forces, gathered from the tip to the base."""
+        return _gathered(self._phi, y)
+
+    def psi(self, y: Array) -> Array:
+        """ψy (n, 6): the same where every joint is free to give way."""
+        return _gathered(self._psi, y)
+
+    def phi_star(self, s: Array) -> Array:
+        """φ*s (n, 6): motions, carried from the base to the tip."""
+        return _carried(self._phi, s)
+
+    def psi_star(self, s: Array) -> Array:
+        """ψ*s (n, 6): the same where every joint is free to give way."""
+        return _carried(self._psi, s)
+
+    def H(self, f: Array) -> Array:
+        """Hf (n,): the part of each along its joint's axis."""
+        return np.asarray((self._axis * f).sum(axis=1))
+
+    def H_star(self, s: Array) -> Array:
+        """H*s (n, 6)."""
+        return self._axis * s[:, None]
+
+    def B(self, F: Array) -> Array:
+        """BF (n, 6): a force on the tip, as one on the last body."""
+        f = np.zeros((len(self.D), 6))
+        f[-1] = self._phi_tip @ F
+        return f
+
+    def B_star(self, s: Array) -> Array:
+        """B*s (6,): the tip moves with the last body."""
+        return np.asarray(self._phi_tip.T @ s[-1])
+
+    def moving(self, qd: Array) -> _Moving:
+        """What the joint velocities bring: V by eq. 41, b by eq. 47, a by eq. 48."""
+        V = self.phi_star(self.H_star(qd))
+        omega = V[:, :3]
+        carrier = np.zeros_like(omega)
+        carrier[1:] = omega[:-1]
+        swept = np.cross(carrier, self._h * qd[:, None])
+        sliding = self._prismatic[:, None]
+        # the paper gives what turns; what slides has the Coriolis acceleration
+        a = np.hstack([np.where(sliding, 0.0, swept),
+                       np.cross(carrier, np.cross(carrier, self._reach))
+                       + np.where(sliding, 2.0 * swept, 0.0)])
+        a_tip = np.zeros(6)
+        a_tip[3:] = np.cross(omega[-1], np.cross(omega[-1], self._reach_tip))
+        mp = self.M[:, [2, 0, 1], [4, 5, 3]]
+        b = np.hstack([np.cross(omega, _times(self.M[:, :3, :3], omega)),
+                       np.cross(omega, np.cross(omega, mp))])
+        return _Moving(V, a, a_tip, b)
+
+    def lag(self, a: Array, moving: _Moving) -> Array:
+        """B*ψ*[H*D⁻¹Hψ(Pa + b) - a] - a(0), (6,): the right-hand side of eq. 65."""
+        z = self.psi(_times(self.P, a) + moving.b)
+        eta = self.psi_star(self.H_star(self.H(z) / self.D) - a)
+        return np.asarray(self.B_star(eta) - moving.a_tip)
+
+    def driven(self, T: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """
+        Joint accelerations M⁻¹(T - Hφ(Mφ*a + b)) and those of the bodies, by eq. 51 and eq. 63.
+
+        ν = D⁻¹(T - Hz) with z = ψ(Pa + b + KT), then α = ψ*(H*ν + a) and θ̈ = ν - K*α: the
+        articulated-body algorithm.
+
+        """
+        y = _times(self.P, a) + b
+        y[:-1] += _times(self._phi[1:], self.G[1:] * T[1:, None])
+        nu = (T - self.H(self.psi(y))) / self.D
+        alpha = self.psi_star(self.H_star(nu) + a)
+        qdd = nu.copy()
+        qdd[1:] -= (self.G[1:] * _times(self._phi[1:].transpose(0, 2, 1), alpha[:-1])).sum(axis=1)
+        return qdd, alpha
+
+
+def _gathered(transforms: Array, y: Array) -> Array:
+    z = y.copy()
+    for i in range(len(z) - 1, 0, -1):
+        z[i - 1] += transforms[i] @ z[i]
+    return z
+
+
+def _carried(transforms: Array, s: Array) -> Array:
+    alpha = s.copy()
+    for i in range(1, len(alpha)):
+        alpha[i] += alpha[i - 1] @ transforms[i]
+    return alpha
+
+
+def _force_transform(reach: Array) -> Array:
+    """φ (6, 6): a force about a point, about another one that is `reach` before it (eq. 18)."""
+    phi = np.eye(6)
+    phi[:3, 3:] = newton_euler.skew(reach)
+    return phi
+
+
+def _times(blocks: Array, x: Array) -> Array:
+    """Every block (n, a, b) times its own vector of x (n, b)."""
+    return np.asarray((blocks @ x[:, :, None])[:, :, 0])
+
+
+def _finite(what: str, F: Array) -> Array:
+    if not np.isfinite(F).all():
+        raise InputError(f'the {what} force of the task is not finite: the state is too large')
+    return F
+
+
+def _checked(name: str, values: ArrayLike, size: int) -> Array:
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
+    if array.shape != (size,):
+        raise InputError(f'{name} has shape {array.shape}, accepted is {(size,)}')
+    if not np.isfinite(array).all():
+        i = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise InputError(f'{name} is not finite: {name}[{i}] = {array[i]}')
+    return array
