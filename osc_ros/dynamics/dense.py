@@ -7,42 +7,18 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.task_inertia import task_inertia
-from osc_ros.model.robot import Robot
+from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod, WRONG_SHAPE
 
 Array = NDArray[np.float64]
 
 
-class Dense:
+class Dense(NumpyMethod):
     """
     Joint-space inertia, its Cholesky factor, and products with it.
 
     The attributes are those of `osc_ros.dynamics.sweep.Sweep`, found without a line of it.
 
     """
-
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
-        self.Lambda_inv: Array = np.zeros((6, 6))
-        self.a0: Array = np.zeros(6)
-        self.pose: Array = np.eye(4)
-        self.twist: Array = np.zeros(6)
-
-    @np.errstate(over='ignore', invalid='ignore')
-    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
-               out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
-        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
-        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
-            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
-        if u.shape != (6,) or out.shape != (self.robot.n,):
-            return WRONG_SHAPE
-        status = self.outward(q, qd, tau, qdd)
-        if status == DONE:
-            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
-            return DONE if np.isfinite(out).all() else NOT_FINITE
-        return status
 
     @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:

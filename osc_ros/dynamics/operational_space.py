@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.method import DONE, finite_array
 from osc_ros.dynamics.recursive import Recursive
 from osc_ros.dynamics.schur import Schur
-from osc_ros.dynamics.sweep import DONE, Sweep
+from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -109,12 +110,12 @@ class OperationalSpace:
             # the kernels take contiguous float64 arrays and nothing else
             q, qd, tau_null, posture_acceleration = self._joint_arrays(
                 q, qd, tau_null, posture_acceleration)
-            u = _array('u', u, (6,))
+            u = finite_array('u', u, (6,))
             _require_output(out, self.robot.n)
             status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)
         if status != DONE:
             self._joint_arrays(q, qd, tau_null, posture_acceleration)
-            _array('u', u, (6,))
+            finite_array('u', u, (6,))
             _require_output(out, self.robot.n)
             raise InputError('the torque is not finite: the state or u is too large')
         return out
@@ -156,7 +157,7 @@ class OperationalSpace:
         if out is None:
             out = np.empty(self.robot.n)
         _require_output(out, self.robot.n)
-        self._dynamics.inward(_array('F', F, (6,)), out)
+        self._dynamics.inward(finite_array('F', F, (6,)), out)
         return out
 
     def jacobian(self, out: Array | None = None) -> Array:
@@ -188,7 +189,7 @@ class OperationalSpace:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        q, qd = _array('q', q, (self.robot.n,)), _array('qd', qd, (self.robot.n,))
+        q, qd = finite_array('q', q, (self.robot.n,)), finite_array('qd', qd, (self.robot.n,))
         tip = self.outward(q, qd, posture_acceleration=np.zeros(self.robot.n))
         return TaskState(
             q=q.copy(), qd=qd.copy(), pose=tip.pose.copy(), twist=tip.twist.copy(),
@@ -211,7 +212,7 @@ class OperationalSpace:
 
         """
         shape = (len(np.atleast_2d(q)), self.robot.n)
-        q, qd = _array('q', q, shape), _array('qd', qd, shape)
+        q, qd = finite_array('q', q, shape), finite_array('qd', qd, shape)
         if isinstance(self._dynamics, Sweep):
             found = self._dynamics.evaluate_batch(q, qd)
             if not all(np.isfinite(values).all() for values in found):
@@ -240,9 +241,10 @@ class OperationalSpace:
 
         """
         n = self.robot.n
-        F = np.zeros(6) if F_tip is None else _array('F_tip', F_tip, (6,))
+        F = np.zeros(6) if F_tip is None else finite_array('F_tip', F_tip, (6,))
         qdd = self._dynamics.forward_dynamics(
-            _array('q', q, (n,)), _array('qd', qd, (n,)), _array('tau', tau, (n,)), F)
+            finite_array('q', q, (n,)), finite_array('qd', qd, (n,)),
+            finite_array('tau', tau, (n,)), F)
         if not np.isfinite(qdd).all():
             raise InputError('the acceleration is not finite: the state or a force is too large')
         return qdd
@@ -250,26 +252,26 @@ class OperationalSpace:
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
         """M⁻¹ x (n,) for x (n,), without M."""
         n = self.robot.n
-        return self._dynamics.apply_M_inv(_array('q', q, (n,)), _array('x', x, (n,)))
+        return self._dynamics.apply_M_inv(finite_array('q', q, (n,)), finite_array('x', x, (n,)))
 
     def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
         """Λ⁻¹ f (6,): the acceleration that a force (6,) on the tip gives it."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(tip.Lambda_inv @ _array('f', f, (6,)))
+        return np.asarray(tip.Lambda_inv @ finite_array('f', f, (6,)))
 
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
         """Λ a (6,): the force at the tip that goes with an acceleration a (6,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(task_inertia(tip.Lambda_inv) @ _array('a', a, (6,)))
+        return np.asarray(task_inertia(tip.Lambda_inv) @ finite_array('a', a, (6,)))
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None,
                       posture_acceleration: ArrayLike | None
                       ) -> tuple[Array, Array, Array | None, Array | None]:
         shape = (self.robot.n,)
-        return (_array('q', q, shape), _array('qd', qd, shape),
-                None if tau_null is None else _array('tau_null', tau_null, shape),
+        return (finite_array('q', q, shape), finite_array('qd', qd, shape),
+                None if tau_null is None else finite_array('tau_null', tau_null, shape),
                 None if posture_acceleration is None
-                else _array('posture_acceleration', posture_acceleration, shape))
+                else finite_array('posture_acceleration', posture_acceleration, shape))
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,20 +391,6 @@ class TaskStates:
 def _shapes(n: int) -> tuple[tuple[int, ...], ...]:
     """Of the terms in TaskStates, at one state."""
     return (4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6)
-
-
-def _array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f'{name} is not made of numbers: {error}') from None
-    if np.shape(values) != shape:
-        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
-    if not np.isfinite(array).all():
-        bad = np.flatnonzero(~np.isfinite(array))
-        raise InputError(f'{name} is not finite: {name}[{bad[0]}] = {array.flat[bad[0]]}')
-    # the kernels know no read-only and no unaligned arrays
-    return array if array.flags.carray else array.copy()
 
 
 def _require_output(out: Array, n: int) -> None:

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod, WRONG_SHAPE
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -65,8 +65,8 @@ def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
         A shape that does not fit, numbers that are not finite.
 
     """
-    at = _Located(robot, _checked('q', q, robot.n))
-    moving = at.moving(_checked('qd', qd, robot.n))
+    at = _Located(robot, finite_array('q', q, (robot.n,)))
+    moving = at.moving(finite_array('qd', qd, (robot.n,)))
     return _finite('coriolis', task_inertia(at.Omega_tip) @ at.lag(moving.a, moving))
 
 
@@ -82,7 +82,7 @@ def task_gravity(robot: Robot, q: ArrayLike) -> Array:
         [rad, m].
 
     """
-    at = _Located(robot, _checked('q', q, robot.n))
+    at = _Located(robot, finite_array('q', q, (robot.n,)))
     alpha, eta = at.phi_star(at.E_star_a_g), at.psi_star(at.W_star_a_g)
     return _finite('gravity', task_inertia(at.Omega_tip) @ at.B_star(alpha - eta))
 
@@ -95,13 +95,13 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     The law's force is F = Λu + c + g (eq. 4).
 
     """
-    at = _Located(robot, _checked('q', q, robot.n))
-    moving = at.moving(_checked('qd', qd, robot.n))
+    at = _Located(robot, finite_array('q', q, (robot.n,)))
+    moving = at.moving(finite_array('qd', qd, (robot.n,)))
     lag = at.lag(moving.a + at.E_star_a_g, moving) + at.a_g
     return _finite('bias', task_inertia(at.Omega_tip) @ lag)
 
 
-class Recursive:
+class Recursive(NumpyMethod):
     """
     The law by the recursions, with the contract of `osc_ros.dynamics.sweep.Sweep`.
 
@@ -111,28 +111,8 @@ class Recursive:
     """
 
     def __init__(self, robot: Robot) -> None:
-        self.robot = robot
+        super().__init__(robot)
         self._q = np.full(robot.n, np.nan)
-        self.Lambda_inv: Array = np.zeros((6, 6))
-        self.a0: Array = np.zeros(6)
-        self.pose: Array = np.eye(4)
-        self.twist: Array = np.zeros(6)
-
-    @np.errstate(over='ignore', invalid='ignore')
-    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
-               out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
-        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
-        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
-            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
-        if u.shape != (6,) or out.shape != (self.robot.n,):
-            return WRONG_SHAPE
-        status = self.outward(q, qd, tau, qdd)
-        if status == DONE:
-            # Λu + c + g, less what τ⁰ already does: -Λa⁰ is c + g where τ⁰ = 0
-            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
-            return DONE if np.isfinite(out).all() else NOT_FINITE
-        return status
 
     @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
@@ -382,16 +362,3 @@ def _finite(what: str, F: Array) -> Array:
     if not np.isfinite(F).all():
         raise InputError(f'the {what} force of the task is not finite: the state is too large')
     return F
-
-
-def _checked(name: str, values: ArrayLike, size: int) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f'{name} is not made of numbers: {error}') from None
-    if array.shape != (size,):
-        raise InputError(f'{name} has shape {array.shape}, accepted is {(size,)}')
-    if not np.isfinite(array).all():
-        i = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f'{name} is not finite: {name}[{i}] = {array[i]}')
-    return array

@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import newton_euler
 from osc_ros.dynamics.block_tridiagonal import BlockLDL, Factor, Factorization
-from osc_ros.dynamics.sweep import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.task_inertia import EXACT_LOW, task_inertia
+from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod, WRONG_SHAPE
+from osc_ros.dynamics.task_inertia import EXACT_LOW
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -210,7 +210,7 @@ def schur_blocks(robot: Robot, q: ArrayLike,
         A shape that does not fit, numbers that are not finite.
 
     """
-    return _Located(_Bodies(robot), _checked('q', q, robot.n)).blocks(factorization)
+    return _Located(_Bodies(robot), finite_array('q', q, (robot.n,))).blocks(factorization)
 
 
 def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
@@ -239,11 +239,11 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
     """
     n = robot.n
     return Schur(robot, factorization).motion(
-        _checked('q', q, n), _checked('qd', qd, n), _checked('tau', tau, n),
-        np.zeros(6) if F_tip is None else _checked('F_tip', F_tip, 6))
+        finite_array('q', q, (n,)), finite_array('qd', qd, (n,)), finite_array('tau', tau, (n,)),
+        np.zeros(6) if F_tip is None else finite_array('F_tip', F_tip, (6,)))
 
 
-class Schur:
+class Schur(NumpyMethod):
     """
     The law by the factorization of 𝒜, with the contract of `osc_ros.dynamics.sweep.Sweep`.
 
@@ -258,29 +258,10 @@ class Schur:
     """
 
     def __init__(self, robot: Robot, factorization: Factorization = BlockLDL) -> None:
-        self.robot = robot
+        super().__init__(robot)
         self._factorization = factorization
         self._bodies = _Bodies(robot)
         self._q = np.full(robot.n, np.nan)
-        self.Lambda_inv: Array = np.zeros((6, 6))
-        self.a0: Array = np.zeros(6)
-        self.pose: Array = np.eye(4)
-        self.twist: Array = np.zeros(6)
-
-    @np.errstate(over='ignore', invalid='ignore')
-    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
-               out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
-        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
-        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
-            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
-        if u.shape != (6,) or out.shape != (self.robot.n,):
-            return WRONG_SHAPE
-        status = self.outward(q, qd, tau, qdd)
-        if status == DONE:
-            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
-            return DONE if np.isfinite(out).all() else NOT_FINITE
-        return status
 
     @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
@@ -535,16 +516,3 @@ def _motion_transforms(R: Array, p: Array) -> Array:
     across = np.cross(np.eye(3), p[:, None, :])  # rows e × p: ω × p = ω @ across
     X[:, 3:, :3] = R.transpose(0, 2, 1) @ across.transpose(0, 2, 1)
     return X
-
-
-def _checked(name: str, values: ArrayLike, size: int) -> Array:
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f'{name} is not made of numbers: {error}') from None
-    if array.shape != (size,):
-        raise InputError(f'{name} has shape {array.shape}, accepted is {(size,)}')
-    if not np.isfinite(array).all():
-        i = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f'{name} is not finite: {name}[{i}] = {array[i]}')
-    return array

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -70,8 +71,6 @@ FACTOR_WIDTH = 33
 # `tip`: Λ⁻¹ (36), a⁰ (6), pose (16), twist (6), F (6), scratch of task_inertia.
 A0, POSE, TWIST, FORCE, _SCRATCH = 36, 42, 58, 64, 70
 TIP_WIDTH = 70 + SCRATCH_WIDTH
-# What `law` and `outward` report.
-DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
 
 def packed(robot: Robot) -> tuple[Array, Array]:

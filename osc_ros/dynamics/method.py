@@ -1,0 +1,94 @@
+"""What every method of the dynamics answers to, and the door that its arrays come in by."""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# What `torque` and `outward` report.
+DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
+
+
+class NumpyMethod(abc.ABC):
+    """
+    A method in numpy, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+
+    Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
+    (6,) are what the last `outward` found, in base axes, [angular; linear].
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.robot = robot
+        self.Lambda_inv: Array = np.zeros((6, 6))
+        self.a0: Array = np.zeros(6)
+        self.pose: Array = np.eye(4)
+        self.twist: Array = np.zeros(6)
+
+    @np.errstate(over='ignore', invalid='ignore')
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
+        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
+            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
+        if u.shape != (6,) or out.shape != (self.robot.n,):
+            return WRONG_SHAPE
+        status = self.outward(q, qd, tau, qdd)
+        if status == DONE:
+            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
+            return DONE if np.isfinite(out).all() else NOT_FINITE
+        return status
+
+    @abc.abstractmethod
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+
+    @abc.abstractmethod
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+
+    @abc.abstractmethod
+    def jacobian(self, out: Array) -> None:
+        """J (6, n) at the last `outward`, into out."""
+
+    @abc.abstractmethod
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and a force on the tip."""
+
+    @abc.abstractmethod
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+
+
+def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """
+    The values as the kernels take them: contiguous, aligned, writeable float64.
+
+    The array itself if it is one.
+
+    Raises
+    ------
+    InputError
+        Not numbers, another shape (both are told), numbers that are not finite (which one).
+
+    """
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
+    if np.shape(values) != shape:
+        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
+    if not np.isfinite(array).all():
+        bad = np.flatnonzero(~np.isfinite(array))
+        raise InputError(f'{name} is not finite: {name}[{bad[0]}] = {array.flat[bad[0]]}')
+    # the kernels know no read-only and no unaligned arrays
+    return array if array.flags.carray else array.copy()
