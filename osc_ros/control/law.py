@@ -105,7 +105,6 @@ class Law:
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
-        self._refuse_too_fast(path)
         self.follow(path, start=0.0)
         self.torque(0.5, self.posture, self._rest)
         self.settings.damping.conditioning(self.J)

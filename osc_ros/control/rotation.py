@@ -9,6 +9,12 @@ from osc_ros.dynamics.spatial import add, along, cross, dot, ZERO
 
 
 @inlined
+def rotation_of(T):
+    """Nine numbers by rows: the rotation of a pose (4, 4)."""
+    return (T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2])
+
+
+@inlined
 def rotation_vector(R):
     """
     log R of a rotation (nine numbers by rows): axis times angle, the angle in [0, π].

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.rotation import rotation_vector
+from osc_ros.control.rotation import rotation_of, rotation_vector
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.spatial import compose, transpose
 from osc_ros.errors import InputError
@@ -81,11 +81,7 @@ class Gains:
 
 @kernel
 def _pose_error(pose, target, error):
-    R = (pose[0, 0], pose[0, 1], pose[0, 2], pose[1, 0], pose[1, 1], pose[1, 2],
-         pose[2, 0], pose[2, 1], pose[2, 2])
-    R_target = (target[0, 0], target[0, 1], target[0, 2], target[1, 0], target[1, 1],
-                target[1, 2], target[2, 0], target[2, 1], target[2, 2])
-    turn = rotation_vector(compose(R_target, transpose(R)))
+    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
     for i in range(3):
         error[i] = turn[i]
         error[3 + i] = target[i, 3] - pose[i, 3]

@@ -9,7 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import CubicSpline
 from scipy.spatial.transform import Rotation, RotationSpline
 
-from osc_ros.control.rotation import body_acceleration, body_rate, exponential, rotation_vector
+from osc_ros.control.rotation import (
+    body_acceleration,
+    body_rate,
+    exponential,
+    rotation_of,
+    rotation_vector,
+)
 from osc_ros.control.task import Target
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.spatial import compose, cross, dot, rotate, transpose, unrotate
@@ -239,11 +245,8 @@ def _quintics(times, poses, twists, accelerations, coefficients):
     """Coefficients (m-1, 6, 6) of [φ; p] in powers of s in [0, 1]; p from the first knot."""
     for k in range(len(times) - 1):
         h = times[k + 1] - times[k]
-        R0 = (poses[k, 0, 0], poses[k, 0, 1], poses[k, 0, 2], poses[k, 1, 0], poses[k, 1, 1],
-              poses[k, 1, 2], poses[k, 2, 0], poses[k, 2, 1], poses[k, 2, 2])
         n = k + 1
-        R1 = (poses[n, 0, 0], poses[n, 0, 1], poses[n, 0, 2], poses[n, 1, 0], poses[n, 1, 1],
-              poses[n, 1, 2], poses[n, 2, 0], poses[n, 2, 1], poses[n, 2, 2])
+        R0, R1 = rotation_of(poses[k]), rotation_of(poses[n])
         turn = rotation_vector(compose(transpose(R0), R1))
         w0 = unrotate(R0, (twists[k, 0], twists[k, 1], twists[k, 2]))
         w1 = unrotate(R1, (twists[n, 0], twists[n, 1], twists[n, 2]))
@@ -290,8 +293,7 @@ def _polynomial(c, s):
 
 @inlined
 def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
-    R0 = (knot[0, 0], knot[0, 1], knot[0, 2], knot[1, 0], knot[1, 1], knot[1, 2],
-          knot[2, 0], knot[2, 1], knot[2, 2])
+    R0 = rotation_of(knot)
     x, dx, ddx = _polynomial(coefficients[0], s)
     y, dy, ddy = _polynomial(coefficients[1], s)
     z, dz, ddz = _polynomial(coefficients[2], s)

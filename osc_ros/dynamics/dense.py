@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod
 
 Array = NDArray[np.float64]
 
@@ -20,14 +20,8 @@ class Dense(NumpyMethod):
 
     """
 
-    @np.errstate(over='ignore', invalid='ignore')
-    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         robot = self.robot
-        if any(x is not None and x.shape != (robot.n,) for x in (q, qd, tau, qdd)):
-            return WRONG_SHAPE
-        if not all(x is None or np.isfinite(x).all() for x in (q, qd, tau, qdd)):
-            return NOT_FINITE
         at = newton_euler.placement(robot, q)
         rest = np.zeros((robot.n, 1))
         h = newton_euler.inverse_dynamics(robot, q, qd, rest, robot.gravity)[:, 0]

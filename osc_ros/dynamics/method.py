@@ -48,9 +48,19 @@ class NumpyMethod(abc.ABC):
             return DONE if np.isfinite(out).all() else NOT_FINITE
         return status
 
-    @abc.abstractmethod
+    @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        given = [x for x in (q, qd, tau, qdd) if x is not None]
+        if any(x.shape != (self.robot.n,) for x in given):
+            return WRONG_SHAPE
+        if not all(np.isfinite(x).all() for x in given):
+            return NOT_FINITE
+        return self._outward(q, qd, tau, qdd)
+
+    @abc.abstractmethod
+    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """As `outward`, for arrays that fit and are finite; DONE or NOT_FINITE."""
 
     @abc.abstractmethod
     def inward(self, F: Array, out: Array) -> None:
@@ -67,6 +77,11 @@ class NumpyMethod(abc.ABC):
     @abc.abstractmethod
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """M⁻¹ x (n,)."""
+
+
+def term_shapes(n: int) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the pose, twist, J, J̇q̇, h, Λ⁻¹ and Λ of a chain of n joints, in this order."""
+    return (4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6)
 
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
-from osc_ros.dynamics.method import DONE, finite_array
+from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.recursive import Recursive
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
@@ -221,7 +221,7 @@ class OperationalSpace:
         states = [self.evaluate(*state) for state in zip(q, qd)]
         return TaskStates(*(
             np.array([getattr(state, one.name) for state in states]).reshape(len(states), *shape)
-            for one, shape in zip(fields(TaskStates), _shapes(self.robot.n))))
+            for one, shape in zip(fields(TaskStates), term_shapes(self.robot.n))))
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          F_tip: ArrayLike | None = None) -> Array:
@@ -386,11 +386,6 @@ class TaskStates:
     h: Array
     Lambda_inv: Array
     Lambda: Array
-
-
-def _shapes(n: int) -> tuple[tuple[int, ...], ...]:
-    """Of the terms in TaskStates, at one state."""
-    return (4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6)
 
 
 def _require_output(out: Array, n: int) -> None:

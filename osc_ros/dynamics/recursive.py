@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -114,14 +114,8 @@ class Recursive(NumpyMethod):
         super().__init__(robot)
         self._q = np.full(robot.n, np.nan)
 
-    @np.errstate(over='ignore', invalid='ignore')
-    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         n = self.robot.n
-        if any(x is not None and x.shape != (n,) for x in (q, qd, tau, qdd)):
-            return WRONG_SHAPE
-        if not all(x is None or np.isfinite(x).all() for x in (q, qd, tau, qdd)):
-            return NOT_FINITE
         at = self._at(q)
         moving = at.moving(qd)
         a_bar = moving.a + at.E_star_a_g

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, NOT_FINITE, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -671,8 +671,7 @@ class Sweep:
 
         """
         k, n = q.shape
-        shapes = ((4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6))
-        found = tuple(np.empty((k, *shape)) for shape in shapes)
+        found = tuple(np.empty((k, *shape)) for shape in term_shapes(n))
         cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
                     else os.cpu_count() or 1, max(1, k))
         bounds = np.linspace(0, k, cores + 1).astype(int).tolist()

@@ -40,8 +40,6 @@ WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time
 
 PARAMETERS = (
     *description.ENTRIES,
-    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
-          of=str),
     Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
     Entry('autostart', True, 'Configure and activate without being told'),
@@ -155,15 +153,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _configure(self) -> None:
         found = values(self, PARAMETERS)
         robot = description.robot(found, description.description(found, self._urdf))
-        joints = found['joints'] or robot.joint_names
-        if sorted(joints) != sorted(robot.joint_names):
-            raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
-                             f"'{robot.base}' to '{robot.tip}' in any order: "
-                             + ', '.join(robot.joint_names))
+        order = description.command_order(found, robot)
         started = perf_counter()
         law = Law(robot, _settings(found, robot), found['method'])
         took = perf_counter() - started
-        self._order = np.array([robot.joint_names.index(name) for name in joints])
+        self._order = order
         self._reader = messages.JointStateReader(robot.joint_names)
         self._command = messages.Command(robot.n)
         self._law = law

@@ -6,6 +6,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.parameters import Entry
@@ -20,6 +23,8 @@ ENTRIES = (
     Entry('locked_positions', (), 'Where they are held [rad, m], one each; none: all at 0'),
     Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
           '[kg m²]; none: 0', lower=0.0),
+    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
+          of=str),
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; 0 0 0 for the '
           'controller where the driver compensates it', size=3),
 )
@@ -87,6 +92,24 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     return Robot.from_urdf(text, values['base'], values['tip'],
                            rotor_inertia=values['rotor_inertia'] or None,
                            locked=locked(values), gravity=values['gravity'])
+
+
+def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
+    """
+    Place, base first, of the joint that entry i of a command is for (n,).
+
+    Raises
+    ------
+    InputError
+        Other joints than the robot's.
+
+    """
+    joints = values['joints'] or robot.joint_names
+    if sorted(joints) != sorted(robot.joint_names):
+        raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
+                         f"'{robot.base}' to '{robot.tip}' in any order: "
+                         + ', '.join(robot.joint_names))
+    return np.array([robot.joint_names.index(name) for name in joints])
 
 
 def locked(values: dict[str, Any]) -> dict[str, float]:

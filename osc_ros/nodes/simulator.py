@@ -27,8 +27,6 @@ CATCH_UP = 5  # ticks that a late real-time loop makes up for before it lets tim
 
 PARAMETERS = (
     *description.ENTRIES,
-    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
-          of=str),
     Entry('lockstep', True, 'Step only when the command for the last state has come; otherwise '
           'run in real time'),
     Entry('lockstep_timeout', 2.0, 'Without a command for so long, step with the last one [s]',
@@ -82,14 +80,10 @@ class Simulator(Node):  # type: ignore[misc]
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
             **given)
-        if sorted(self._joints) != sorted(robot.joint_names):
-            raise InputError(f"parameter 'joints' is {list(self._joints)}: accepted are "
-                             f"{', '.join(robot.joint_names)} in any order")
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
-        # entry i of a command is for the joint at this place, base first
-        self._order = np.array([robot.joint_names.index(name) for name in self._joints])
+        self._order = description.command_order(found, robot)
         self._tip, self._base = robot.tip, robot.base
         self._lockstep, self._timeout = found['lockstep'], found['lockstep_timeout']
         self._report_every = max(1, round(found['rate'] / found['report_rate']))
