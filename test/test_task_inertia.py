@@ -100,7 +100,7 @@ def test_definite_systems_are_solved_and_the_bound_holds(spread):
     for _ in range(20):
         A, b = definite(rng, spread), rng.normal(size=6)
         x = b.copy()
-        bound = solved(A.ravel().copy(), x)
+        bound = solved(A.ravel().copy(), x, 6)
         values = np.linalg.eigvalsh(A)
         ratio = values[0] / values[-1]
         assert ratio / 36 * (1 - 1e-3) < bound < ratio * (1 + 1e-3)
@@ -110,7 +110,7 @@ def test_definite_systems_are_solved_and_the_bound_holds(spread):
 def test_a_system_that_is_not_definite_is_told():
     for bad in (np.zeros((6, 6)), -np.eye(6), np.diag([1.0, 1, 1, 1, 1, -1e-9]),
                 np.full((6, 6), np.nan)):
-        assert solved(bad.ravel().copy(), np.ones(6)) == 0.0
+        assert solved(bad.ravel().copy(), np.ones(6), 6) == 0.0
 
 
 @pytest.mark.parametrize('seed', range(5))

@@ -34,6 +34,7 @@ from osc_ros.dynamics.spatial import (
     compose,
     cross,
     dot,
+    downdated,
     force_to_parent,
     full,
     mobility_shifted,
@@ -246,20 +247,6 @@ def _solved(L, r0, r1, r2, r3, r4, r5):
 
 
 @inlined
-def _take_row(K, w, a, c):
-    """K - w [a; c][a; c]ᵀ."""
-    A, B, C = K
-    wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
-    return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
-             A[3] - wa[1] * a[1], A[4] - wa[1] * a[2], A[5] - wa[2] * a[2]),
-            (B[0] - wa[0] * c[0], B[1] - wa[0] * c[1], B[2] - wa[0] * c[2],
-             B[3] - wa[1] * c[0], B[4] - wa[1] * c[1], B[5] - wa[1] * c[2],
-             B[6] - wa[2] * c[0], B[7] - wa[2] * c[1], B[8] - wa[2] * c[2]),
-            (C[0] - wc[0] * c[0], C[1] - wc[0] * c[1], C[2] - wc[0] * c[2],
-             C[3] - wc[1] * c[1], C[4] - wc[1] * c[2], C[5] - wc[2] * c[2]))
-
-
-@inlined
 def _eliminated(I_inv, L, s):
     """
     K = I⁻¹ - ZᵀD⁻¹Z with Z = L⁻¹ W̃ᵀ I⁻¹: the body joined to all that is inside it.
@@ -285,12 +272,12 @@ def _eliminated(I_inv, L, s):
     a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
     a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
     a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
-    K = _take_row(I_inv, L[15], a0, c0)
-    K = _take_row(K, L[16], a1, c1)
-    K = _take_row(K, L[17], a2, c2)
-    K = _take_row(K, L[18], a3, c3)
-    K = _take_row(K, L[19], a4, c4)
-    K = _take_row(K, L[20], a5, c5)
+    K = downdated(I_inv, L[15], a0, c0)
+    K = downdated(K, L[16], a1, c1)
+    K = downdated(K, L[17], a2, c2)
+    K = downdated(K, L[18], a3, c3)
+    K = downdated(K, L[19], a4, c4)
+    K = downdated(K, L[20], a5, c5)
     return K, (a0, a1, a2, a3, a4, a5), (c0, c1, c2, c3, c4, c5)
 
 
@@ -439,8 +426,8 @@ def _force(u, tip, F):
         A[k] = tip[k]
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
-    if not solved(A, F) > EXACT_HIGH:
-        applied_pseudo_inverse(tip[:36], r, scratch, F)
+    if not solved(A, F, 6) > EXACT_HIGH:
+        applied_pseudo_inverse(tip[:36], r, scratch, F, 6)
 
 
 @inlined
@@ -616,7 +603,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
             twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
             for j in range(6):
                 Lambda_inv[k, i, j] = tip[6 * i + j]
-        pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k])
+        pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k], 6)
         _jacobian(links, work, tip, J[k])
         _inward(links, ends, None, rest, F, work, tip, h[k])
 
