@@ -657,8 +657,8 @@ class Sweep:
         The kernels let go of the GIL, so threads are enough; each has memory of its own.
 
         """
-        k, n = q.shape
-        found = tuple(np.empty((k, *shape)) for shape in term_shapes(n))
+        k = len(q)
+        found = tuple(np.empty((k, *shape)) for shape in term_shapes(self.robot))
         cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
                     else os.cpu_count() or 1, max(1, k))
         bounds = np.linspace(0, k, cores + 1).astype(int).tolist()

@@ -533,8 +533,12 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 if common[j, k] == at - starts[k] + 1:
                     there = starts[j] + at - starts[k]
                     _put_pair(Lambda_inv, j, k, _block_product(_block(X[there], 0), Y))
-        _put_block(Lambda_inv, 6 * k, 6 * k,
-                   _to_tip(work[paths[starts[k + 1] - 1]], ends[k], Y))
+        Y = _to_tip(work[paths[starts[k + 1] - 1]], ends[k], Y)
+        _put_block(Lambda_inv, 6 * k, 6 * k, Y)
+        for r in range(6 * k, 6 * k + 6):
+            for c in range(6 * k, r):
+                mean = 0.5 * (Lambda_inv[r, c] + Lambda_inv[c, r])
+                Lambda_inv[r, c] = Lambda_inv[c, r] = mean
 
 
 @inlined
@@ -931,16 +935,24 @@ class Tree:
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        if not self._fit(tau, qdd):
+            return WRONG_SHAPE
         return int(law(self._constants, self._memory, self._results, self._algorithm, q, qd, u,
-                       self._none if tau is None else tau, self._none if qdd is None else qdd,
-                       out))
+                       self._tau, self._qdd, out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
-        self._tau = self._none if tau is None else tau
-        self._qdd = self._none if qdd is None else qdd
+        if not self._fit(tau, qdd):
+            return WRONG_SHAPE
         return int(outward(self._constants, self._memory, self._results, self._algorithm, q, qd,
                            self._tau, self._qdd))
+
+    def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
+        """Keep τ⁰; to the kernels one of no length is none."""
+        self._tau = self._none if tau is None else tau
+        self._qdd = self._none if qdd is None else qdd
+        n = (self.robot.n,)
+        return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
