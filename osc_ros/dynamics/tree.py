@@ -536,9 +536,9 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
         Y = _to_tip(work[paths[starts[k + 1] - 1]], ends[k], Y)
         _put_block(Lambda_inv, 6 * k, 6 * k, Y)
         for r in range(6 * k, 6 * k + 6):
-            for c in range(6 * k, r):
-                mean = 0.5 * (Lambda_inv[r, c] + Lambda_inv[c, r])
-                Lambda_inv[r, c] = Lambda_inv[c, r] = mean
+            for other in range(6 * k, r):
+                mean = 0.5 * (Lambda_inv[r, other] + Lambda_inv[other, r])
+                Lambda_inv[r, other] = Lambda_inv[other, r] = mean
 
 
 @inlined
