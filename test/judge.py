@@ -38,11 +38,7 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
     of frame. Positions go in by `configuration(model, q)`; set `model.armature` for rotor inertia.
     """
     model = pin.buildModelFromXML(urdf_text)
-    held = pin.neutral(model)
-    values = _held_values(urdf_text, set(joint_names), dict(locked or {}))
-    for joint, value in values.items():
-        if model.existJointName(joint):
-            _put(held, model, model.getJointId(joint), value)
+    held = held_configuration(model, urdf_text, set(joint_names), dict(locked or {}))
     ids = [i for i in range(1, model.njoints) if model.names[i] not in joint_names]
     # A link of the same name as a joint would keep the joint from being found.
     for frame in _links(model):
@@ -62,6 +58,15 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
             frame.placement = T_base_world * frame.placement
     model.gravity.linear = np.array([0.0, 0.0, -9.81])
     return model, model.createData(), model.getFrameId(tip, pin.FrameType.BODY)
+
+
+def held_configuration(model, urdf_text, moving, locked):
+    """Return the configuration at which all joints but those in `moving` are held."""
+    held = pin.neutral(model)
+    for joint, value in _held_values(urdf_text, moving, locked).items():
+        if model.existJointName(joint):
+            _put(held, model, model.getJointId(joint), value)
+    return held
 
 
 def configuration(model, q):
