@@ -9,8 +9,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.recursive import Recursive
 from osc_ros.dynamics.schur import Schur
@@ -23,9 +24,9 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | Schur | Recursive | Dense]] = {
+METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Recursive | Dense]] = {
     'sweep': Sweep,
-    'ldl': partial(Schur, factorization=BlockLDL),
+    'ldl': LDL,
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
     'recursive': Recursive,
     'dense': Dense,
@@ -45,8 +46,8 @@ class OperationalSpace:
     robot : Robot
     method : str
         'sweep': the Schur-complement elimination in two sweeps, O(n), compiled.
-        'ldl': the factorization of the papers, by block LDLᵀ, O(n), numpy and LAPACK.
-        'bcr': the same by block cyclic reduction, ⌈log₂ n⌉ steps of O(n) at once.
+        'ldl': block LDLᵀ of the papers' block tridiagonal matrix, O(n), compiled.
+        'bcr': the same matrix by block cyclic reduction, ⌈log₂ n⌉ steps at once, numpy.
         'recursive': articulated bodies and spatial operators, O(n), numpy.
         'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
 
