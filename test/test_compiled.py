@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 def law():
     case = robot_cases()['panda']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    OperationalSpace(robot, 'ldl')  # its kernels too: nothing else makes them
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings(gains, Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05),
                                robot.effort_limits))
@@ -59,12 +60,12 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
         law.torque(time, q, qd)
     law.settings = replace(law.settings, effort_limits=np.full(7, 0.1))
     law.torque(11.0, q, qd)
-    osc = OperationalSpace(law.robot)
-    for options in ({}, {'tau_null': qd}, {'posture_acceleration': qd},
-                    {'tau_null': qd, 'posture_acceleration': qd}):
-        osc.torque(q.tolist(), qd.astype(np.float32), np.ones(6), **options)
-        osc.outward(q, qd, **options)
-        osc.inward(np.ones(6))
-    _ = osc.evaluate(q, qd).N, osc.evaluate(q, qd).coriolis
-    osc.forward_dynamics(q, qd, qd, np.ones(6))
+    for osc in (OperationalSpace(law.robot), OperationalSpace(law.robot, 'ldl')):
+        for options in ({}, {'tau_null': qd}, {'posture_acceleration': qd},
+                        {'tau_null': qd, 'posture_acceleration': qd}):
+            osc.torque(q.tolist(), qd.astype(np.float32), np.ones(6), **options)
+            osc.outward(q, qd, **options)
+            osc.inward(np.ones(6))
+        _ = osc.evaluate(q, qd).N, osc.evaluate(q, qd).coriolis
+        osc.forward_dynamics(q, qd, qd, np.ones(6))
     assert {compiled: list(compiled.signatures) for compiled in KERNELS} == ready

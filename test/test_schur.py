@@ -1,7 +1,7 @@
 """The papers' factorization against Pinocchio, against the textbook, and against physics."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 import re
 
 from hypothesis import given, settings
@@ -14,7 +14,9 @@ from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics import newton_euler
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
-from osc_ros.dynamics.schur import constrained_motion, schur_blocks, Tridiagonal
+from osc_ros.dynamics.ldl import LDL
+from osc_ros.dynamics.method import DONE
+from osc_ros.dynamics.schur import constrained_motion, Schur, schur_blocks, Tridiagonal
 from osc_ros.errors import InputError
 from tolerances import (
     AGREEMENT,
@@ -298,6 +300,26 @@ def test_a_hanging_chain_at_rest_bears_its_weight(factorization):
         assert error(force, -robot.inertia[:, 5, 5].sum() * robot.gravity) < AGREEMENT
 
 
+# the law
+
+def test_torques_of_the_factors_give_the_commanded_acceleration(name, factorization):
+    robot, judge = arm(name)
+    model, data, frame = judge
+    dynamics, tau, rng = Schur(robot, factorization), np.empty(robot.n), np.random.default_rng(3)
+    for q, Lambda_inv in regular_positions(name):
+        qd, x, u = rng.normal(size=robot.n), rng.normal(size=robot.n), rng.normal(size=6)
+        limit = max(AGREEMENT, CONDITION_ROUNDING * np.linalg.cond(Lambda_inv))
+        at = configuration(model, q)
+        for null, posture in ((None, None), (x, None), (None, x), (x, x)):
+            assert dynamics.torque(q, qd, u, null, posture, tau) == DONE
+            qdd = pin.aba(model, data, at, qd, tau)
+            pin.forwardKinematics(model, data, at, qd, qdd)
+            pin.updateFramePlacement(model, data, frame)
+            moved = pin.getFrameClassicalAcceleration(model, data, frame, pin.LOCAL_WORLD_ALIGNED)
+            scale = (np.abs(jacobian(judge, q)) @ np.abs(qdd)).max()
+            assert np.abs(moved.vector[ANGULAR_FIRST] - u).max() < limit * scale
+
+
 # long chains
 
 @cache
@@ -324,22 +346,26 @@ def long_chain(n):
         frames={'tip': (n - 1, np.eye(4))})
 
 
-@pytest.mark.parametrize('method', ['ldl', 'bcr'])
+@pytest.mark.parametrize('method', [
+    partial(Schur, factorization=BlockLDL), partial(Schur, factorization=BlockCyclicReduction),
+    LDL,
+], ids=['Schur, LDL', 'Schur, cyclic reduction', 'LDL'])
 def test_commanded_acceleration_is_met_by_five_thousand_links(method):
     robot = long_chain(5000)
-    osc, judge = OperationalSpace(robot, method), OperationalSpace(robot, 'sweep')
+    found, judge, tau = method(robot), OperationalSpace(robot, 'sweep'), np.empty(5000)
     rng = np.random.default_rng(1)
     q, qd, u = rng.uniform(-2, 2, 5000), 0.1 * rng.normal(size=5000), rng.normal(size=6)
     rest = np.zeros(5000)
-    qdd = judge.forward_dynamics(q, qd, osc.torque(q, qd, u))
+    assert found.torque(q, qd, u, None, None, tau) == DONE
+    qdd = judge.forward_dynamics(q, qd, tau)
     Jdot_qd = judge.outward(q, qd, posture_acceleration=rest).a0.copy()
     J = judge.jacobian()
     # what the joints do to the tip; most of it cancels
     scale = (np.abs(J) @ np.abs(qdd)).max() + np.abs(Jdot_qd).max()
     assert np.abs(J @ qdd + Jdot_qd - u).max() < LONG_CHAIN_COMMAND * scale
-    one, other = osc.outward(q, qd), judge.outward(q, qd)
-    assert error(one.Lambda_inv, other.Lambda_inv) < AGREEMENT
-    assert error(one.pose, other.pose) < AGREEMENT
+    other = judge.outward(q, qd)
+    assert error(found.Lambda_inv, other.Lambda_inv) < AGREEMENT
+    assert error(found.pose, other.pose) < AGREEMENT
 
 
 # where there is nothing to find, and what is refused

@@ -9,8 +9,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
@@ -23,9 +24,9 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | Schur | Tree | Dense]] = {
+METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Tree | Dense]] = {
     'sweep': Sweep,
-    'ldl': partial(Schur, factorization=BlockLDL),
+    'ldl': LDL,
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
     'recursive': partial(Tree, algorithm=PROPAGATED),
     'efpa': partial(Tree, algorithm=EXTENDED),
@@ -49,8 +50,8 @@ class OperationalSpace:
     robot : Robot
     method : str, optional
         'sweep': the Schur-complement elimination in two sweeps, O(n), compiled; one tip.
-        'ldl': the factorization of the papers, by block LDLᵀ, O(n), numpy and LAPACK; one tip.
-        'bcr': the same by block cyclic reduction, ⌈log₂ n⌉ steps of O(n) at once, numpy; one tip.
+        'ldl': block LDLᵀ of the papers' block tridiagonal matrix, O(n), compiled; one tip.
+        'bcr': the same matrix by block cyclic reduction, ⌈log₂ n⌉ steps at once, numpy; one tip.
         'recursive': articulated bodies, mobilities propagated from the base to the tips, compiled.
         'efpa': articulated bodies, with forces propagated over many joints at once, compiled.
         'sfa': joint-space inertia, factored along the branches, O(n d²), compiled.

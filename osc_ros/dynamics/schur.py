@@ -247,6 +247,8 @@ class Schur(NumpyMethod):
     """
     The law by the factorization of 𝒜, with the contract of `osc_ros.dynamics.sweep.Sweep`.
 
+    With `BlockLDL` it is what `osc_ros.dynamics.ldl.LDL` computes, in a form to be read.
+
     What `outward` finds is kept: the factors of the last position serve M⁻¹, Λ⁻¹ and the
     constraint forces for as long as q stays the same. Not to be shared between threads.
 
@@ -388,11 +390,11 @@ class _Located:
         robot = bodies.robot
         self.bodies = bodies
         R, p = _relative(robot, q)
-        self.X = _motion_transforms(R, p)
+        self.X = motion_transforms(R, p)
         self.placement = _placement(robot, R, p)
         R_last, p_tip = self.placement.R[-1], robot.T_body_tip[:3, 3]
-        self.X_tip = _motion_transforms(R_last.T[None], p_tip[None])[0]
-        self.X_tip_inv = _motion_transforms(R_last[None], -(R_last @ p_tip)[None])[0]
+        self.X_tip = motion_transforms(R_last.T[None], p_tip[None])[0]
+        self.X_tip_inv = motion_transforms(R_last[None], -(R_last @ p_tip)[None])[0]
         self.base_acceleration = np.zeros((robot.n, 6))
         self.base_acceleration[0] = self.X[0, :, 3:] @ -robot.gravity
 
@@ -498,7 +500,7 @@ def _placement(robot: Robot, R: Array, p: Array) -> newton_euler.Placement:
     return newton_euler.Placement(R_base, p_base, (T_last @ robot.T_body_tip)[None])
 
 
-def _motion_transforms(R: Array, p: Array) -> Array:
+def motion_transforms(R: Array, p: Array) -> Array:
     """
     To frames with axes R (n, 3, 3) and origins p (n, 3) in another one, from that one: (n, 6, 6).
 

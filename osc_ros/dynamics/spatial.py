@@ -251,13 +251,13 @@ def sub_matrix(R: Matrix, S: Matrix) -> Matrix:
 
 
 @inlined
-def sum_of(a: Spatial, b: Spatial) -> Spatial:
+def plus(a: Spatial, b: Spatial) -> Spatial:
     """a + b."""
     return add(a[0], b[0]), add(a[1], b[1])
 
 
 @inlined
-def difference(a: Spatial, b: Spatial) -> Spatial:
+def minus(a: Spatial, b: Spatial) -> Spatial:
     """a - b."""
     return sub(a[0], b[0]), sub(a[1], b[1])
 
@@ -310,3 +310,12 @@ def put(row: Row, k: int, numbers: tuple[float, ...]) -> None:
     """Write numbers into a row, from place k on."""
     for j in range(len(numbers)):
         row[k + j] = numbers[j]
+
+
+@inlined
+def all_finite(x: Row) -> bool:
+    """Whether every number of an array is finite."""
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+    return total == 0.0

@@ -30,23 +30,33 @@ from osc_ros.dynamics.method import DONE, NOT_FINITE, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
+    all_finite,
     along,
     compose,
     cross,
     dot,
     downdated,
+    force_cross,
     force_to_parent,
     full,
+    matrix_at,
+    minus,
     mobility_shifted,
     mobility_times,
     mobility_unrotated,
+    motion_cross,
     motion_to_body,
+    plus,
+    put,
     rotate,
+    spatial_at,
     sub,
     swapped,
+    symmetric_at,
     times,
     transpose,
     unrotate,
+    vector_at,
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import (
@@ -61,7 +71,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 # Columns of `links`, a row a body: everything about it that never changes.
-_PRISMATIC, _ROTOR, _R, _P, _MASS, _MC, _IO, _A, _B, _C = 0, 1, 2, 11, 14, 15, 18, 24, 30, 39
+PRISMATIC, ROTOR, _R, _P, _MASS, _MC, _IO, _A, _B, _C = 0, 1, 2, 11, 14, 15, 18, 24, 30, 39
 LINK_WIDTH = 45
 # `ends`: gravity (3), tip rotation (9), tip position (3).
 ENDS_WIDTH = 15
@@ -87,8 +97,8 @@ def packed(robot: Robot) -> tuple[Array, Array]:
     upper = np.triu_indices(3)
     links = np.zeros((robot.n, LINK_WIDTH))
     inverse = np.linalg.inv(robot.inertia)
-    links[:, _PRISMATIC] = robot.prismatic
-    links[:, _ROTOR] = robot.rotor_inertia
+    links[:, PRISMATIC] = robot.prismatic
+    links[:, ROTOR] = robot.rotor_inertia
     links[:, _R:_P] = robot.T_parent_body[:, :3, :3].reshape(-1, 9)
     links[:, _P:_MASS] = robot.T_parent_body[:, :3, 3]
     links[:, _MASS] = robot.inertia[:, 5, 5]
@@ -103,94 +113,46 @@ def packed(robot: Robot) -> tuple[Array, Array]:
 
 
 @inlined
-def _vector(row, k):
-    return (row[k], row[k + 1], row[k + 2])
-
-
-@inlined
-def _spatial(row, k):
-    return _vector(row, k), _vector(row, k + 3)
-
-
-@inlined
-def _symmetric(row, k):
-    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
-
-
-@inlined
-def _matrix(row, k):
-    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
-            row[k + 5], row[k + 6], row[k + 7], row[k + 8])
-
-
-@inlined
-def _factors(row, k):
-    return (_matrix(row, k) + _matrix(row, k + 9)
+def factors_at(row, k):
+    """L and D of `factored`, from a row."""
+    return (matrix_at(row, k) + matrix_at(row, k + 9)
             + (row[k + 18], row[k + 19], row[k + 20]))
 
 
 @inlined
-def _put(row, k, numbers):
-    for j in range(len(numbers)):
-        row[k + j] = numbers[j]
-
-
-@inlined
 def placement(link, q):
-    """(R, p) of a body in its parent at joint position q."""
-    R, p = _matrix(link, _R), _vector(link, _P)
-    if link[_PRISMATIC]:
-        return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8])
+    """(R, p) of a body in its parent at joint position q, and cos and sin of its turn."""
+    R, p = matrix_at(link, _R), vector_at(link, _P)
+    if link[PRISMATIC]:
+        return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
     c, s = np.cos(q), np.sin(q)
     return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
             c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
-            c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p
+            c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p, c, s
 
 
 @inlined
-def _along_axis(link, s):
+def along_axis(link, s):
     """H s."""
-    return (ZERO, (0.0, 0.0, s)) if link[_PRISMATIC] else ((0.0, 0.0, s), ZERO)
+    return (ZERO, (0.0, 0.0, s)) if link[PRISMATIC] else ((0.0, 0.0, s), ZERO)
 
 
 @inlined
-def _axis_part(link, f):
+def axis_part(link, f):
     """Hᵀ f."""
-    return f[1][2] if link[_PRISMATIC] else f[0][2]
+    return f[1][2] if link[PRISMATIC] else f[0][2]
 
 
 @inlined
-def _momentum(link, v):
+def momentum(link, v):
     """I v."""
-    mc = _vector(link, _MC)
-    return (add(times(_symmetric(link, _IO), v[0]), cross(mc, v[1])),
+    mc = vector_at(link, _MC)
+    return (add(times(symmetric_at(link, _IO), v[0]), cross(mc, v[1])),
             along(link[_MASS], v[1], cross(v[0], mc)))
 
 
 @inlined
-def _sum(a, b):
-    return add(a[0], b[0]), add(a[1], b[1])
-
-
-@inlined
-def _difference(a, b):
-    return sub(a[0], b[0]), sub(a[1], b[1])
-
-
-@inlined
-def _motion_cross(v, w):
-    """v × w for motions."""
-    return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
-
-
-@inlined
-def _force_cross(v, f):
-    """v ×* f."""
-    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
-
-
-@inlined
-def _factor(G, s):
+def factored(G, s):
     """
     L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1), the joint axis being the third angular one.
 
@@ -223,7 +185,7 @@ def _factor(G, s):
 
 
 @inlined
-def _forward(L, r0, r1, r2, r3, r4, r5):
+def forward_solved(L, r0, r1, r2, r3, r4, r5):
     """L⁻¹ r."""
     r1 = r1 - L[0] * r0
     r2 = r2 - L[1] * r0 - L[5] * r1
@@ -234,9 +196,9 @@ def _forward(L, r0, r1, r2, r3, r4, r5):
 
 
 @inlined
-def _solved(L, r0, r1, r2, r3, r4, r5):
+def factor_solved(L, r0, r1, r2, r3, r4, r5):
     """(L D Lᵀ)⁻¹ r."""
-    r0, r1, r2, r3, r4, r5 = _forward(L, r0, r1, r2, r3, r4, r5)
+    r0, r1, r2, r3, r4, r5 = forward_solved(L, r0, r1, r2, r3, r4, r5)
     r5 = L[20] * r5
     r4 = L[19] * r4 - L[14] * r5
     r3 = L[18] * r3 - L[12] * r4 - L[13] * r5
@@ -247,32 +209,40 @@ def _solved(L, r0, r1, r2, r3, r4, r5):
 
 
 @inlined
-def _eliminated(I_inv, L, s):
-    """
-    K = I⁻¹ - ZᵀD⁻¹Z with Z = L⁻¹ W̃ᵀ I⁻¹: the body joined to all that is inside it.
+def across_rows(G, s):
+    """The rows of W̃ᵀ G, as their two halves, in the order of `factored`."""
+    A, B, C = G
+    return (((B[0], B[3], B[6]), (B[1], B[4], B[7]), (B[2], B[5], B[8]),
+             (A[0], A[1], A[2]), (A[1], A[3], A[4]), (s * A[2], s * A[4], s * A[5])),
+            ((C[0], C[1], C[2]), (C[1], C[3], C[4]), (C[2], C[4], C[5]),
+             (B[0], B[1], B[2]), (B[3], B[4], B[5]), (s * B[6], s * B[7], s * B[8])))
 
-    Also the rows of Z, for the acceleration that goes with K.
+
+@inlined
+def eliminated(G, L, a, c):
+    """
+    G - ZᵀD⁻¹Z, with Z = L⁻¹ [a, c] for the six rows [a, c]; and the rows of Z.
+
+    With [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ it is K: the body joined to all that is inside it.
 
     """
-    A, B, C = I_inv
-    a0, c0 = (B[0], B[3], B[6]), (C[0], C[1], C[2])
-    a1, c1 = along(-L[0], a0, (B[1], B[4], B[7])), along(-L[0], c0, (C[1], C[3], C[4]))
-    a2, c2 = along(-L[1], a0, (B[2], B[5], B[8])), along(-L[1], c0, (C[2], C[4], C[5]))
+    a0, c0 = a[0], c[0]
+    a1, c1 = along(-L[0], a0, a[1]), along(-L[0], c0, c[1])
+    a2, c2 = along(-L[1], a0, a[2]), along(-L[1], c0, c[2])
     a2, c2 = along(-L[5], a1, a2), along(-L[5], c1, c2)
-    a3, c3 = along(-L[2], a0, (A[0], A[1], A[2])), along(-L[2], c0, (B[0], B[1], B[2]))
+    a3, c3 = along(-L[2], a0, a[3]), along(-L[2], c0, c[3])
     a3, c3 = along(-L[6], a1, a3), along(-L[6], c1, c3)
     a3, c3 = along(-L[9], a2, a3), along(-L[9], c2, c3)
-    a4, c4 = along(-L[3], a0, (A[1], A[3], A[4])), along(-L[3], c0, (B[3], B[4], B[5]))
+    a4, c4 = along(-L[3], a0, a[4]), along(-L[3], c0, c[4])
     a4, c4 = along(-L[7], a1, a4), along(-L[7], c1, c4)
     a4, c4 = along(-L[10], a2, a4), along(-L[10], c2, c4)
     a4, c4 = along(-L[12], a3, a4), along(-L[12], c3, c4)
-    a5 = along(-L[4], a0, (s * A[2], s * A[4], s * A[5]))
-    c5 = along(-L[4], c0, (s * B[6], s * B[7], s * B[8]))
+    a5, c5 = along(-L[4], a0, a[5]), along(-L[4], c0, c[5])
     a5, c5 = along(-L[8], a1, a5), along(-L[8], c1, c5)
     a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
     a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
     a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
-    K = downdated(I_inv, L[15], a0, c0)
+    K = downdated(G, L[15], a0, c0)
     K = downdated(K, L[16], a1, c1)
     K = downdated(K, L[17], a2, c2)
     K = downdated(K, L[18], a3, c3)
@@ -282,41 +252,62 @@ def _eliminated(I_inv, L, s):
 
 
 @inlined
-def _axis_first(link, G):
+def carried_back(L, y, za, zc):
+    """Zᵀ D⁻¹ y."""
+    angular, linear = ZERO, ZERO
+    for k in range(6):
+        w = L[15 + k] * y[k]
+        angular, linear = along(w, za[k], angular), along(w, zc[k], linear)
+    return angular, linear
+
+
+@inlined
+def axis_first(link, G):
     """The mobility with the joint axis among its 'angular' directions, and back again."""
-    return swapped(G) if link[_PRISMATIC] else G
+    return swapped(G) if link[PRISMATIC] else G
 
 
 @inlined
-def _axis_first_pair(link, f):
-    return (f[1], f[0]) if link[_PRISMATIC] else f
+def axis_first_pair(link, f):
+    """As `axis_first`, for a spatial vector."""
+    return (f[1], f[0]) if link[PRISMATIC] else f
 
 
 @inlined
-def _inverse_inertia(link):
-    return _symmetric(link, _A), _matrix(link, _B), _symmetric(link, _C)
+def across_axis(s, z):
+    """W̃ᵀ z, axis first, in the order of `factored`."""
+    return z[1] + (z[0][0], z[0][1], s * z[0][2])
+
+
+@inlined
+def from_across_axis(s, x):
+    """W̃ x, axis first."""
+    return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
+
+
+@inlined
+def inverse_inertia(link):
+    """I⁻¹."""
+    return symmetric_at(link, _A), matrix_at(link, _B), symmetric_at(link, _C)
 
 
 @inlined
 def _joined(link, G, z):
-    """Eliminate the constraint force of a joint: K, the acceleration for the residual z, L."""
-    s = np.sqrt(link[_ROTOR])
-    I_inv = _axis_first(link, _inverse_inertia(link))
-    z = _axis_first_pair(link, z)
-    L = _factor(_axis_first(link, G), s)
-    K, za, zc = _eliminated(I_inv, L, s)
-    y = _forward(L, z[1][0], z[1][1], z[1][2], z[0][0], z[0][1], s * z[0][2])
-    angular, linear = ZERO, ZERO
-    for k in range(6):
-        w = -L[15 + k] * y[k]
-        angular, linear = along(w, za[k], angular), along(w, zc[k], linear)
-    return _axis_first(link, K), _axis_first_pair(link, (angular, linear)), L
+    """Eliminate the constraint force of a joint: K, what z takes off the acceleration, L."""
+    s = np.sqrt(link[ROTOR])
+    I_inv = axis_first(link, inverse_inertia(link))
+    z = axis_first_pair(link, z)
+    L = factored(axis_first(link, G), s)
+    a, c = across_rows(I_inv, s)
+    K, za, zc = eliminated(I_inv, L, a, c)
+    y = forward_solved(L, *across_axis(s, z))
+    return axis_first(link, K), axis_first_pair(link, carried_back(L, y, za, zc)), L
 
 
 @inlined
 def _across(link, R, p, K):
     """G = I⁻¹ + X K Xᵀ: the mobility between the two sides of a joint."""
-    return add_mobility(_inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))
+    return add_mobility(inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))
 
 
 @inlined
@@ -325,31 +316,59 @@ def _to_base(R, v):
 
 
 @inlined
-def _put_tip(ends, R, p, v, a, K, tip):
+def put_tip(ends, R, p, v, a, K, tip):
     """Shift what the last body has to the tip, turn it to base axes, give gravity back."""
-    R_tip, p_tip = _matrix(ends, 3), _vector(ends, 12)
+    R_tip, p_tip = matrix_at(ends, 3), vector_at(ends, 12)
     v = _to_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
     a = _to_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
     K_tip = mobility_unrotated(transpose(R), mobility_shifted(p_tip, K))
     A, B, B_t, C = full(K_tip[0]), K_tip[1], transpose(K_tip[1]), full(K_tip[2])
     for i in range(3):
-        _put(tip, 6 * i, (A[3 * i], A[3 * i + 1], A[3 * i + 2],
-                          B[3 * i], B[3 * i + 1], B[3 * i + 2]))
-        _put(tip, 6 * i + 18, (B_t[3 * i], B_t[3 * i + 1], B_t[3 * i + 2],
-                               C[3 * i], C[3 * i + 1], C[3 * i + 2]))
-    _put(tip, A0, a[0])
-    _put(tip, A0 + 3, add(add(a[1], cross(v[0], v[1])), _vector(ends, 0)))
-    _put(tip, TWIST, v[0])
-    _put(tip, TWIST + 3, v[1])
+        put(tip, 6 * i, (A[3 * i], A[3 * i + 1], A[3 * i + 2],
+                         B[3 * i], B[3 * i + 1], B[3 * i + 2]))
+        put(tip, 6 * i + 18, (B_t[3 * i], B_t[3 * i + 1], B_t[3 * i + 2],
+                              C[3 * i], C[3 * i + 1], C[3 * i + 2]))
+    put(tip, A0, a[0])
+    put(tip, A0 + 3, add(add(a[1], cross(v[0], v[1])), vector_at(ends, 0)))
+    put(tip, TWIST, v[0])
+    put(tip, TWIST + 3, v[1])
     R_tip, p_tip = compose(R, R_tip), add(p, rotate(R, p_tip))
-    _put(tip, POSE, (R_tip[0], R_tip[1], R_tip[2], p_tip[0],
-                     R_tip[3], R_tip[4], R_tip[5], p_tip[1],
-                     R_tip[6], R_tip[7], R_tip[8], p_tip[2], 0.0, 0.0, 0.0, 1.0))
+    put(tip, POSE, (R_tip[0], R_tip[1], R_tip[2], p_tip[0],
+                    R_tip[3], R_tip[4], R_tip[5], p_tip[1],
+                    R_tip[6], R_tip[7], R_tip[8], p_tip[2], 0.0, 0.0, 0.0, 1.0))
+
+
+@inlined
+def put_placement(R, p, R_base, p_base, store):
+    """Keep the placement of a body for the way in; its (R, p) in the base from its parent's."""
+    put(store, 0, R)
+    put(store, 9, p)
+    return compose(R_base, R), add(p_base, rotate(R_base, p))
+
+
+@inlined
+def moved(link, R, p, i, qd, qdd, v, a, store):
+    """
+    Velocity v and acceleration a of a body from its parent's; ζ and v ×* I v.
+
+    With a posture acceleration the Newton-Euler force is kept for the way in, and ζ and v ×* I v,
+    which are in it, are 0; without one a is left as it is.
+
+    """
+    Hqd = along_axis(link, qd[i])
+    v = plus(motion_to_body(R, p, v), Hqd)
+    zeta, bias = motion_cross(v, Hqd), force_cross(v, momentum(link, v))
+    if qdd is not None:
+        a = plus(plus(motion_to_body(R, p, a), zeta), along_axis(link, qdd[i]))
+        f = plus(momentum(link, a), bias)
+        put(store, 12, f[0] + f[1])
+        zeta, bias = (ZERO, ZERO), (ZERO, ZERO)
+    return v, a, zeta, bias
 
 
 @inlined
 def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
-    gravity = _vector(ends, 0)
+    gravity = vector_at(ends, 0)
     K = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
     R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     v = (ZERO, ZERO)
@@ -357,68 +376,59 @@ def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
     b = (ZERO, ZERO) if qdd is not None else a
     for i in range(len(q)):
         link, store = links[i], work[i]
-        R, p = placement(link, q[i])
-        p_base = add(p_base, rotate(R_base, p))
-        R_base = compose(R_base, R)
-        _put(store, 0, R)
-        _put(store, 9, p)
-        Hqd = _along_axis(link, qd[i])
-        v = _sum(motion_to_body(R, p, v), Hqd)
-        zeta, bias = _motion_cross(v, Hqd), _force_cross(v, _momentum(link, v))
-        G, I_inv = _across(link, R, p, K), _inverse_inertia(link)
-        if qdd is not None:
-            a = _sum(_sum(motion_to_body(R, p, a), zeta), _along_axis(link, qdd[i]))
-            f = _sum(_momentum(link, a), bias)
-            _put(store, 12, f[0] + f[1])
-            zeta, bias = (ZERO, ZERO), (ZERO, ZERO)
-        Ht = (ZERO, ZERO) if tau is None else _along_axis(link, tau[i])
-        residual = _difference(
-            _difference(mobility_times(G, Ht), mobility_times(I_inv, bias)),
-            _sum(motion_to_body(R, p, b), zeta))
+        R, p, _, _ = placement(link, q[i])
+        R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
+        G, I_inv = _across(link, R, p, K), inverse_inertia(link)
+        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
+        residual = minus(
+            minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
+            plus(motion_to_body(R, p, b), zeta))
         # where nothing reads b, the compiler drops all that leads to it
         K, correction, L = _joined(link, G, residual)
-        b = _sum(mobility_times(I_inv, _difference(Ht, bias)), correction)
+        b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
         if factor is not None:
-            across = mobility_times(G, _along_axis(link, 1.0))
-            _put(factor[i], 0, L)
-            _put(factor[i], 21, residual[0] + residual[1])
-            _put(factor[i], 27, across[0] + across[1])
+            across = mobility_times(G, along_axis(link, 1.0))
+            put(factor[i], 0, L)
+            put(factor[i], 21, residual[0] + residual[1])
+            put(factor[i], 27, across[0] + across[1])
     if qdd is None:
         a = b
     elif tau is not None:
-        a = _sum(a, b)
-    _put_tip(ends, R_base, p_base, v, a, K, tip)
+        a = plus(a, b)
+    put_tip(ends, R_base, p_base, v, a, K, tip)
 
 
 @inlined
-def _on_last_body(ends, tip, F):
+def on_last_body(ends, tip, F):
     """A force at the tip, base axes, as one on the last body, about its origin."""
     # the last body's axes in base axes: the tip's pose less the tip's own rotation
     R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
                  tip[POSE + 6], tip[POSE + 8], tip[POSE + 9], tip[POSE + 10]),
-                transpose(_matrix(ends, 3)))
-    moment, force = unrotate(R, _vector(F, 0)), unrotate(R, _vector(F, 3))
-    return add(moment, cross(_vector(ends, 12), force)), force
+                transpose(matrix_at(ends, 3)))
+    moment, force = unrotate(R, vector_at(F, 0)), unrotate(R, vector_at(F, 3))
+    return add(moment, cross(vector_at(ends, 12), force)), force
 
 
 @inlined
-def _inward(links, ends, tau, qdd, F, work, tip, out):
+def inward_pass(links, ends, tau, qdd, F, work, tip, out):
+    """The body of `inward`."""
     n = len(out)
-    f = _on_last_body(ends, tip, F)
+    f = on_last_body(ends, tip, F)
     for i in range(n - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0
         if qdd is not None:
-            f = _sum(f, _spatial(store, 12))
-            applied += link[_ROTOR] * qdd[i]
+            f = plus(f, spatial_at(store, 12))
+            applied += link[ROTOR] * qdd[i]
         if tau is not None:
             applied += tau[i]
-        out[i] = applied + _axis_part(link, f)
-        f = force_to_parent(_matrix(store, 0), _vector(store, 9), f)
+        out[i] = applied + axis_part(link, f)
+        f = force_to_parent(matrix_at(store, 0), vector_at(store, 9), f)
 
 
 @inlined
-def _force(u, tip, F):
+def task_force(u, tip, F):
     """F = Λ(u - a⁰), exactly; damped only where rounding is all that there is to invert."""
     scratch = tip[_SCRATCH:]
     A, r = scratch[:36], scratch[72:78]
@@ -431,15 +441,8 @@ def _force(u, tip, F):
 
 
 @inlined
-def _all_finite(x):
-    total = 0.0
-    for i in range(len(x)):
-        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
-    return total == 0.0
-
-
-@inlined
-def _fits(links, q, qd, tau, qdd):
+def fit(links, q, qd, tau, qdd):
+    """Whether every joint has its number."""
     n = len(links)
     fits = len(q) == n and len(qd) == n
     if tau is not None:
@@ -470,10 +473,10 @@ def outward(links, ends, q, qd, tau, qdd, work, tip):
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    if not _fits(links, q, qd, tau, qdd):
+    if not fit(links, q, qd, tau, qdd):
         return WRONG_SHAPE
     _outward(links, ends, q, qd, tau, qdd, work, None, tip)
-    return DONE if _all_finite(tip[:FORCE]) else NOT_FINITE
+    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
 @kernel
@@ -488,7 +491,7 @@ def inward(links, ends, tau, qdd, F, work, tip, out):
     out : (n,), written [N·m]
 
     """
-    _inward(links, ends, tau, qdd, F, work, tip, out)
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
 
 
 @kernel
@@ -507,13 +510,13 @@ def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    if not _fits(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+    if not fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
         return WRONG_SHAPE
     _outward(links, ends, q, qd, tau, qdd, work, None, tip)
     F = tip[FORCE:FORCE + 6]
-    _force(u, tip, F)
-    _inward(links, ends, tau, qdd, F, work, tip, out)
-    return DONE if _all_finite(out) else NOT_FINITE
+    task_force(u, tip, F)
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    return DONE if all_finite(out) else NOT_FINITE
 
 
 @kernel
@@ -535,21 +538,20 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
 
     """
     _outward(links, ends, q, qd, tau, None, work, factor, tip)
-    outer = _on_last_body(ends, tip, F)
+    outer = on_last_body(ends, tip, F)
     for i in range(len(q) - 1, -1, -1):
         link, store = links[i], factor[i]
-        gap = _sum(_spatial(store, 21), mobility_times(_inverse_inertia(link), outer))
-        s, r = np.sqrt(link[_ROTOR]), _axis_first_pair(link, gap)
-        x = _solved(_factors(store, 0), -r[1][0], -r[1][1], -r[1][2],
-                    -r[0][0], -r[0][1], -s * r[0][2])
-        constraint = _axis_first_pair(link, ((x[3], x[4], s * x[5]), (x[0], x[1], x[2])))
-        across = _spatial(store, 27)
-        qdd[i] = (_axis_part(link, gap) + dot(across[0], constraint[0])
+        gap = plus(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
+        s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
+        x = factor_solved(factors_at(store, 0), *across_axis(s, minus((ZERO, ZERO), r)))
+        constraint = axis_first_pair(link, from_across_axis(s, x))
+        across = spatial_at(store, 27)
+        qdd[i] = (axis_part(link, gap) + dot(across[0], constraint[0])
                   + dot(across[1], constraint[1]))
-        f = force_to_parent(_matrix(work[i], 0), _vector(work[i], 9),
-                            _sum(constraint, _along_axis(link, tau[i])))
+        f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9),
+                            plus(constraint, along_axis(link, tau[i])))
         # what the joint gives to this body it takes from the one inside
-        outer = _difference((ZERO, ZERO), f)
+        outer = minus((ZERO, ZERO), f)
 
 
 @inlined
@@ -557,10 +559,10 @@ def _jacobian(links, work, tip, J):
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     p_tip = (tip[POSE + 3], tip[POSE + 7], tip[POSE + 11])
     for i in range(len(work)):
-        p = add(p, rotate(R, _vector(work[i], 9)))
-        R = compose(R, _matrix(work[i], 0))
+        p = add(p, rotate(R, vector_at(work[i], 9)))
+        R = compose(R, matrix_at(work[i], 0))
         z = (R[2], R[5], R[8])
-        angular, linear = (ZERO, z) if links[i, _PRISMATIC] else (z, cross(z, sub(p_tip, p)))
+        angular, linear = (ZERO, z) if links[i, PRISMATIC] else (z, cross(z, sub(p_tip, p)))
         for k in range(3):
             J[k, i], J[k + 3, i] = angular[k], linear[k]
 
@@ -605,7 +607,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
                 Lambda_inv[k, i, j] = tip[6 * i + j]
         pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k], 6)
         _jacobian(links, work, tip, J[k])
-        _inward(links, ends, None, rest, F, work, tip, h[k])
+        inward_pass(links, ends, None, rest, F, work, tip, h[k])
 
 
 class Sweep:
@@ -618,13 +620,13 @@ class Sweep:
     """
 
     def __init__(self, robot: Robot) -> None:
-        _compile()
+        compile_kernels()
         self.robot = robot
         self._links, self._ends = packed(robot)
         self._weightless = self._ends.copy()
         self._weightless[:3] = 0.0
         self._work = np.zeros((robot.n, WORK_WIDTH))
-        self._factor = np.zeros((robot.n, FACTOR_WIDTH))
+        self.factored = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)
         self._rest = np.zeros(robot.n)
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
@@ -675,7 +677,7 @@ class Sweep:
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         qdd = np.empty(self.robot.n)
-        accelerations(self._links, self._ends, q, qd, tau, F, self._work, self._factor,
+        accelerations(self._links, self._ends, q, qd, tau, F, self._work, self.factored,
                       self._tip, qdd)
         return qdd
 
@@ -683,12 +685,12 @@ class Sweep:
         """M⁻¹ x (n,)."""
         qdd = np.empty(self.robot.n)
         accelerations(self._links, self._weightless, q, self._rest, x, np.zeros(6), self._work,
-                      self._factor, self._tip, qdd)
+                      self.factored, self._tip, qdd)
         return qdd
 
 
 @cache
-def _compile() -> None:
+def compile_kernels() -> None:
     """Compile or load every kernel for every use, once a process, and let no other one in."""
     links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)
     work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)

@@ -32,6 +32,7 @@ from osc_ros.dynamics.spatial import (
     add,
     add_matrix,
     add_mobility,
+    all_finite,
     along,
     compose,
     cross,
@@ -50,12 +51,12 @@ from osc_ros.dynamics.spatial import (
     mobility_unrotated,
     motion_cross,
     motion_to_body,
+    plus,
     put,
     rotate,
     spatial_at,
     sub,
     sub_matrix,
-    sum_of,
     symmetric_at,
     times,
     transpose,
@@ -165,7 +166,7 @@ def located(tree, bodies, q, qd, work):
             R_base = compose(R_parent, R)
             p_base = add(vector_at(outer, _IN_BASE + 9), rotate(R_parent, p))
             Hqd = v
-            v = sum_of(motion_to_body(R, p, spatial_at(outer, _VELOCITY)), Hqd)
+            v = plus(motion_to_body(R, p, spatial_at(outer, _VELOCITY)), Hqd)
             zeta = motion_cross(v, Hqd)
         bias = force_cross(v, _momentum(body, v))
         put(store, _IN_BASE, R_base)
@@ -189,9 +190,9 @@ def accelerated(tree, bodies, gravity, qdd, work):
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = _placed(store)
-        a = sum_of(sum_of(_carried(tree[i, _PARENT], R, p, gravity, work),
+        a = plus(plus(_carried(tree[i, _PARENT], R, p, gravity, work),
                           spatial_at(store, _ZETA)), _along_joint(tree, qdd, i))
-        f = sum_of(_momentum(body, a), spatial_at(store, _OWN))
+        f = plus(_momentum(body, a), spatial_at(store, _OWN))
         put(store, _ACCELERATION, a[0] + a[1])
         put(store, _OWN, f[0] + f[1])
 
@@ -200,7 +201,7 @@ def accelerated(tree, bodies, gravity, qdd, work):
 def _gathered_to_parent(tree, work, i, R, p, f):
     parent = tree[i, _PARENT]
     if parent >= 0:
-        total = sum_of(spatial_at(work[parent], _GATHERED), force_to_parent(R, p, f))
+        total = plus(spatial_at(work[parent], _GATHERED), force_to_parent(R, p, f))
         put(work[parent], _GATHERED, total[0] + total[1])
 
 
@@ -239,7 +240,7 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
         R, p = _placed(store)
         f = spatial_at(store, _GATHERED)
         if len(qdd) > 0:
-            f = sum_of(f, spatial_at(store, _OWN))
+            f = plus(f, spatial_at(store, _OWN))
         if kind == SPHERICAL:
             for k in range(3):
                 out[first + k] = f[0][k]
@@ -330,14 +331,14 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
         I, zeta, force = mobility_at(store, _ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
         if not still:
             zeta, force = spatial_at(store, _ZETA), spatial_at(store, _OWN)
-        force = sum_of(force, spatial_at(store, _GATHERED))
+        force = plus(force, spatial_at(store, _GATHERED))
         if kind == SPHERICAL:
             u = sub((tau[k], tau[k + 1], tau[k + 2]), force[0])
         else:
             u = (tau[k] - _axis_part(kind, force), 0.0, 0.0)
         drive = _divided(kind, store, sub(u, _across(kind, I, zeta)))
         put(store, _DRIVE, drive)
-        force = sum_of(force, sum_of(mobility_times(I, zeta), _forces(kind, I, drive)))
+        force = plus(force, plus(mobility_times(I, zeta), _forces(kind, I, drive)))
         _gathered_to_parent(tree, work, i, R, p, force)
     for i in range(len(tree)):
         store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
@@ -349,14 +350,14 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
         # the drive has ζ in it already
         x = sub(vector_at(store, _DRIVE), _divided(kind, store, _across(kind, I, a)))
         if not still:
-            a = sum_of(a, spatial_at(store, _ZETA))
+            a = plus(a, spatial_at(store, _ZETA))
         if kind == SPHERICAL:
             a = add(a[0], x), a[1]
             for j in range(3):
                 qdd[k + j] = x[j]
         else:
             qdd[k] = x[0]
-            a = sum_of(a, _along_joint(tree, qdd, i))
+            a = plus(a, _along_joint(tree, qdd, i))
         put(store, _ACCELERATION, a[0] + a[1])
 
 
@@ -798,14 +799,6 @@ def _add_response(tips, ends, work, a0):
             a0[6 * k + r] += more[r]
 
 
-@inlined
-def _all_finite(x):
-    total = 0.0
-    for i in range(len(x)):
-        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
-    return total == 0.0
-
-
 @kernel
 def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
     """
@@ -869,8 +862,8 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
             extended(tree, ends, paths, starts, common, X, work, Lambda_inv)
         else:
             propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv)
-    finite = _all_finite(a0) and _all_finite(Lambda_inv.ravel()) and _all_finite(twists)
-    return DONE if finite and _all_finite(poses.ravel()) else NOT_FINITE
+    finite = all_finite(a0) and all_finite(Lambda_inv.ravel()) and all_finite(twists)
+    return DONE if finite and all_finite(poses.ravel()) else NOT_FINITE
 
 
 @kernel
@@ -904,7 +897,7 @@ def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
     if not solved(A, F, m) > EXACT_HIGH:
         applied_pseudo_inverse(flat, r, scratch, F, m)
     inward(robot[0], robot[2], robot[3], robot[5], tau, qdd, F, memory[0], out)
-    return DONE if _all_finite(out) else NOT_FINITE
+    return DONE if all_finite(out) else NOT_FINITE
 
 
 class Tree:

@@ -1,0 +1,371 @@
+"""
+The law by block LDLᵀ of the papers' block tridiagonal matrix, compiled.
+
+The constraint forces of all joints obey 𝒜 F_S = -r (000, eqs. 35-39; `schur.py` has it in the
+papers' letters). Between joint i and the one inside it
+
+    𝒜ᵢᵢ   =  W̃ᵢᵀ (Iᵢ⁻¹ + Xᵢ Iᵢ₋₁⁻¹ Xᵢᵀ) W̃ᵢ  (+ 1 for a rotor)       𝒜ᵢ₋₁,ᵢ = -W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ Xᵢᵀ W̃ᵢ
+
+and the pivots, from base to tip, are Dᵢ = 𝒜ᵢᵢ - 𝒜ᵢ,ᵢ₋₁ Dᵢ₋₁⁻¹ 𝒜ᵢ₋₁,ᵢ. The tip needs the last of
+them alone, Λ⁻¹ = 𝒟 - ℰᵀ Dₙ⁻¹ ℰ, for ℰ has no other block; a⁰ is one more right-hand side, r, which
+the law takes to the last block only. Forward dynamics substitutes back from there.
+
+All that moves in a block is the joint itself, Xᵢ = Zᵢ(q) X̄ᵢ with Zᵢ the turn about the axis or the
+slide along it. So the blocks are packed once, T = X̄ᵢ Iᵢ₋₁⁻¹ X̄ᵢᵀ and V = W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ X̄ᵢᵀ, and
+
+    Dᵢ = W̃ᵢᵀ (Iᵢ⁻¹ + Zᵢ (T - Vᵀ Dᵢ₋₁⁻¹ V) Zᵢᵀ) W̃ᵢ  (+ 1 for a rotor)
+
+The column of V along the axis is kept beside those of W̃ᵢ: it is what ℬ has there, and what the
+drive of joint i does to the joint inside. The pivots are factored in their turn, Dᵢ = L D Lᵀ, in
+the order of `sweep.factored`: axes are swapped where joint i slides, so that its own is in the
+first half of a spatial vector ('axis first').
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics import sweep
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.schur import motion_transforms
+from osc_ros.dynamics.spatial import (
+    add,
+    add_mobility,
+    all_finite,
+    along,
+    cross,
+    force_to_parent,
+    matrix_at,
+    minus,
+    mobility_shifted,
+    mobility_times,
+    motion_to_body,
+    plus,
+    put,
+    spatial_at,
+    swapped,
+    symmetric_at,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.sweep import (
+    A0,
+    across_axis,
+    along_axis,
+    axis_first,
+    axis_first_pair,
+    axis_part,
+    carried_back,
+    eliminated,
+    ENDS_WIDTH,
+    factor_solved,
+    factored,
+    factors_at,
+    fit,
+    FORCE,
+    forward_solved,
+    from_across_axis,
+    inverse_inertia,
+    inward_pass,
+    LINK_WIDTH,
+    moved,
+    on_last_body,
+    placement,
+    POSE,
+    PRISMATIC,
+    put_placement,
+    put_tip,
+    ROTOR,
+    task_force,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# `blocks`, a row a joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
+# T (21), rows of V (6 × 6).
+BLOCK_WIDTH = 57
+# Columns of `factor`, a row a body: L and D (21), r less what the joints inside take (6), v ×* I v
+# and after the way in the acceleration (6).
+FACTOR_WIDTH = 33
+
+
+def packed_blocks(robot: Robot) -> Array:
+    """
+    The blocks of 𝒜 and of ℰ but for the joints' own motion.
+
+    Returns
+    -------
+    (n + 1, BLOCK_WIDTH)
+
+    """
+    n, prismatic, upper = robot.n, robot.prismatic[:, None], np.triu_indices(3)
+    angular_first, linear_first = [0, 1, 2, 3, 4, 5], [3, 4, 5, 0, 1, 2]
+    T = robot.T_parent_body[1:]
+    X = np.concatenate([motion_transforms(T[:, :3, :3], T[:, :3, 3]), np.eye(6)[None]])
+    V = np.linalg.inv(robot.inertia) @ X.transpose(0, 2, 1)
+    T = X @ V
+    # rows are W̃ of the body inside, its axis last; columns those of this joint, axis first
+    across = np.where(prismatic, angular_first, linear_first)[:, :, None]
+    first = np.where(prismatic[1:], linear_first, angular_first)
+    first = np.concatenate([first, [angular_first]])[:, None]
+    body = np.arange(n)[:, None, None]
+    T, V = T[body, first.transpose(0, 2, 1), first], V[body, across, first]
+    V[:, 5] *= np.sqrt(robot.rotor_inertia)[:, None]
+    blocks = np.zeros((n + 1, BLOCK_WIDTH))
+    blocks[1:] = np.concatenate([
+        T[:, :3, :3][:, upper[0], upper[1]], T[:, :3, 3:].reshape(n, 9),
+        T[:, 3:, 3:][:, upper[0], upper[1]], V.reshape(n, 36)], axis=1)
+    return blocks
+
+
+@inlined
+def _block(row):
+    """T, and the rows of V as their two halves."""
+    return ((symmetric_at(row, 0), matrix_at(row, 6), symmetric_at(row, 15)),
+            (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
+             vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
+            (vector_at(row, 24), vector_at(row, 30), vector_at(row, 36),
+             vector_at(row, 42), vector_at(row, 48), vector_at(row, 54)))
+
+
+@inlined
+def _turned_vector(c, s, a):
+    return (c * a[0] + s * a[1], c * a[1] - s * a[0], a[2])
+
+
+@inlined
+def _turned_symmetric(c, s, S):
+    x, y = (c * S[0] + s * S[1], c * S[1] + s * S[3]), (c * S[1] - s * S[0], c * S[3] - s * S[1])
+    return (c * x[0] + s * x[1], c * x[1] - s * x[0], c * S[2] + s * S[4],
+            c * y[1] - s * y[0], c * S[4] - s * S[2], S[5])
+
+
+@inlined
+def _turned_matrix(c, s, B):
+    x = _turned_vector(c, s, (c * B[0] + s * B[3], c * B[1] + s * B[4], c * B[2] + s * B[5]))
+    y = _turned_vector(c, s, (c * B[3] - s * B[0], c * B[4] - s * B[1], c * B[5] - s * B[2]))
+    return x + y + _turned_vector(c, s, (B[6], B[7], B[8]))
+
+
+@inlined
+def _through_joint(link, c, s, q, G):
+    """Z G Zᵀ, axis first."""
+    if link[PRISMATIC]:
+        return swapped(mobility_shifted((0.0, 0.0, q), swapped(G)))
+    return (_turned_symmetric(c, s, G[0]), _turned_matrix(c, s, G[1]),
+            _turned_symmetric(c, s, G[2]))
+
+
+@inlined
+def _vector_through_joint(link, c, s, q, z):
+    """Z z, axis first."""
+    if link[PRISMATIC]:
+        return add(z[0], cross(z[1], (0.0, 0.0, q))), z[1]
+    return _turned_vector(c, s, z[0]), _turned_vector(c, s, z[1])
+
+
+@inlined
+def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
+    n = len(q)
+    gravity = vector_at(ends, 0)
+    R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    v = (ZERO, ZERO)
+    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    free = (ZERO, ZERO) if qdd is not None else a  # of a body under its own drive alone
+    L, y = ZERO + ZERO + ZERO + ZERO + ZERO + ZERO + ZERO, ZERO + ZERO
+    for i in range(n):
+        link, store = links[i], work[i]
+        R, p, c, s = placement(link, q[i])
+        R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
+        I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
+        T, V_a, V_c = _block(blocks[i])
+        inner, Z_a, Z_c = eliminated(T, L, V_a, V_c)
+        inner = _through_joint(link, c, s, q[i], inner)
+        # where nothing reads y, the compiler drops all that leads to it
+        taken = _vector_through_joint(link, c, s, q[i], carried_back(L, y, Z_a, Z_c))
+        pulled = plus(motion_to_body(R, p, free), zeta)
+        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
+        free = mobility_times(I_inv, minus(Ht, bias))
+        residual = plus(axis_first_pair(link, minus(free, pulled)), taken)
+        if tau is not None:
+            A, B, _ = inner
+            residual = (along(tau[i], (A[2], A[4], A[5]), residual[0]),
+                        along(tau[i], (B[6], B[7], B[8]), residual[1]))
+        L = factored(add_mobility(axis_first(link, I_inv), inner), root)
+        y = forward_solved(L, *across_axis(root, residual))
+        if factor is not None:
+            put(factor[i], 0, L)
+            put(factor[i], 21, residual[0] + residual[1])
+            put(factor[i], 27, bias[0] + bias[1])
+    D, E_a, E_c = _block(blocks[n])
+    Lambda_inv, Z_a, Z_c = eliminated(D, L, E_a, E_c)
+    b = minus(free, carried_back(L, y, Z_a, Z_c))
+    if qdd is None:
+        a = b
+    elif tau is not None:
+        a = plus(a, b)
+    put_tip(ends, R_base, p_base, v, a, Lambda_inv, tip)
+
+
+@kernel
+def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, tip):
+    """
+    As `sweep.outward`, by the factorization of 𝒜.
+
+    Parameters
+    ----------
+    links, ends : from `sweep.packed`
+    blocks : from `packed_blocks`
+    q, qd, tau, qdd, work, tip : as there
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not fit(links, q, qd, tau, qdd):
+        return WRONG_SHAPE
+    _outward(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
+    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
+
+
+@kernel
+def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
+    """
+    As `sweep.law`, by the factorization of 𝒜; τ = τ⁰ + JᵀF is the same pass inward.
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+        return WRONG_SHAPE
+    _outward(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
+    F = tip[FORCE:FORCE + 6]
+    task_force(u, tip, F)
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    return DONE if all_finite(out) else NOT_FINITE
+
+
+@kernel
+def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd):
+    """
+    Forward dynamics by the constraint-force algorithm.
+
+    Back substitution finds Dᵢ F_S,ᵢ = -rᵢ - 𝒜ᵢ,ᵢ₊₁ F_S,ᵢ₊₁ from tip to base, the last term being
+    what a body does under the force that the one outside it takes. With all that acts on it known
+    every body has its acceleration, and across a joint they differ by H q̈ + ζ.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6,)
+        Force of the environment on the tip, base axes, [moment; force] [N·m, N].
+    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,), overwritten
+    qdd : (n,), written [rad/s²]
+
+    """
+    _outward(links, blocks, ends, q, qd, tau, None, work, factor, tip)
+    outer = on_last_body(ends, tip, F)
+    for i in range(len(q) - 1, -1, -1):
+        link, store, root = links[i], factor[i], np.sqrt(links[i, ROTOR])
+        I_inv = inverse_inertia(link)
+        gap = plus(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
+        F_S = factor_solved(factors_at(store, 0), *across_axis(root, minus((ZERO, ZERO), gap)))
+        f = plus(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
+        a = mobility_times(I_inv, minus(plus(f, outer), spatial_at(store, 27)))
+        put(store, 27, a[0] + a[1])
+        # what the joint gives to this body it takes from the one inside
+        outer = minus((ZERO, ZERO), force_to_parent(
+            matrix_at(work[i], 0), vector_at(work[i], 9), f))
+    a = (ZERO, (-ends[0], -ends[1], -ends[2]))
+    for i in range(len(q)):
+        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), a)
+        a = spatial_at(factor[i], 27)
+        qdd[i] = axis_part(links[i], minus(a, inside))  # Hᵀζ = 0
+
+
+class LDL:
+    """
+    The kernels on one robot, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+
+    Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
+    (6,) are views of what the last `outward` found, in base axes, [angular; linear].
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        _compile()
+        self.robot = robot
+        self._links, self._ends = sweep.packed(robot)
+        self._blocks = packed_blocks(robot)
+        self._weightless = self._ends.copy()
+        self._weightless[:3] = 0.0
+        self._work = np.zeros((robot.n, WORK_WIDTH))
+        self._factor = np.zeros((robot.n, FACTOR_WIDTH))
+        self._tip = np.zeros(TIP_WIDTH)
+        self._rest = np.zeros(robot.n)
+        self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
+        self.a0: Array = self._tip[A0:POSE]
+        self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
+        self.twist: Array = self._tip[TWIST:FORCE]
+
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        return int(ldl_law(self._links, self._blocks, self._ends, q, qd, u, tau, qdd, self._work,
+                           self._tip, out))
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        self._tau, self._qdd = tau, qdd
+        return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
+                               self._tip))
+
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        sweep.inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
+
+    def jacobian(self, out: Array) -> None:
+        """J (6, n) at the last `outward`, into out."""
+        sweep.jacobian(self._links, self._work, self._tip, out)
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and a force on the tip."""
+        return self._accelerations(self._ends, q, qd, tau, F)
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        return self._accelerations(self._weightless, q, self._rest, x, np.zeros(6))
+
+    def _accelerations(self, ends: Array, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        qdd = np.empty(self.robot.n)
+        ldl_accelerations(self._links, self._blocks, ends, q, qd, tau, F, self._work,
+                          self._factor, self._tip, qdd)
+        return qdd
+
+
+@cache
+def _compile() -> None:
+    """Compile or load every kernel for every use, once a process, and let no other one in."""
+    sweep.compile_kernels()
+    links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
+    work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
+    x, F = np.ones(1), np.ones(6)
+    for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
+        ldl_law(links, blocks, ends, x, x, F, tau, qdd, work, tip, x)
+        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, tip)
+    ldl_accelerations(links, blocks, ends, x, x, x, F, work, factor, tip, x)
+    for one in (ldl_law, ldl_outward, ldl_accelerations):
+        one.disable_compile()
