@@ -185,6 +185,15 @@ def test_other_arms_step_to_their_targets(name):
     assert np.abs(reached - target).max() < 1e-3
 
 
+def test_robots_that_the_law_does_not_drive_are_refused_by_the_joint_or_the_tips():
+    two = Robot.from_urdf(PANDA.urdf_text, PANDA.base, [PANDA.tip, 'panda_link4'])
+    with pytest.raises(InputError, match='one tip, not 2: panda_hand_tcp, panda_link4'):
+        Law(two, settings(two))
+    floats = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, floating_base=True)
+    with pytest.raises(InputError, match="joint 'floating_base' has several freedoms"):
+        Law(floats, settings(floats))
+
+
 def test_continuous_joint_goes_the_short_way_to_its_posture():
     case = robot_cases()['kinova']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)

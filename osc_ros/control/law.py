@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,9 +90,22 @@ class Law:
     method : str
         See OperationalSpace.
 
+    Raises
+    ------
+    InputError
+        A robot with several tips or a floating base, joints with several freedoms; an unknown
+        method.
+
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep') -> None:
+        if len(robot.tips) > 1:
+            raise InputError(f'the law moves one tip, not {len(robot.tips)}: '
+                             f"{', '.join(robot.tips)} (OperationalSpace takes several)")
+        for joint, freedoms in Counter(robot.joints).items():
+            if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
+                raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
+                                 'continuous and prismatic joints (OperationalSpace takes others)')
         self.robot = robot
         self.settings = settings
         self.space = OperationalSpace(robot, method)
