@@ -37,7 +37,8 @@ help:
 	@echo 'make demo   a simulated arm follows targets over ROS 2: table and plots'
 	@echo "            (ARGS='--headless --duration 5 --json out.json', ARGS='--urdf FILE --base B --tip T')"
 	@echo "make test   the whole test suite (ARGS='-k sweep')"
-	@echo 'make bench  what an update costs, beside Pinocchio'
+	@echo 'make bench  what an update costs, beside Pinocchio and MuJoCo: doc/benchmarks.md, .png'
+	@echo "            (three minutes; ARGS='--json out.json')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make clean  remove .venv and what was built'
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made of (3.10 or later; now $(PYTHON)).'
@@ -49,7 +50,7 @@ test: $(venv)/.test $(venv)/.installed
 	@$(bin)/pytest $(ARGS)
 
 bench: $(venv)/.test $(venv)/.installed
-	@$(bin)/python benchmark/law.py $(ARGS)
+	@$(bin)/python benchmark $(ARGS)
 
 lint: $(venv)/.test $(venv)/.lint
 	@$(bin)/ruff check .

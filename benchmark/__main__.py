@@ -1,0 +1,129 @@
+"""
+What an update costs, beside Pinocchio and MuJoCo, in one run.
+
+`make bench`, or `python benchmark` where osc_ros and its judges are installed. Every contender
+computes the whole law, τ = τ⁰ + JᵀΛ(u - a⁰), and is checked before it is timed. The report goes to
+doc/benchmarks.md, with a plot beside it.
+
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+import json
+import os
+from pathlib import Path
+import platform
+import subprocess
+import sys
+import tempfile
+from time import perf_counter
+
+# before numpy: threads of BLAS wait for each other far longer than such small matrices take
+os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+
+import chains
+import depth
+from osc_ros.dynamics.operational_space import METHODS
+import page
+import panda
+import plot
+
+DOC = Path(__file__).parents[1] / 'doc'
+FIRST_USE = """
+from importlib.resources import files
+from time import perf_counter
+started = perf_counter()
+from osc_ros import OperationalSpace, Robot
+text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+OperationalSpace(Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp'))
+print(perf_counter() - started)
+"""
+
+
+def machine() -> dict[str, str]:
+    """Return what the figures depend on."""
+    processor = platform.processor() or platform.machine()
+    try:
+        lines = Path('/proc/cpuinfo').read_text().splitlines()
+        processor = next(line.split(':', 1)[1].strip() for line in lines
+                         if line.startswith('model name'))
+    except (OSError, StopIteration):
+        pass
+    found = {'processor': processor, 'cores': str(os.cpu_count()),
+             'python': platform.python_version()}
+    for package in ('numpy', 'scipy', 'numba', 'pin', 'mujoco', 'frax', 'jax'):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = 'not installed'
+    return found
+
+
+def first_use() -> tuple[float, float]:
+    """Return the seconds from import to a ready Panda without compiled kernels, and with them."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {name: value for name, value in os.environ.items()
+                       if name != 'NUMBA_CACHE_DIR'} | {'XDG_CACHE_HOME': folder}
+        cold, warm = (float(subprocess.run(
+            [sys.executable, '-c', FIRST_USE], env=environment, check=True, capture_output=True,
+            text=True).stdout) for _ in range(2))
+    return cold, warm
+
+
+def main() -> None:
+    """Time, print, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
+    parser.add_argument('--json', type=Path, metavar='FILE', help='write all figures here too')
+    arguments = parser.parse_args()
+    started = perf_counter()
+
+    def done(what):
+        print(f'{perf_counter() - started:6.0f} s: {what}', file=sys.stderr)
+
+    lengths = chains.growth(seconds=1.5)
+    done('chains')
+    linear = [name for name in lengths[-1].rows if name in METHODS]
+    loading, longest = chains.longest(linear)
+    done(f'{chains.LONGEST} joints')
+    depths, batch = depth.depths(), panda.batch()
+    done('cyclic reduction, many states')
+    rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
+    done('Panda')
+    cold, warm = first_use()
+    done('first use')
+    where = machine()
+    text = '\n'.join([
+        *page.head(where),
+        *page.update(rows),
+        *page.growth(lengths),
+        *page.longest(loading, longest),
+        *page.methods(rows, lengths),
+        *page.batch(batch),
+        *page.depth(depths),
+        *page.tick(tick),
+        *page.losses(rows, lengths, batch, cold, warm),
+    ])
+    print(text)
+    DOC.mkdir(exist_ok=True)
+    (DOC / 'benchmarks.md').write_text(text, encoding='utf-8')
+    plot.save(lengths, DOC / 'benchmarks.png')
+    if arguments.json:
+        figures = {
+            'machine': where, 'panda': [asdict(row) for row in rows],
+            'tick': [asdict(row) for row in tick], 'states a second': batch,
+            'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
+            'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
+            'first use, later uses [s]': (cold, warm)}
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
+    wrong = [row.name for row in rows if row.is_off]
+    wrong += [f'{row.name}, {at.n} joints' for at in lengths for row in at.rows.values()
+              if row.is_off]
+    if wrong:
+        sys.exit('not timed, their answers are off: ' + '; '.join(wrong))
+
+
+if __name__ == '__main__':
+    main()

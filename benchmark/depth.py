@@ -1,0 +1,45 @@
+"""How deep block cyclic reduction goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+
+import numpy as np
+
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from race import difference
+
+SIZES = (*(2 ** k for k in range(1, 15)), 3, 5, 7, 9, 33, 63, 65, 999, 4097, 10_001, 16_383)
+BLOCK = 5  # rows: what a joint with one freedom leaves to eliminate
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Steps that have to follow one another; the residual is |a x - b|, relative to b."""
+
+    n: int
+    reduction: int
+    expected: int
+    ldl: int
+    residual: float
+
+
+def depths() -> list[Depth]:
+    """Return the depth of both factorizations for every size."""
+    return [_depth(n) for n in sorted(SIZES)]
+
+
+def _depth(n: int) -> Depth:
+    rng = np.random.default_rng(n)
+    upper = rng.normal(size=(n - 1, BLOCK, BLOCK))
+    # every row's diagonal outweighs the rest of it: positive definite
+    diagonal = np.tile(6.0 * BLOCK * np.eye(BLOCK), (n, 1, 1))
+    b = rng.normal(size=(n, BLOCK, 1))
+    factor = BlockCyclicReduction(diagonal, upper)
+    x = factor.solve(b)
+    product = diagonal @ x
+    product[:-1] += upper @ x[1:]
+    product[1:] += upper.transpose(0, 2, 1) @ x[:-1]
+    return Depth(n, factor.depth, math.ceil(math.log2(n)), BlockLDL(diagonal, upper).depth,
+                 difference(product, b))

@@ -1,0 +1,303 @@
+"""The sections of doc/benchmarks.md: every function returns the lines of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+import math
+
+from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
+from contenders import MuJoCo
+from depth import Depth
+from osc_ros.dynamics.operational_space import METHODS
+import panda
+from panda import row_name
+from race import LARGEST_RESIDUAL, Row
+
+# What a method is for, beside what is measured.
+PURPOSES = {
+    'sweep': 'the default: control loops, long chains, many states at once',
+    'ldl': "the papers' factorization, block after block; the forces in the joints",
+    'bcr': 'the same, a whole level of blocks at once, ⌈log₂ n⌉ levels: what a machine with many '
+           'cores would run',
+    'recursive': 'articulated bodies and spatial operators: the Coriolis and gravity forces of '
+                 'the task, one by one',
+    'dense': 'the textbook, to read and to check against',
+}
+
+
+def head(where: dict[str, str]) -> list[str]:
+    """Return the title, and what all figures have in common."""
+    return [
+        '# What an update costs', '',
+        'Made by `make bench` (`benchmark/`); it overwrites this page. All figures are of one '
+        'run, called from Python, each call timed on its own (the clock, about 0.1 µs, is in '
+        'them), contenders taking turns; times are medians. None is given a state twice running, '
+        'for some keep what they found at the last position. Every answer is checked before it is '
+        f'timed, and one that is off by more than {LARGEST_RESIDUAL:.0e} is not. Ours comes as '
+        '`osc.torque(q, qd, u, out=out)` where nothing else is said.', '',
+        ', '.join(f'{key} {value}' for key, value in where.items()) + '.', '',
+    ]
+
+
+def update(rows: Sequence[Row]) -> list[str]:
+    """Return the section of one update on the Panda."""
+    time = {row.name: row.median for row in rows}
+    ours, tuned = time[panda.TORQUE], time[panda.TUNED]
+    lines = [
+        '## One update of the law, Panda, 7 joints', '',
+        f'`osc.torque` takes {ours / time[panda.TEXTBOOK]:.2f} of Pinocchio as usually written, '
+        f'{ours / tuned:.2f} of the fastest of three tuned ways, {ours / time[panda.NUMBA]:.2f} '
+        "of that with its 6 × 6 algebra compiled by numba. The residual is from Pinocchio's dense "
+        'form, relative to the largest entry, the worst of the states that are timed.', '',
+        *_table(['', 'median µs', 'p99 µs', 'ratio to tuned', 'residual'], (
+            [_named(row), _us(row.median), _us(row.p99), _ratio(row.median, tuned),
+             _residual(row.residual)] for row in rows)), '',
+        '"As usually written": computeMinverse, nonLinearEffects, the frame Jacobian and its time '
+        'variation, a 6 × 6 inverse. Tuned: the fastest of M⁻¹ as a by-product of ABA (minverse); '
+        'composite bodies and LAPACK (cholesky); the Delassus matrix of a clamped tip (delassus). '
+        'J̇q̇ is the classical acceleration, Λ⁻¹ is solved by Cholesky. MuJoCo: the faster of its '
+        'sparse factorization and of mj_fullM with LAPACK.',
+    ]
+    if panda.FRAX not in time:
+        lines[-1] += ' frax (JAX) is not installed here and left out.'
+    return [*lines, '']
+
+
+def growth(lengths: Sequence[Length]) -> list[str]:
+    """Return the section of chains of all lengths."""
+    return [
+        '## Chains of 2 to 16,384 joints', '',
+        '![Time of a call against the number of joints](benchmarks.png)', '',
+        *_asked(lengths),
+        'One call in µs, and in brackets how far the acceleration that the torque gives the tip '
+        'is from the commanded one:', '',
+        *_times(lengths), '',
+        "Up to 300 joints the residual is by Pinocchio's ABA, relative to the acceleration that "
+        "is commanded (ABA's own: q̈ against that of 'recursive'). On longer chains it is by the "
+        "forward dynamics of 'recursive' (of 'sweep', where 'recursive' is judged), whose q̈ is "
+        'carried along the chain, relative to what cancels in J q̈ + J̇q̇, the largest entry of '
+        '|J||q̈| + |J̇q̇| + |u|. Pinocchio stops at 300 joints: its Data has memory that grows as '
+        'n³, and at 1000 joints 24 GB were not enough. MuJoCo takes no more than '
+        f'{MuJoCo.LONGEST} bodies that hang one from another. A method is left out beyond the '
+        f'length where a call took more than {SLOW / 1e6:g} s. Laws that invert Λ⁻¹ need six '
+        'joints.', '',
+        f'The chains are rods of 0.1 m and 0.3 kg, upright at q = 0, every joint bent at random '
+        f'by up to {SPREAD} rad, so that long ones are tangled, with velocities of the order of '
+        '1/n rad/s, because they add up along the chain. Nothing holds them: they fall under '
+        'gravity while the tip is driven, and the joints accelerate as the last table says.', '',
+        'How the time grows: slope of log time over log n, fitted over the upper half of the '
+        'lengths of each:', '',
+        *_exponents(lengths), '',
+        'µs a link:', '',
+        *_per_link(lengths), '',
+        "What else was checked: the largest entry of Λ⁻¹Λ - 1, Λ⁻¹ being the method's and Λ that "
+        "of 'recursive' ('sweep', where 'recursive' is checked), and, in a column of its own, the "
+        "residual of the torque of 'sweep' as MuJoCo's forward dynamics sees it, relative to the "
+        'commanded acceleration. And the largest q̈ [rad/s²] of two of the states:', '',
+        *_checks(lengths), '',
+    ]
+
+
+def longest(loading: float, rows: Sequence[Longest]) -> list[str]:
+    """Return the section of the longest chain."""
+    return [
+        f'## A chain of {LONGEST:,} joints', '',
+        'Every method that got to the end of the table above. Memory is the peak of what the '
+        'method and one call of it allocate, by tracemalloc, without the robot; off is the '
+        "largest difference of the tip's acceleration from the commanded one by the judge's "
+        'forward dynamics, in rad/s² and m/s², the commanded one being about 1, and relative to '
+        'what cancels.', '',
+        *_table(['method', 'ms a call', 'µs a link', 'bytes a link', 'judge', 'off', 'relative'], (
+            [f"'{row.method}'", f'{1e3 * row.seconds:.1f}', f'{1e6 * row.seconds / LONGEST:.3f}',
+             f'{row.memory:.0f}', f"'{row.judge}'", f'{row.off:.0e}', f'{row.relative:.0e}']
+            for row in rows)), '',
+        "Where a judge's q̈ has lost digits, that is in the residual too: no judge is more exact "
+        'than its own forward dynamics.', '',
+        f'`Robot.from_urdf` takes {loading:.1f} s for it.', '',
+    ]
+
+
+def methods(rows: Sequence[Row], lengths: Sequence[Length]) -> list[str]:
+    """Return the section that tells which method to take."""
+    time = {row.name: row.median for row in rows}
+    asked = _at(lengths, ASKED).rows
+    lines = []
+    for method in METHODS:
+        last = [at for at in lengths if method in at.rows][-1]
+        median = time[row_name(method)]
+        at_asked = asked[method].median if method in asked else math.nan
+        lines.append([
+            f"'{method}'", _us(median), _ratio(median, time[row_name('sweep')]),
+            _ratio(at_asked, asked['sweep'].median),
+            f'{last.rows[method].median / last.n:.3g} at {last.n:,}', PURPOSES.get(method, '')])
+    fastest = min(METHODS, key=lambda method: time[row_name(method)])
+    return [
+        '## Which method when', '',
+        f"Take '{fastest}', unless what you want is in the last column of another row.", '',
+        *_table(['method', 'µs, Panda', "to 'sweep'", f"to 'sweep', {ASKED} joints",
+                 'µs a link, long chains', 'what it is for'], lines), '',
+    ]
+
+
+def batch(rows: Sequence[tuple[str, float, float | None]]) -> list[str]:
+    """Return the section of many states."""
+    loop = next(rate for name, rate, _ in rows if name.startswith('Pinocchio'))
+    return [
+        '## Many states', '',
+        f'J, J̇q̇, h, Λ⁻¹ and Λ of the Panda at random states, {panda.BATCH:,} of them at once or '
+        f'{panda.SINGLY:,} one after another:', '',
+        *_table(['', 'states/s', "to Pinocchio's", 'residual'], (
+            [name, f'{rate:,.0f}', f'{rate / loop:.2f}', _residual(worst)]
+            for name, rate, worst in rows)), '',
+    ]
+
+
+def depth(rows: Sequence[Depth]) -> list[str]:
+    """Return the section of cyclic reduction."""
+    deeper = [row.n for row in rows if row.reduction != row.expected]
+    verdict = 'for every n' if not deeper else f'but not for n = {deeper}'
+    return [
+        '## Depth of block cyclic reduction', '',
+        f'The levels that have to follow one another are ⌈log₂ n⌉ {verdict}. The residual is '
+        'that of a solution, |a x - b| relative to |b|.', '',
+        *_table(['n blocks', 'levels', '⌈log₂ n⌉', 'steps of block LDLᵀ', 'residual'], (
+            [f'{row.n:,}', str(row.reduction), str(row.expected), f'{row.ldl:,}',
+             f'{row.residual:.0e}'] for row in rows)), '',
+    ]
+
+
+def tick(rows: Sequence[Row]) -> list[str]:
+    """Return the section of a controller's tick."""
+    return [
+        "## A controller's tick, Panda", '',
+        *_table(['', 'median µs', 'p99 µs'],
+                ([row.name, _us(row.median), _us(row.p99)] for row in rows)), '',
+        'The whole tick also looks up the target, finds the posture acceleration and checks the '
+        'torque. Nothing here is judged: the tests do that.', '',
+    ]
+
+
+def losses(rows: Sequence[Row], lengths: Sequence[Length],
+           many: Sequence[tuple[str, float, float | None]], cold: float, warm: float) -> list[str]:
+    """Return the section of what is faster elsewhere."""
+    time = {row.name: row.median for row in rows}
+    tuned = time[panda.TUNED]
+    lines = ['## Where we lose', '']
+    lines += [f'- `{row.name}`: {row.median / tuned:.1f} times Pinocchio, tuned.'
+              for row in rows if row.name.startswith('osc') and row.median > tuned]
+    if time[panda.POSTURE] > time[panda.NUMBA_POSTURE]:
+        lines.append('- With a posture, Pinocchio with compiled algebra is faster.')
+    for name in (ABA, LAW, MUJOCO):
+        faster = [at for at in lengths if name in at.rows
+                  and at.rows['sweep'].median > at.rows[name].median]
+        if faster:
+            worst = max(at.rows['sweep'].median / at.rows[name].median for at in faster)
+            lines.append(f"- Chains of {', '.join(str(at.n) for at in faster)} joints: 'sweep' "
+                         f'takes up to {worst:.2f} times {name}.')
+    asked = _at(lengths, ASKED).rows
+    for name in METHODS:
+        if name in asked and asked[name].median > 3 * asked['sweep'].median:
+            times = asked[name].median / asked['sweep'].median
+            lines.append(f"- '{name}' takes {times:.0f} times 'sweep' on {ASKED} joints.")
+    rate = {name: states for name, states, _ in many}
+    single, loop = rate['osc.evaluate, in a loop'], rate['Pinocchio, in a loop']
+    if single < loop:
+        lines.append(f'- Terms one state after another: Pinocchio does {loop / single:.1f} times '
+                     'as many.')
+    lines.append(f'- The first start on a machine compiles the kernels, {cold:.0f} s; later ones '
+                 f'load them, {warm:.1f} s from import to a ready Panda.')
+    return [*lines, '']
+
+
+def _asked(lengths: Sequence[Length]) -> list[str]:
+    at, ten_thousand = _at(lengths, ASKED), [one for one in lengths if one.n <= 10_000][-1]
+    time = {name: row.median for name, row in at.rows.items()}
+    links = [f'{one.rows["sweep"].median / one.n:.3f} at {one.n:,}'
+             for one in (at, ten_thousand, lengths[-1])]
+    others = [f"'{name}' {time[name] / time['sweep']:.1f}" for name in METHODS
+              if name in time and name != 'sweep']
+    return [
+        f"On {ASKED} joints the whole law by 'sweep' takes {time['sweep'] / time[ABA]:.2f} of "
+        f"what Pinocchio's ABA alone takes, and {time['sweep'] / time[LAW]:.2f} of the law in "
+        f"Pinocchio. Its µs a link: {', '.join(links)}. The other methods there, as "
+        f"multiples of 'sweep': {', '.join(others)}.", '',
+    ]
+
+
+def _times(lengths: Sequence[Length]) -> list[str]:
+    names = _names(lengths)
+    return _table(['joints', *map(_title, names)], (
+        [f'{at.n:,}', *(_time(at, name) for name in names)] for at in lengths))
+
+
+def _time(at: Length, name: str) -> str:
+    """Return the time with its residual, or why there is none."""
+    if name in at.rows:
+        row = at.rows[name]
+        return f'{_us(row.median)} ({_residual(row.residual)})'
+    if name in (ABA, LAW) and at.n >= 6:
+        return 'memory ~ n³'
+    if name == MUJOCO and at.n > MuJoCo.LONGEST:
+        return 'too deep'
+    return '< 6 joints' if at.n < 6 else 'slow'
+
+
+def _exponents(lengths: Sequence[Length]) -> list[str]:
+    lines = []
+    for name in _names(lengths):
+        slope, first, last = exponent(list(lengths), name)
+        each = _at(lengths, last).rows[name].median / last
+        lines.append([_title(name), f'{slope:.2f}', f'{first:,} to {last:,}', f'{each:.3g}'])
+    return _table(['', 'slope', 'joints', 'µs a link at the last'], lines)
+
+
+def _per_link(lengths: Sequence[Length]) -> list[str]:
+    names = [name for name in _names(lengths) if name in METHODS or name == ABA]
+    return _table(['joints', *map(_title, names)], (
+        [f'{at.n:,}', *(f'{at.rows[name].median / at.n:.3g}' if name in at.rows else ''
+                        for name in names)] for at in lengths))
+
+
+def _checks(lengths: Sequence[Length]) -> list[str]:
+    names = [name for name in _names(lengths) if name in METHODS]
+    titles = ['joints', 'largest q̈', "'sweep' by MuJoCo"]
+    return _table([*titles, *(f"Λ⁻¹Λ - 1, '{name}'" for name in names)], (
+        [f'{at.n:,}', f'{at.qdd:.0f}', '' if at.by_mujoco is None else f'{at.by_mujoco:.0e}',
+         *(f'{at.Lambda[name]:.0e}' if name in at.Lambda else '' for name in names)]
+        for at in lengths))
+
+
+def _names(lengths: Sequence[Length]) -> list[str]:
+    return list(dict.fromkeys(name for at in lengths for name in at.rows))
+
+
+def _at(lengths: Sequence[Length], n: int) -> Length:
+    return next(at for at in lengths if at.n == n)
+
+
+def _title(name: str) -> str:
+    return f"'{name}'" if name in METHODS else name
+
+
+def _named(row: Row) -> str:
+    return f'{row.name} ({row.note})' if row.note else row.name
+
+
+def _us(median: float) -> str:
+    if math.isnan(median):
+        return 'not timed'
+    return f'{median:.2f}' if median < 100 else f'{median:,.0f}'
+
+
+def _ratio(median: float, reference: float) -> str:
+    return '' if math.isnan(median) else f'{median / reference:.2f}'
+
+
+def _residual(residual: float | None) -> str:
+    return 'the judge' if residual is None else f'{residual:.0e}'
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a table, its first column to the left and the others to the right."""
+    return [f"| {' | '.join(titles)} |", '|---' + '|---:' * (len(titles) - 1) + '|',
+            *(f"| {' | '.join(row)} |" for row in rows)]

@@ -1,0 +1,208 @@
+"""One update of the law on the shipped Panda, many states of it, and a controller's tick."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib.resources import files
+from importlib.util import find_spec
+import os
+from time import perf_counter
+
+import numpy as np
+import pinocchio as pin
+
+from contenders import Frax, MuJoCo, Pinocchio, SWAP
+from osc_ros import OperationalSpace, Robot
+from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.task import Gains, pose_error, Target, task_acceleration
+from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.task_inertia import SingularityDamping
+from race import Contender, difference, fastest, race, Row, State
+
+BASE, TIP = 'panda_link0', 'panda_hand_tcp'
+STATES = 32
+BATCH = 20_000  # states
+SINGLY = 2_000  # states that are evaluated one after the other
+
+TORQUE, POSTURE = 'osc.torque', 'osc.torque, with a posture'
+TEXTBOOK, NUMBA = 'Pinocchio, as usually written', 'Pinocchio, tuned, algebra in numba'
+TUNED, MUJOCO, FRAX = 'Pinocchio, tuned', 'MuJoCo and numpy', 'frax (JAX, compiled)'
+NUMBA_POSTURE = 'Pinocchio, algebra in numba, with a posture'
+
+
+def row_name(method: str) -> str:
+    """Return the name of a method's row."""
+    return TORQUE if method == 'sweep' else f"{TORQUE}, method '{method}'"
+
+
+def _panda() -> tuple[str, Robot, pin.Model]:
+    text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+    model = pin.buildModelFromXML(text)
+    fingers = [i for i, name in enumerate(model.names) if 'finger' in name]
+    return (text, Robot.from_urdf(text, BASE, TIP),
+            pin.buildReducedModel(model, fingers, pin.neutral(model)))
+
+
+def _states(robot: Robot, model: pin.Model, count: int, rng: np.random.Generator) -> list[State]:
+    """Return states within the limits, not near a singularity."""
+    data, frame, found = model.createData(), model.getFrameId(TIP), []
+    while len(found) < count:
+        q = rng.uniform(*robot.position_limits.T)
+        J = pin.computeFrameJacobian(model, data, q, frame, pin.LOCAL_WORLD_ALIGNED)
+        if np.linalg.cond(J) < 50:
+            u = rng.normal(size=6)
+            found.append(State(q, rng.normal(size=7), u, rng.normal(size=7), u[SWAP]))
+    return found
+
+
+def update(seconds: float) -> list[Row]:
+    """Return the rows of one update of the law."""
+    text, robot, model = _panda()
+    frame = model.getFrameId(TIP)
+    sample = _states(robot, model, STATES, np.random.default_rng(1))
+    sweep = OperationalSpace(robot)
+    pinocchio, judge, plant = Pinocchio(model, frame), Pinocchio(model, frame), MuJoCo(text, TIP)
+    out = np.empty(7)
+    ways = [pinocchio.minverse, pinocchio.cholesky, pinocchio.delassus]
+    tuned = fastest(ways, sample, judge.residual)
+    mujoco = fastest([plant.sparse, plant.dense], sample, judge.residual)
+
+    def law(name, call, note=''):
+        return Contender(name, call, lambda s: difference(call(s), judge.textbook(s)), note)
+
+    def posture(name, call):
+        return Contender(name, call, lambda s: difference(call(s), judge.posture(s)))
+
+    def torque(space, s):
+        return space.torque(s.q, s.qd, s.u, out=out)
+
+    def terms_residual(s):
+        Lambda = sweep.evaluate(s.q, s.qd).Lambda[np.ix_(SWAP, SWAP)]
+        return difference(Lambda, judge.terms(s)[-1])
+
+    others = [law(FRAX, Frax(text, robot.T_body_tip).torque)] if _has_frax() else []
+    return race([
+        *(law(row_name(method), partial(torque, OperationalSpace(robot, method)))
+          for method in METHODS),
+        posture(POSTURE, lambda s: sweep.torque(
+            s.q, s.qd, s.u, posture_acceleration=s.qdd, out=out)),
+        Contender('osc.evaluate (all terms)', lambda s: sweep.evaluate(s.q, s.qd),
+                  terms_residual),
+        law('osc.torque, from lists', lambda s: sweep.torque(
+            s.q.tolist(), s.qd.tolist(), s.u.tolist())),
+        Contender(TEXTBOOK, pinocchio.textbook),
+        law(TUNED, tuned, tuned.__name__),
+        law(NUMBA, pinocchio.compiled),
+        Contender('Pinocchio, tuned, with a posture', pinocchio.posture),
+        posture(NUMBA_POSTURE, pinocchio.compiled_posture),
+        law(MUJOCO, mujoco, mujoco.__name__),
+        *others,
+    ], sample, seconds)
+
+
+def _has_frax() -> bool:
+    return all(map(find_spec, ('frax', 'jax')))
+
+
+@contextmanager
+def _one_core() -> Iterator[None]:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
+    """
+    Return what evaluates many states, its states a second, and its residual.
+
+    The residual is the largest difference from Pinocchio of J, J̇q̇, h and Λ⁻¹, each relative to
+    its largest entry.
+
+    """
+    _, robot, model = _panda()
+    osc, pinocchio = OperationalSpace(robot), Pinocchio(model, model.getFrameId(TIP))
+    rng = np.random.default_rng(3)
+    q, qd = rng.uniform(*robot.position_limits.T, (BATCH, 7)), rng.normal(size=(BATCH, 7))
+    few = [State(q[k], qd[k], np.zeros(6), np.zeros(7), np.zeros(6)) for k in range(SINGLY)]
+
+    def singly():
+        return [osc.evaluate(s.q, s.qd) for s in few]
+
+    def together():
+        return osc.evaluate_batch(q, qd)
+
+    def on_one_core():
+        with _one_core():
+            return together()
+
+    def in_a_loop():
+        return [pinocchio.terms(s) for s in few]
+
+    expected = in_a_loop()
+
+    def residual(terms):
+        worst = 0.0
+        for k, (J, Jdot_qd, h, Lambda_inv, _) in enumerate(expected):
+            found = terms(k)
+            worst = max(worst, difference(found[0][SWAP], J), difference(found[1][SWAP], Jdot_qd),
+                        difference(found[2], h),
+                        difference(found[3][np.ix_(SWAP, SWAP)], Lambda_inv))
+        return worst
+
+    many, one_by_one = together(), singly()
+    of_batch = residual(lambda k: (many.J[k], many.Jdot_qd[k], many.h[k], many.Lambda_inv[k]))
+    of_singles = residual(lambda k: (one_by_one[k].J, one_by_one[k].Jdot_qd, one_by_one[k].h,
+                                     one_by_one[k].Lambda_inv))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    ways = [(f'osc.evaluate_batch, {cores} cores', together, BATCH, of_batch),
+            ('osc.evaluate, in a loop', singly, SINGLY, of_singles),
+            ('Pinocchio, in a loop', in_a_loop, SINGLY, None)]
+    if hasattr(os, 'sched_setaffinity'):
+        ways.insert(1, ('osc.evaluate_batch, one core', on_one_core, BATCH, of_batch))
+    times: dict[str, list[float]] = {name: [] for name, *_ in ways}
+    for _ in range(rounds):
+        for name, call, count, _ in ways:
+            started = perf_counter()
+            call()
+            times[name].append((perf_counter() - started) / count)
+    return [(name, 1 / float(np.median(times[name])), worst) for name, _, _, worst in ways]
+
+
+def tick(seconds: float) -> list[Row]:
+    """Return the rows of a controller's tick, whole and by stages; nothing here has a judge."""
+    _, robot, _ = _panda()
+    gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
+    damping = SingularityDamping(0.3, 0.01, 0.05)
+    law = Law(robot, Settings(gains, Posture(5.0, 1.0), damping, robot.effort_limits))
+    rng = np.random.default_rng(2)
+    q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+    sample = []
+    for _ in range(STATES):
+        qd, u = 0.1 * rng.normal(size=7), rng.normal(size=6)
+        sample.append(State(q + 0.05 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
+    law.latch(q)
+    space, zeros, J = law.space, np.zeros(7), np.zeros((6, 7))
+    tip = space.outward(q, zeros, posture_acceleration=zeros)
+    tip = [x.copy() for x in (tip.pose, tip.twist, tip.Lambda_inv, tip.a0)]
+    pose, twist, Lambda_inv, a0 = tip
+    space.jacobian(out=J)
+    target, error, F, out = Target(pose.copy()), np.full(6, 0.01), np.ones(6), np.zeros(7)
+    stages = [
+        ('whole tick', lambda s: law.torque(0.0, s.q, s.qd)),
+        ('outward sweep', lambda s: space.outward(s.q, s.qd, posture_acceleration=s.qdd)),
+        ('Jacobian', lambda s: space.jacobian(out=J)),
+        ('pose error', lambda s: pose_error(pose, target.pose, out=error)),
+        ('commanded acceleration',
+         lambda s: task_acceleration(error, twist, target, gains, out=out[:6])),
+        ('task force, singularity damping',
+         lambda s: damping.force(J, Lambda_inv, a0, s.u, out=F)),
+        ('inward sweep', lambda s: space.inward(F)),
+        ('torque limits, when hit', lambda s: scaled_to_limits(s.qdd, zeros, 0.1 + zeros)),
+    ]
+    return race([Contender(name, call) for name, call in stages], sample, seconds)
