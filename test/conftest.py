@@ -37,6 +37,12 @@ sys.meta_path.append(Judge)
 PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
 
 
+def pytest_addoption(parser):
+    """Take --write-tables."""
+    parser.addoption('--write-tables', action='store_true',
+                     help='write the tables in doc/ that the tests measure')
+
+
 @pytest.fixture(scope='session')
 def ros():
     """Give rclpy, initialized once."""

@@ -44,7 +44,12 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
         if model.existJointName(joint):
             _put(held, model, model.getJointId(joint), value)
     ids = [i for i in range(1, model.njoints) if model.names[i] not in joint_names]
+    # A link of the same name as a joint would keep the joint from being found.
+    for frame in _links(model):
+        frame.name = f'link {frame.name}'
     model = pin.buildReducedModel(model, ids, held)
+    for frame in _links(model):
+        frame.name = frame.name.removeprefix('link ')
     if list(model.names)[1:] != list(joint_names):
         raise ValueError(f'the chain is {list(model.names)[1:]}, not {list(joint_names)}')
     base_frame = model.frames[model.getFrameId(base, pin.FrameType.BODY)]
@@ -65,6 +70,10 @@ def configuration(model, q):
     for joint, value in zip(range(1, model.njoints), q, strict=True):
         _put(full, model, joint, value)
     return full
+
+
+def _links(model):
+    return [frame for frame in model.frames if frame.type == pin.FrameType.BODY]
 
 
 def _put(full, model, joint, value):

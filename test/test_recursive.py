@@ -82,12 +82,13 @@ def long_chain(n):
     body = pin.Inertia(1.3, np.array([0.05, -0.1, 0.02]), np.diag([0.004, 0.003, 0.002])).matrix()
     free = np.full(n, np.inf)
     return Robot(
-        name='long', base='base', tip='tip', joint_names=tuple(f'joint_{i}' for i in range(n)),
-        prismatic=rng.random(n) < 0.25, T_parent_body=T,
+        name='long', base='base', tips=('tip',), joints=tuple(f'joint_{i}' for i in range(n)),
+        parent=np.arange(-1, n - 1), prismatic=rng.random(n) < 0.25, spherical=np.zeros(n, bool),
+        T_parent_body=T,
         inertia=np.tile(np.roll(body, 3, axis=(0, 1)), (n, 1, 1)),  # [linear; angular] there
-        T_body_tip=T[0], rotor_inertia=rng.uniform(0, 0.5, n) * (rng.random(n) < 0.5),
+        rotor_inertia=rng.uniform(0, 0.5, n) * (rng.random(n) < 0.5),
         position_limits=np.stack([-free, free], axis=1), velocity_limits=free,
-        effort_limits=free, gravity=TILTED, frames={})
+        effort_limits=free, gravity=TILTED, frames={'tip': (n - 1, T[0])})
 
 
 # the terms of the paper

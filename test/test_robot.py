@@ -241,17 +241,18 @@ def test_robot_built_from_lists_takes_a_copy():
 
 def built(**changes):
     fields = {
-        'name': 'hand-built', 'base': 'a', 'tip': 'b', 'joint_names': ('elbow',),
-        'prismatic': [False], 'T_parent_body': [np.eye(4)], 'inertia': [np.eye(6)],
-        'T_body_tip': np.eye(4), 'rotor_inertia': [0.0], 'position_limits': [[-1, 1]],
+        'name': 'hand-built', 'base': 'a', 'tips': ('b',), 'joints': ('elbow',), 'parent': [-1],
+        'prismatic': [False], 'spherical': [False], 'T_parent_body': [np.eye(4)],
+        'inertia': [np.eye(6)], 'rotor_inertia': [0.0], 'position_limits': [[-1, 1]],
         'velocity_limits': [1.0], 'effort_limits': [1.0], 'gravity': [0, 0, -9.81],
         'frames': {'a': (-1, np.eye(4)), 'b': (0, np.eye(4))}}
     return Robot(**(fields | changes))
 
 
 @pytest.mark.parametrize(('changes', 'message'), [
-    ({'joint_names': ()}, 'no moving joint'),
-    ({'joint_names': ('elbow', 'elbow')}, "joint names are not unique: 'elbow', 'elbow'"),
+    ({'joints': ()}, 'no moving joint'),
+    ({'joints': ('elbow', 'elbow'), 'parent': [-1, -1], 'prismatic': [False] * 2,
+      'spherical': [False] * 2}, "joint names are not unique: 'elbow', 'elbow'"),
     ({'inertia': np.eye(6)}, r'inertia has shape \(6, 6\), not \(1, 6, 6\)'),
     ({'gravity': 'down'}, r'gravity is not an array of numbers of shape \(3,\)'),
     ({'gravity': [0, 0, np.nan]}, 'gravity is not finite'),
@@ -261,11 +262,17 @@ def built(**changes):
     ({'T_parent_body': [np.diag([1, 1, -1, 1])]}, 'not a rigid transform'),
     ({'inertia': [np.full((6, 6), np.nan)]}, "joint 'elbow': inertia is not finite"),
     ({'inertia': [np.triu(np.ones((6, 6)))]}, "joint 'elbow': its inertia is not symmetric"),
-    ({'inertia': [np.diag([1, 1, 1, 0, 0, 0])]}, "joint 'elbow': link 'b' has no mass"),
+    ({'inertia': [np.diag([1, 1, 1, 1, 1, -1])]}, "'elbow': its inertia is not positive semi"),
+    ({'inertia': [np.diag([1, 1, 1, 0, 0, 0])], 'prismatic': [True]},
+     r"joint 'elbow': what it moves has no inertia along its axis \(links 'b'\)"),
     ({'inertia': [np.diag([1, 1, 0, 1, 1, 1])]},
-     "joint 'elbow': link 'b' has an inertia that is not positive definite"),
-    ({'inertia': [np.diag([1, 1, 0, 1, 1, 1])], 'frames': {}},
-     "joint 'elbow': the body that it moves has an inertia that is not positive definite"),
+     r"joint 'elbow': what it moves has no inertia about its axis \(links 'b'\)"),
+    ({'parent': [0]}, "joint 'elbow': its parent does not come before it"),
+    ({'prismatic': [True], 'spherical': [True]}, "joint 'elbow': is both prismatic and spherical"),
+    ({'tips': ()}, 'its tips are none; accepted are one or more links, each once'),
+    ({'tips': ('b', 'b')}, "its tips are 'b', 'b'; accepted are one or more links, each once"),
+    ({'tips': ('c',)}, "tip 'c' is not a link of robot 'hand-built'; known: 'a', 'b'"),
+    ({'tips': ('a',)}, "tip 'a' does not move: no joint is between it and base 'a'"),
     ({'rotor_inertia': [-1.0]}, "joint 'elbow': rotor_inertia must be finite and not negative"),
     ({'position_limits': [[1, -1]]}, "joint 'elbow': position_limits must be"),
     ({'velocity_limits': [0.0]}, "joint 'elbow': velocity_limits must be positive"),

@@ -337,11 +337,13 @@ def long_chain(n):
     inertia = np.roll(inertia, 3, axis=(1, 2))  # [linear; angular] there
     free = np.full(n, np.inf)
     return Robot(
-        name='long', base='base', tip='tip', joint_names=tuple(f'joint_{i}' for i in range(n)),
-        prismatic=rng.random(n) < 0.25, T_parent_body=T, inertia=inertia, T_body_tip=np.eye(4),
+        name='long', base='base', tips=('tip',), joints=tuple(f'joint_{i}' for i in range(n)),
+        parent=np.arange(-1, n - 1), prismatic=rng.random(n) < 0.25, spherical=np.zeros(n, bool),
+        T_parent_body=T, inertia=inertia,
         rotor_inertia=rng.uniform(0, 0.5, n) * (rng.random(n) < 0.5),
         position_limits=np.stack([-free, free], axis=1), velocity_limits=free,
-        effort_limits=free, gravity=np.array([0.0, 0.0, -9.81]), frames={})
+        effort_limits=free, gravity=np.array([0.0, 0.0, -9.81]),
+        frames={'tip': (n - 1, np.eye(4))})
 
 
 @pytest.mark.parametrize('method', [

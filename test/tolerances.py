@@ -26,3 +26,4 @@ BLOCK_ROUNDING = 1e-13  # times the condition number: block tridiagonal solution
 FACTORS_AGREE = 1e-12  # times the condition number: one block factorization against another
 MOMENTUM_RATE = 1e-7  # of the largest wrench: a difference quotient of bodies' momenta over 20 µs
 LONG_CHAIN_COMMAND = 1e-10  # of what cancels at the tip: accelerations of 5000 joints
+EVERY_ROBOT = 1e-9  # scaled as doc/robots.md says: rounding, down to fingers of a few grams

@@ -32,7 +32,7 @@ class Dense(NumpyMethod):
         self._tau = np.zeros(robot.n) if tau is None else tau.copy()
         if qdd is not None:
             self._tau += M @ qdd + h
-        self.pose = at.T_tip
+        self.pose = at.T_tip if len(at.T_tips) == 1 else at.T_tips
         Lambda_inv = self._J @ cho_solve(self._M_factor, self._J.T)
         self.Lambda_inv = 0.5 * (Lambda_inv + Lambda_inv.T)
         free = cho_solve(self._M_factor, self._tau - h, check_finite=False)

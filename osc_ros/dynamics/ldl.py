@@ -37,11 +37,18 @@ from osc_ros.dynamics.spatial import (
     add_mobility,
     along,
     cross,
+    difference,
     force_to_parent,
+    matrix_at,
+    mobility_at,
     mobility_shifted,
     mobility_times,
     motion_to_body,
+    put,
+    spatial_at,
+    sum_of,
     swapped,
+    vector_at,
     ZERO,
 )
 from osc_ros.dynamics.sweep import (
@@ -65,24 +72,17 @@ from osc_ros.dynamics.sweep import (
     inverse_inertia,
     inward_pass,
     LINK_WIDTH,
-    matrix_at,
-    minus,
     moved,
     on_last_body,
     placement,
-    plus,
     POSE,
     PRISMATIC,
-    put,
     put_placement,
     put_tip,
     ROTOR,
-    spatial_at,
-    symmetric_at,
     task_force,
     TIP_WIDTH,
     TWIST,
-    vector_at,
     WORK_WIDTH,
 )
 from osc_ros.model.robot import Robot
@@ -129,7 +129,7 @@ def packed_blocks(robot: Robot) -> Array:
 @inlined
 def _block(row):
     """T, and the rows of V as their two halves."""
-    return ((symmetric_at(row, 0), matrix_at(row, 6), symmetric_at(row, 15)),
+    return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
              vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
             (vector_at(row, 24), vector_at(row, 30), vector_at(row, 36),
@@ -192,10 +192,10 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         inner = _through_joint(link, c, s, q[i], inner)
         # where nothing reads y, the compiler drops all that leads to it
         taken = _vector_through_joint(link, c, s, q[i], carried_back(L, y, Z_a, Z_c))
-        pulled = plus(motion_to_body(R, p, free), zeta)
+        pulled = sum_of(motion_to_body(R, p, free), zeta)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
-        free = mobility_times(I_inv, minus(Ht, bias))
-        residual = plus(axis_first_pair(link, minus(free, pulled)), taken)
+        free = mobility_times(I_inv, difference(Ht, bias))
+        residual = sum_of(axis_first_pair(link, difference(free, pulled)), taken)
         if tau is not None:
             A, B, _ = inner
             residual = (along(tau[i], (A[2], A[4], A[5]), residual[0]),
@@ -208,11 +208,11 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             put(factor[i], 27, bias[0] + bias[1])
     D, E_a, E_c = _block(blocks[n])
     Lambda_inv, Z_a, Z_c = eliminated(D, L, E_a, E_c)
-    b = minus(free, carried_back(L, y, Z_a, Z_c))
+    b = difference(free, carried_back(L, y, Z_a, Z_c))
     if qdd is None:
         a = b
     elif tau is not None:
-        a = plus(a, b)
+        a = sum_of(a, b)
     put_tip(ends, R_base, p_base, v, a, Lambda_inv, tip)
 
 
@@ -281,19 +281,20 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     for i in range(len(q) - 1, -1, -1):
         link, store, root = links[i], factor[i], np.sqrt(links[i, ROTOR])
         I_inv = inverse_inertia(link)
-        gap = plus(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
-        F_S = factor_solved(factors_at(store, 0), *across_axis(root, minus((ZERO, ZERO), gap)))
-        f = plus(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
-        a = mobility_times(I_inv, minus(plus(f, outer), spatial_at(store, 27)))
+        gap = sum_of(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
+        gap = difference((ZERO, ZERO), gap)
+        F_S = factor_solved(factors_at(store, 0), *across_axis(root, gap))
+        f = sum_of(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
+        a = mobility_times(I_inv, difference(sum_of(f, outer), spatial_at(store, 27)))
         put(store, 27, a[0] + a[1])
         # what the joint gives to this body it takes from the one inside
-        outer = minus((ZERO, ZERO), force_to_parent(
+        outer = difference((ZERO, ZERO), force_to_parent(
             matrix_at(work[i], 0), vector_at(work[i], 9), f))
     a = (ZERO, (-ends[0], -ends[1], -ends[2]))
     for i in range(len(q)):
         inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), a)
         a = spatial_at(factor[i], 27)
-        qdd[i] = axis_part(links[i], minus(a, inside))  # Hᵀζ = 0
+        qdd[i] = axis_part(links[i], difference(a, inside))  # Hᵀζ = 0
 
 
 class LDL:

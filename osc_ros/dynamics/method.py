@@ -22,16 +22,18 @@ class NumpyMethod(abc.ABC):
     A method in numpy, with the contract of `osc_ros.dynamics.sweep.Sweep`.
 
     Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
-    (6,) are what the last `outward` found, in base axes, [angular; linear].
+    (6,) are what the last `outward` found, in base axes, [angular; linear]; for m tips they are
+    (6 m, 6 m), (6 m,), (m, 4, 4) and (6 m,).
 
     """
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
-        self.Lambda_inv: Array = np.zeros((6, 6))
-        self.a0: Array = np.zeros(6)
-        self.pose: Array = np.eye(4)
-        self.twist: Array = np.zeros(6)
+        pose, twist, _, _, _, Lambda_inv, _ = term_shapes(robot)
+        self.Lambda_inv: Array = np.zeros(Lambda_inv)
+        self.a0: Array = np.zeros(twist)
+        self.pose: Array = np.zeros(pose)
+        self.twist: Array = np.zeros(twist)
 
     @np.errstate(over='ignore', invalid='ignore')
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
@@ -40,7 +42,7 @@ class NumpyMethod(abc.ABC):
         given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
         if not all(x.dtype == np.float64 and x.flags.carray for x in given):
             raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
-        if u.shape != (6,) or out.shape != (self.robot.n,):
+        if u.shape != self.a0.shape or out.shape != (self.robot.n,):
             return WRONG_SHAPE
         status = self.outward(q, qd, tau, qdd)
         if status == DONE:
@@ -52,7 +54,7 @@ class NumpyMethod(abc.ABC):
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, tau, qdd) if x is not None]
-        if any(x.shape != (self.robot.n,) for x in given):
+        if q.shape != (self.robot.nq,) or any(x.shape != (self.robot.n,) for x in given[1:]):
             return WRONG_SHAPE
         if not all(np.isfinite(x).all() for x in given):
             return NOT_FINITE
@@ -68,20 +70,23 @@ class NumpyMethod(abc.ABC):
 
     @abc.abstractmethod
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J (6 m, n) at the last `outward`, into out."""
 
     @abc.abstractmethod
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques and forces on the tips."""
 
     @abc.abstractmethod
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """M⁻¹ x (n,)."""
 
 
-def term_shapes(n: int) -> tuple[tuple[int, ...], ...]:
-    """Shapes of the pose, twist, J, J̇q̇, h, Λ⁻¹ and Λ of a chain of n joints, in this order."""
-    return (4, 4), (6,), (6, n), (6,), (n,), (6, 6), (6, 6)
+def term_shapes(robot: Robot) -> tuple[tuple[int, ...], ...]:
+    """Shapes of the pose, twist, J, J̇q̇, h, Λ⁻¹ and Λ of a robot, in this order."""
+    tips, n = len(robot.tips), robot.n
+    m = 6 * tips
+    pose = (4, 4) if tips == 1 else (tips, 4, 4)
+    return pose, (m,), (m, n), (m,), (n,), (m, m), (m, m)
 
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -19,18 +20,23 @@ class Placement(NamedTuple):
 
     Attributes
     ----------
-    R : (n, 3, 3)
+    R : (b, 3, 3)
         Axes of every body, in base axes.
-    p : (n, 3)
+    p : (b, 3)
         Origin of every body, in the base frame [m].
-    T_tip : (4, 4)
-        Pose of the tip in the base frame.
+    T_tips : (m, 4, 4)
+        Poses of the tips in the base frame.
 
     """
 
     R: Array
     p: Array
-    T_tip: Array
+    T_tips: Array
+
+    @property
+    def T_tip(self) -> Array:
+        """Pose (4, 4) of the first tip."""
+        return np.asarray(self.T_tips[0])
 
 
 def skew(a: Array) -> Array:
@@ -39,27 +45,48 @@ def skew(a: Array) -> Array:
 
 
 def placement(robot: Robot, q: Array) -> Placement:
-    """Every body and the tip at joint positions q (n,)."""
-    R, p = np.empty((robot.n, 3, 3)), np.empty((robot.n, 3))
-    T = np.eye(4)
-    for i in range(robot.n):
+    """Every body and the tips at joint positions q (nq,)."""
+    b = len(robot.parent)
+    T = np.empty((b + 1, 4, 4))
+    T[-1] = np.eye(4)  # the base, where a parent of -1 finds it
+    for i, (parent, k) in enumerate(zip(robot.parent.tolist(), robot.q_index.tolist())):
         T_joint = np.eye(4)
-        if robot.prismatic[i]:
-            T_joint[2, 3] = q[i]
+        if robot.spherical[i]:
+            T_joint[:3, :3] = Rotation.from_quat(q[k:k + 4]).as_matrix()
+        elif robot.prismatic[i]:
+            T_joint[2, 3] = q[k]
         else:
-            c, s = np.cos(q[i]), np.sin(q[i])
+            c, s = np.cos(q[k]), np.sin(q[k])
             T_joint[:2, :2] = [[c, -s], [s, c]]
-        T = T @ robot.T_parent_body[i] @ T_joint
-        R[i], p[i] = T[:3, :3], T[:3, 3]
-    return Placement(R, p, T @ robot.T_body_tip)
+        T[i] = T[parent] @ robot.T_parent_body[i] @ T_joint
+    tips = [T[body] @ T_body_tip for body, T_body_tip in _tips(robot)]
+    return Placement(T[:b, :3, :3].copy(), T[:b, :3, 3].copy(), np.array(tips))
+
+
+def _tips(robot: Robot) -> list[tuple[int, Array]]:
+    return [robot.frames[tip] for tip in robot.tips]
+
+
+def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
+    """Where in q̇ body i's freedoms are, and their axes (3, k), base axes."""
+    first = int(robot.v_index[i])
+    axes = at.R[i] if robot.spherical[i] else at.R[i, :, 2:]
+    return slice(first, first + axes.shape[1]), axes
 
 
 def jacobian(robot: Robot, at: Placement) -> Array:
-    """Natural Jacobian J (6, n) of the tip, base axes, [angular; linear] (000, eq. 4)."""
-    z = at.R[:, :, 2]
-    lever = np.cross(z, at.T_tip[:3, 3] - at.p)
-    turning = ~robot.prismatic[:, None]
-    return np.hstack([np.where(turning, z, 0.0), np.where(turning, lever, z)]).T
+    """Natural Jacobian J (6 m, n) of the tips, base axes, [angular; linear] (000, eq. 4)."""
+    J = np.zeros((len(robot.tips), 6, robot.n))
+    for of_tip, (i, _), T_tip in zip(J, _tips(robot), at.T_tips):
+        while i >= 0:
+            own, axes = _freedoms(robot, at, i)
+            if robot.prismatic[i]:
+                of_tip[3:, own] = axes
+            else:
+                of_tip[:3, own] = axes
+                of_tip[3:, own] = np.cross(axes.T, T_tip[:3, 3] - at.p[i]).T
+            i = int(robot.parent[i])
+    return J.reshape(-1, robot.n)
 
 
 def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
@@ -76,33 +103,39 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
     Returns
     -------
-    omega, alpha, a : (n, 3), (n, 3, k), (n, 3, k)
+    omega, alpha, a : (b, 3), (b, 3, k), (b, 3, k)
         Of every body and its origin, base axes.
-    twist, acceleration : (6,), (6, k)
-        Of the tip, with the gravity taken out again, [angular; linear], classical.
+    twist, acceleration : (6 m,), (6 m, k)
+        Of the tips, with the gravity taken out again, [angular; linear], classical.
 
     """
-    k = qdd.shape[1]
-    omega, alpha, a = np.zeros((robot.n, 3)), np.zeros((robot.n, 3, k)), np.zeros((robot.n, 3, k))
-    w, v, dw = np.zeros(3), np.zeros(3), np.zeros((3, k))
-    dv = np.repeat(-gravity[:, None], k, axis=1)
-    origin = np.zeros(3)
-    for i in range(robot.n):
-        z, r = at.R[i, :, 2], at.p[i] - origin
-        v = v + np.cross(w, r)
-        dv = dv + skew(r).T @ dw + np.cross(w, np.cross(w, r))[:, None]
+    b, k = len(robot.parent), qdd.shape[1]
+    # the last row is the base, where a parent of -1 finds it
+    p = np.vstack([at.p, np.zeros(3)])
+    omega, speed = np.zeros((b + 1, 3)), np.zeros((b + 1, 3))
+    alpha, a = np.zeros((b + 1, 3, k)), np.zeros((b + 1, 3, k))
+    a[-1] = -gravity[:, None]
+    for i, parent in enumerate(robot.parent.tolist()):
+        own, axes = _freedoms(robot, at, i)
+        r, w = p[i] - p[parent], omega[parent]
+        rate, more = axes @ qd[own], axes @ qdd[own]
+        omega[i], alpha[i] = w, alpha[parent]
+        turn = skew(w)
+        speed[i] = speed[parent] + turn @ r
+        a[i] = a[parent] + skew(r).T @ alpha[parent] + (turn @ turn @ r)[:, None]
         if robot.prismatic[i]:
-            v = v + z * qd[i]
-            dv = dv + np.outer(z, qdd[i]) + 2.0 * np.cross(w, z * qd[i])[:, None]
+            speed[i] += rate
+            a[i] += more + 2.0 * (turn @ rate)[:, None]
         else:
-            dw = dw + np.outer(z, qdd[i]) + np.cross(w, z * qd[i])[:, None]
-            w = w + z * qd[i]
-        origin = at.p[i]
-        omega[i], alpha[i], a[i] = w, dw, dv
-    r = at.T_tip[:3, 3] - origin
-    twist = np.concatenate([w, v + np.cross(w, r)])
-    dv = dv + skew(r).T @ dw + np.cross(w, np.cross(w, r))[:, None] + gravity[:, None]
-    return omega, alpha, a, twist, np.vstack([dw, dv])
+            omega[i] = w + rate
+            alpha[i] += more + (turn @ rate)[:, None]
+    twists, accelerations = [], []
+    for (i, _), T_tip in zip(_tips(robot), at.T_tips):
+        r, turn = T_tip[:3, 3] - p[i], skew(omega[i])
+        twists += [omega[i], speed[i] + turn @ r]
+        accelerations += [alpha[i], a[i] + skew(r).T @ alpha[i]
+                          + (turn @ turn @ r + gravity)[:, None]]
+    return omega[:b], alpha[:b], a[:b], np.concatenate(twists), np.vstack(accelerations)
 
 
 def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Array) -> Array:
@@ -111,7 +144,7 @@ def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Arr
 
     Parameters
     ----------
-    q, qd : (n,)
+    q, qd : (nq,), (n,)
     qdd : (n, k)
     gravity : (3,)
         Base frame [m/s²].
@@ -123,25 +156,24 @@ def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Arr
     """
     at = placement(robot, q)
     omega, alpha, a, _, _ = motion(robot, at, qd, qdd, gravity)
-    k = qdd.shape[1]
+    b, k = len(robot.parent), qdd.shape[1]
     tau = np.empty((robot.n, k))
-    moment, force = np.zeros((3, k)), np.zeros((3, k))
-    outer = at.T_tip[:3, 3]
-    for i in reversed(range(robot.n)):
-        I = robot.inertia[i]
+    moment, force = np.zeros((b + 1, 3, k)), np.zeros((b + 1, 3, k))
+    p = np.vstack([at.p, np.zeros(3)])
+    for i in reversed(range(b)):
+        I, turn = robot.inertia[i], skew(omega[i])
         R, mass = at.R[i], I[5, 5]
         mc = R @ np.array([I[2, 4], I[0, 5], I[1, 3]])
         I_o = R @ I[:3, :3] @ R.T
-        # the moment about this origin of what the next body passes on
-        moment = moment + skew(outer - at.p[i]) @ force
-        own = (mass * a[i] + skew(mc).T @ alpha[i]
-               + np.cross(omega[i], np.cross(omega[i], mc))[:, None])
-        force = force + own
-        moment = (moment + I_o @ alpha[i] + skew(mc) @ a[i]
-                  + np.cross(omega[i], I_o @ omega[i])[:, None])
-        z = R[:, 2]
-        tau[i] = z @ (force if robot.prismatic[i] else moment)
-        outer = at.p[i]
+        force[i] += (mass * a[i] + skew(mc).T @ alpha[i]
+                     + (turn @ turn @ mc)[:, None])
+        moment[i] += (I_o @ alpha[i] + skew(mc) @ a[i]
+                      + (turn @ I_o @ omega[i])[:, None])
+        own, axes = _freedoms(robot, at, i)
+        tau[own] = axes.T @ (force[i] if robot.prismatic[i] else moment[i])
+        parent = int(robot.parent[i])
+        force[parent] += force[i]
+        moment[parent] += moment[i] + skew(p[i] - p[parent]) @ force[i]
     return tau + robot.rotor_inertia[:, None] * qdd
 
 
@@ -153,7 +185,7 @@ def mass_matrix(robot: Robot, q: Array) -> Array:
 
 def link_pose(robot: Robot, q: Array, link: str) -> Array:
     """
-    Pose (4, 4) of any link of the description in the base frame, at joint positions q (n,).
+    Pose (4, 4) of any link of the description in the base frame, at joint positions q (nq,).
 
     Raises
     ------

@@ -1,9 +1,9 @@
-"""Operational-space dynamics of a chain: one interface, several methods."""
+"""Operational-space dynamics of a robot: one interface, several methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -13,10 +13,10 @@ from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.dense import Dense
 from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
-from osc_ros.dynamics.recursive import Recursive
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.dynamics.tree import EXTENDED, FACTORED, PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -24,46 +24,67 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Recursive | Dense]] = {
+METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Tree | Dense]] = {
     'sweep': Sweep,
     'ldl': LDL,
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
-    'recursive': Recursive,
+    'recursive': partial(Tree, algorithm=PROPAGATED),
+    'efpa': partial(Tree, algorithm=EXTENDED),
+    'sfa': partial(Tree, algorithm=FACTORED),
     'dense': Dense,
 }
+# These go along one path, from the base to the tip.
+ONE_TIP = ('sweep', 'ldl', 'bcr')
 
 
 class OperationalSpace:
     """
-    The dynamics of a robot as seen from its tip.
+    The dynamics of a robot as seen from its tips.
 
-    Task quantities are at the tip, in base-aligned axes, [angular; linear]. An instance owns the
-    memory that it works in: use one per thread. Everything is compiled, or loaded from the cache,
-    when it is constructed.
+    Task quantities are at the tips, in base-aligned axes, [angular; linear], one tip after
+    another: 6 m numbers for m tips. An instance owns the memory that it works in: use one per
+    thread. Everything is compiled, or loaded from the cache, when it is constructed.
 
     Parameters
     ----------
     robot : Robot
-    method : str
-        'sweep': the Schur-complement elimination in two sweeps, O(n), compiled.
-        'ldl': block LDLᵀ of the papers' block tridiagonal matrix, O(n), compiled.
-        'bcr': the same matrix by block cyclic reduction, ⌈log₂ n⌉ steps at once, numpy.
-        'recursive': articulated bodies and spatial operators, O(n), numpy.
+    method : str, optional
+        'sweep': the Schur-complement elimination in two sweeps, O(n), compiled; one tip.
+        'ldl': block LDLᵀ of the papers' block tridiagonal matrix, O(n), compiled; one tip.
+        'bcr': the same matrix by block cyclic reduction, ⌈log₂ n⌉ steps at once, numpy; one tip.
+        'recursive': articulated bodies, mobilities propagated from the base to the tips, compiled.
+        'efpa': articulated bodies, with forces propagated over many joints at once, compiled.
+        'sfa': joint-space inertia, factored along the branches, O(n d²), compiled.
         'dense': joint-space inertia and Cholesky, O(n³), numpy: the reference.
+        Not given: 'sweep' for one tip, 'efpa' for several.
+    tips : sequence of str, optional
+        Links whose motion is the task, each carried by a moving joint; the robot's if not given.
 
     Raises
     ------
     InputError
-        If the method is unknown.
+        If the method is unknown, or cannot take that many tips.
+    ModelError
+        If a tip is not a link that moves.
 
     """
 
-    def __init__(self, robot: Robot, method: str = 'sweep') -> None:
+    def __init__(self, robot: Robot, method: str | None = None,
+                 tips: Sequence[str] | None = None) -> None:
+        if tips is not None:
+            robot = replace(robot, tips=(tips,) if isinstance(tips, str) else tuple(tips))
+        if method is None:
+            method = 'sweep' if len(robot.tips) == 1 else 'efpa'
         if method not in METHODS:
             raise InputError(f"method '{method}' is unknown (known: {', '.join(METHODS)})")
+        if method in ONE_TIP and len(robot.tips) > 1:
+            others = ', '.join(name for name in METHODS if name not in ONE_TIP)
+            raise InputError(f"method '{method}' takes one tip, not {len(robot.tips)} "
+                             f'(these take several: {others})')
         self.robot = robot
         self.method = method
         self._dynamics = METHODS[method](robot)
+        self._task = (6 * len(robot.tips),)
         task_inertia(np.eye(6))
 
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
@@ -79,10 +100,10 @@ class OperationalSpace:
 
         Parameters
         ----------
-        q, qd : (n,)
+        q, qd : (nq,), (n,)
             [rad, m], [rad/s, m/s].
-        u : (6,)
-            Acceleration of the tip, base axes, [angular; linear] [rad/s², m/s²].
+        u : (6 m,)
+            Acceleration of the tips, base axes, [angular; linear] [rad/s², m/s²].
         tau_null : (n,), optional
             τ⁰ [N·m]; zeros if not given.
         posture_acceleration : (n,), optional
@@ -111,12 +132,12 @@ class OperationalSpace:
             # the kernels take contiguous float64 arrays and nothing else
             q, qd, tau_null, posture_acceleration = self._joint_arrays(
                 q, qd, tau_null, posture_acceleration)
-            u = finite_array('u', u, (6,))
+            u = finite_array('u', u, self._task)
             _require_output(out, self.robot.n)
             status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)
         if status != DONE:
             self._joint_arrays(q, qd, tau_null, posture_acceleration)
-            finite_array('u', u, (6,))
+            finite_array('u', u, self._task)
             _require_output(out, self.robot.n)
             raise InputError('the torque is not finite: the state or u is too large')
         return out
@@ -150,29 +171,29 @@ class OperationalSpace:
 
         Parameters
         ----------
-        F : (6,)
-            Task force at the tip, base axes, [moment; force] [N·m, N].
+        F : (6 m,)
+            Task forces at the tips, base axes, [moment; force] [N·m, N].
         out : (n,), optional
 
         """
         if out is None:
             out = np.empty(self.robot.n)
         _require_output(out, self.robot.n)
-        self._dynamics.inward(finite_array('F', F, (6,)), out)
+        self._dynamics.inward(finite_array('F', F, self._task), out)
         return out
 
     def jacobian(self, out: Array | None = None) -> Array:
         """
-        Natural Jacobian (6, n) of the tip, base axes, at the state of the last `outward`.
+        Natural Jacobian (6 m, n) of the tips, base axes, at the state of the last `outward`.
 
         Parameters
         ----------
-        out : (6, n), optional
+        out : (6 m, n), optional
             float64 and contiguous; written and returned.
 
         """
         if out is None:
-            out = np.empty((6, self.robot.n))
+            out = np.empty((*self._task, self.robot.n))
         self._dynamics.jacobian(out)
         return out
 
@@ -182,7 +203,7 @@ class OperationalSpace:
 
         Parameters
         ----------
-        q, qd : (n,)
+        q, qd : (nq,), (n,)
 
         Raises
         ------
@@ -190,11 +211,11 @@ class OperationalSpace:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        q, qd = finite_array('q', q, (self.robot.n,)), finite_array('qd', qd, (self.robot.n,))
+        q, qd = finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, (self.robot.n,))
         tip = self.outward(q, qd, posture_acceleration=np.zeros(self.robot.n))
         return TaskState(
             q=q.copy(), qd=qd.copy(), pose=tip.pose.copy(), twist=tip.twist.copy(),
-            J=self.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(6)),
+            J=self.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(self._task)),
             Lambda_inv=tip.Lambda_inv.copy(), Lambda=task_inertia(tip.Lambda_inv),
             space=self)
 
@@ -204,7 +225,7 @@ class OperationalSpace:
 
         Parameters
         ----------
-        q, qd : (k, n)
+        q, qd : (k, nq), (k, n)
 
         Raises
         ------
@@ -212,8 +233,9 @@ class OperationalSpace:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        shape = (len(np.atleast_2d(q)), self.robot.n)
-        q, qd = finite_array('q', q, shape), finite_array('qd', qd, shape)
+        k = len(np.atleast_2d(q))
+        q = finite_array('q', q, (k, self.robot.nq))
+        qd = finite_array('qd', qd, (k, self.robot.n))
         if isinstance(self._dynamics, Sweep):
             found = self._dynamics.evaluate_batch(q, qd)
             if not all(np.isfinite(values).all() for values in found):
@@ -222,7 +244,7 @@ class OperationalSpace:
         states = [self.evaluate(*state) for state in zip(q, qd)]
         return TaskStates(*(
             np.array([getattr(state, one.name) for state in states]).reshape(len(states), *shape)
-            for one, shape in zip(fields(TaskStates), term_shapes(self.robot.n))))
+            for one, shape in zip(fields(TaskStates), term_shapes(self.robot))))
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          F_tip: ArrayLike | None = None) -> Array:
@@ -231,9 +253,9 @@ class OperationalSpace:
 
         Parameters
         ----------
-        q, qd, tau : (n,)
-        F_tip : (6,), optional
-            Force of the environment on the tip, base axes, [moment; force] [N·m, N].
+        q, qd, tau : (nq,), (n,), (n,)
+        F_tip : (6 m,), optional
+            Forces of the environment on the tips, base axes, [moment; force] [N·m, N].
 
         Raises
         ------
@@ -242,9 +264,10 @@ class OperationalSpace:
 
         """
         n = self.robot.n
-        F = np.zeros(6) if F_tip is None else finite_array('F_tip', F_tip, (6,))
+        F = (np.zeros(self._task) if F_tip is None
+             else finite_array('F_tip', F_tip, self._task))
         qdd = self._dynamics.forward_dynamics(
-            finite_array('q', q, (n,)), finite_array('qd', qd, (n,)),
+            finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, (n,)),
             finite_array('tau', tau, (n,)), F)
         if not np.isfinite(qdd).all():
             raise InputError('the acceleration is not finite: the state or a force is too large')
@@ -252,24 +275,24 @@ class OperationalSpace:
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
         """M⁻¹ x (n,) for x (n,), without M."""
-        n = self.robot.n
-        return self._dynamics.apply_M_inv(finite_array('q', q, (n,)), finite_array('x', x, (n,)))
+        return self._dynamics.apply_M_inv(finite_array('q', q, (self.robot.nq,)),
+                                          finite_array('x', x, (self.robot.n,)))
 
     def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
-        """Λ⁻¹ f (6,): the acceleration that a force (6,) on the tip gives it."""
+        """Λ⁻¹ f (6 m,): the accelerations that forces (6 m,) on the tips give them."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(tip.Lambda_inv @ finite_array('f', f, (6,)))
+        return np.asarray(tip.Lambda_inv @ finite_array('f', f, self._task))
 
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
-        """Λ a (6,): the force at the tip that goes with an acceleration a (6,)."""
+        """Λ a (6 m,): the forces at the tips that go with accelerations a (6 m,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(task_inertia(tip.Lambda_inv) @ finite_array('a', a, (6,)))
+        return np.asarray(task_inertia(tip.Lambda_inv) @ finite_array('a', a, self._task))
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None,
                       posture_acceleration: ArrayLike | None
                       ) -> tuple[Array, Array, Array | None, Array | None]:
         shape = (self.robot.n,)
-        return (finite_array('q', q, shape), finite_array('qd', qd, shape),
+        return (finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, shape),
                 None if tau_null is None else finite_array('tau_null', tau_null, shape),
                 None if posture_acceleration is None
                 else finite_array('posture_acceleration', posture_acceleration, shape))
@@ -278,15 +301,15 @@ class OperationalSpace:
 @dataclass(frozen=True, eq=False)
 class Tip:
     """
-    The tip under τ⁰ alone, base axes, [angular; linear].
+    The tips under τ⁰ alone, base axes, [angular; linear].
 
     Attributes
     ----------
-    pose : (4, 4)
-    twist : (6,) [rad/s, m/s]
-    Lambda_inv : (6, 6)
+    pose : (4, 4), or (m, 4, 4) where m tips are more than one
+    twist : (6 m,) [rad/s, m/s]
+    Lambda_inv : (6 m, 6 m)
         Inverse operational-space inertia [1/(kg m²), 1/(kg m), 1/kg].
-    a0 : (6,)
+    a0 : (6 m,)
         Acceleration J M⁻¹(τ⁰ - h) + J̇q̇ [rad/s², m/s²].
 
     """
@@ -304,18 +327,18 @@ class TaskState:
 
     Attributes
     ----------
-    q, qd : (n,)
-    pose : (4, 4)
-        Of the tip in the base frame.
-    twist : (6,)
+    q, qd : (nq,), (n,)
+    pose : (4, 4), or (m, 4, 4) where m tips are more than one
+        Of the tips in the base frame.
+    twist : (6 m,)
         J q̇ [rad/s, m/s].
-    J : (6, n)
-        Natural Jacobian of the tip, base axes, [angular; linear].
-    Jdot_qd : (6,)
-        J̇q̇, the classical acceleration of the tip at q̈ = 0 [rad/s², m/s²].
+    J : (6 m, n)
+        Natural Jacobian of the tips, base axes, [angular; linear].
+    Jdot_qd : (6 m,)
+        J̇q̇, the classical acceleration of the tips at q̈ = 0 [rad/s², m/s²].
     h : (n,)
         Bias torque C + G [N·m].
-    Lambda_inv, Lambda : (6, 6)
+    Lambda_inv, Lambda : (6 m, 6 m)
         Inverse operational-space inertia, and operational-space inertia (the pseudo-inverse where
         the arm is singular to working precision) [kg m², kg m, kg].
 
@@ -335,32 +358,32 @@ class TaskState:
     @cached_property
     def M_inv(self) -> Array:
         """Inverse joint-space inertia (n, n), column by column through the factorization."""
-        columns = [self.space.apply_M_inv(self.q, e) for e in np.eye(len(self.q))]
+        columns = [self.space.apply_M_inv(self.q, e) for e in np.eye(len(self.qd))]
         M_inv = np.array(columns)
         return np.asarray(0.5 * (M_inv + M_inv.T))
 
     @cached_property
     def J_bar(self) -> Array:
-        """Dynamically consistent inverse M⁻¹JᵀΛ (n, 6)."""
+        """Dynamically consistent inverse M⁻¹JᵀΛ (n, 6 m)."""
         return np.asarray(self.M_inv @ self.J.T @ self.Lambda)
 
     @cached_property
     def N(self) -> Array:
         """Null-space projector I - J̄J (n, n) for velocities; torques take its transpose."""
-        return np.asarray(np.eye(len(self.q)) - self.J_bar @ self.J)
+        return np.asarray(np.eye(len(self.qd)) - self.J_bar @ self.J)
 
     @cached_property
     def gravity(self) -> Array:
-        """Task-space gravity force Λ J M⁻¹G (6,), 000 eq. 11 [N·m, N]."""
+        """Task-space gravity force Λ J M⁻¹G (6 m,), 000 eq. 11 [N·m, N]."""
         return np.asarray(-self.Lambda @ self._a0(np.zeros_like(self.qd)))
 
     @cached_property
     def coriolis(self) -> Array:
-        """Task-space Coriolis force Λ(J M⁻¹C - J̇q̇) (6,), 000 eq. 10 [N·m, N]."""
+        """Task-space Coriolis force Λ(J M⁻¹C - J̇q̇) (6 m,), 000 eq. 10 [N·m, N]."""
         return np.asarray(-self.Lambda @ self._a0(self.qd)) - self.gravity
 
     def _a0(self, qd: Array) -> Array:
-        """Acceleration of the tip without any torque: J̇q̇ - J M⁻¹h."""
+        """Accelerations of the tips without any torque: J̇q̇ - J M⁻¹h."""
         return self.space.outward(self.q, qd).a0.copy()
 
 
@@ -371,12 +394,12 @@ class TaskStates:
 
     Attributes
     ----------
-    pose : (k, 4, 4)
-    twist : (k, 6)
-    J : (k, 6, n)
-    Jdot_qd : (k, 6)
+    pose : (k, 4, 4), or (k, m, 4, 4)
+    twist : (k, 6 m)
+    J : (k, 6 m, n)
+    Jdot_qd : (k, 6 m)
     h : (k, n)
-    Lambda_inv, Lambda : (k, 6, 6)
+    Lambda_inv, Lambda : (k, 6 m, 6 m)
 
     """
 

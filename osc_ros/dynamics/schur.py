@@ -497,7 +497,7 @@ def _placement(robot: Robot, R: Array, p: Array) -> newton_euler.Placement:
         R_base[i] = R_base[i - 1] @ R[i]
     T_last = np.eye(4)
     T_last[:3, :3], T_last[:3, 3] = R_base[-1], p_base[-1]
-    return newton_euler.Placement(R_base, p_base, T_last @ robot.T_body_tip)
+    return newton_euler.Placement(R_base, p_base, (T_last @ robot.T_body_tip)[None])
 
 
 def motion_transforms(R: Array, p: Array) -> Array:

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from osc_ros.dynamics.compiled import inlined
 
 Vector: TypeAlias = tuple[float, float, float]
@@ -25,6 +28,8 @@ Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float
 Symmetric: TypeAlias = tuple[float, float, float, float, float, float]
 Spatial: TypeAlias = tuple[Vector, Vector]
 Mobility: TypeAlias = tuple[Symmetric, Matrix, Symmetric]
+
+Row: TypeAlias = NDArray[np.float64]
 
 ZERO: Vector = (0.0, 0.0, 0.0)
 
@@ -204,3 +209,104 @@ def mobility_times(K: Mobility, f: Spatial) -> Spatial:
 def swapped(K: Mobility) -> Mobility:
     """The blocks of [linear; angular] order."""
     return K[2], transpose(K[1]), K[0]
+
+
+@inlined
+def downdated(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
+    """K - w [a; c][a; c]ᵀ."""
+    A, B, C = K
+    wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
+    return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
+             A[3] - wa[1] * a[1], A[4] - wa[1] * a[2], A[5] - wa[2] * a[2]),
+            (B[0] - wa[0] * c[0], B[1] - wa[0] * c[1], B[2] - wa[0] * c[2],
+             B[3] - wa[1] * c[0], B[4] - wa[1] * c[1], B[5] - wa[1] * c[2],
+             B[6] - wa[2] * c[0], B[7] - wa[2] * c[1], B[8] - wa[2] * c[2]),
+            (C[0] - wc[0] * c[0], C[1] - wc[0] * c[1], C[2] - wc[0] * c[2],
+             C[3] - wc[1] * c[1], C[4] - wc[1] * c[2], C[5] - wc[2] * c[2]))
+
+
+@inlined
+def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
+    """Xᵀ I X: an inertia, [[A, B], [Bᵀ, C]] from motions to forces, about the parent's origin."""
+    turned = mobility_unrotated(transpose(R), I)
+    return swapped(mobility_shifted((-p[0], -p[1], -p[2]), swapped(turned)))
+
+
+@inlined
+def inverse(S: Symmetric) -> Symmetric:
+    """S⁻¹."""
+    c0, c1 = S[3] * S[5] - S[4] * S[4], S[2] * S[4] - S[1] * S[5]
+    c2 = S[1] * S[4] - S[2] * S[3]
+    d = 1.0 / (S[0] * c0 + S[1] * c1 + S[2] * c2)
+    return (d * c0, d * c1, d * c2, d * (S[0] * S[5] - S[2] * S[2]),
+            d * (S[1] * S[2] - S[0] * S[4]), d * (S[0] * S[3] - S[1] * S[1]))
+
+
+@inlined
+def sub_matrix(R: Matrix, S: Matrix) -> Matrix:
+    """R - S."""
+    return (R[0] - S[0], R[1] - S[1], R[2] - S[2],
+            R[3] - S[3], R[4] - S[4], R[5] - S[5],
+            R[6] - S[6], R[7] - S[7], R[8] - S[8])
+
+
+@inlined
+def sum_of(a: Spatial, b: Spatial) -> Spatial:
+    """a + b."""
+    return add(a[0], b[0]), add(a[1], b[1])
+
+
+@inlined
+def difference(a: Spatial, b: Spatial) -> Spatial:
+    """a - b."""
+    return sub(a[0], b[0]), sub(a[1], b[1])
+
+
+@inlined
+def motion_cross(v: Spatial, w: Spatial) -> Spatial:
+    """v × w for motions."""
+    return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
+
+
+@inlined
+def force_cross(v: Spatial, f: Spatial) -> Spatial:
+    """v ×* f for a motion and a force."""
+    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
+
+
+@inlined
+def vector_at(row: Row, k: int) -> Vector:
+    """Three numbers of a row, from place k on."""
+    return (row[k], row[k + 1], row[k + 2])
+
+
+@inlined
+def spatial_at(row: Row, k: int) -> Spatial:
+    """Six numbers of a row."""
+    return vector_at(row, k), vector_at(row, k + 3)
+
+
+@inlined
+def symmetric_at(row: Row, k: int) -> Symmetric:
+    """Six numbers of a row."""
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
+
+
+@inlined
+def matrix_at(row: Row, k: int) -> Matrix:
+    """Nine numbers of a row."""
+    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
+            row[k + 5], row[k + 6], row[k + 7], row[k + 8])
+
+
+@inlined
+def mobility_at(row: Row, k: int) -> Mobility:
+    """Twenty-one numbers of a row."""
+    return symmetric_at(row, k), matrix_at(row, k + 6), symmetric_at(row, k + 15)
+
+
+@inlined
+def put(row: Row, k: int, numbers: tuple[float, ...]) -> None:
+    """Write numbers into a row, from place k on."""
+    for j in range(len(numbers)):
+        row[k + j] = numbers[j]

@@ -33,19 +33,29 @@ from osc_ros.dynamics.spatial import (
     along,
     compose,
     cross,
+    difference,
     dot,
+    downdated,
+    force_cross,
     force_to_parent,
     full,
+    matrix_at,
     mobility_shifted,
     mobility_times,
     mobility_unrotated,
+    motion_cross,
     motion_to_body,
+    put,
     rotate,
+    spatial_at,
     sub,
+    sum_of,
     swapped,
+    symmetric_at,
     times,
     transpose,
     unrotate,
+    vector_at,
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import (
@@ -102,42 +112,10 @@ def packed(robot: Robot) -> tuple[Array, Array]:
 
 
 @inlined
-def vector_at(row, k):
-    """Three numbers of a row."""
-    return (row[k], row[k + 1], row[k + 2])
-
-
-@inlined
-def spatial_at(row, k):
-    """Six numbers of a row, a spatial vector."""
-    return vector_at(row, k), vector_at(row, k + 3)
-
-
-@inlined
-def symmetric_at(row, k):
-    """Six numbers of a row, a symmetric matrix."""
-    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
-
-
-@inlined
-def matrix_at(row, k):
-    """Nine numbers of a row, a matrix."""
-    return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
-            row[k + 5], row[k + 6], row[k + 7], row[k + 8])
-
-
-@inlined
 def factors_at(row, k):
     """L and D of `factored`, from a row."""
     return (matrix_at(row, k) + matrix_at(row, k + 9)
             + (row[k + 18], row[k + 19], row[k + 20]))
-
-
-@inlined
-def put(row, k, numbers):
-    """Write numbers into a row."""
-    for j in range(len(numbers)):
-        row[k + j] = numbers[j]
 
 
 @inlined
@@ -170,30 +148,6 @@ def momentum(link, v):
     mc = vector_at(link, _MC)
     return (add(times(symmetric_at(link, _IO), v[0]), cross(mc, v[1])),
             along(link[_MASS], v[1], cross(v[0], mc)))
-
-
-@inlined
-def plus(a, b):
-    """a + b for spatial vectors."""
-    return add(a[0], b[0]), add(a[1], b[1])
-
-
-@inlined
-def minus(a, b):
-    """a - b for spatial vectors."""
-    return sub(a[0], b[0]), sub(a[1], b[1])
-
-
-@inlined
-def motion_cross(v, w):
-    """v × w for motions."""
-    return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
-
-
-@inlined
-def force_cross(v, f):
-    """v ×* f."""
-    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
 
 
 @inlined
@@ -254,20 +208,6 @@ def factor_solved(L, r0, r1, r2, r3, r4, r5):
 
 
 @inlined
-def _take_row(K, w, a, c):
-    """K - w [a; c][a; c]ᵀ."""
-    A, B, C = K
-    wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
-    return ((A[0] - wa[0] * a[0], A[1] - wa[0] * a[1], A[2] - wa[0] * a[2],
-             A[3] - wa[1] * a[1], A[4] - wa[1] * a[2], A[5] - wa[2] * a[2]),
-            (B[0] - wa[0] * c[0], B[1] - wa[0] * c[1], B[2] - wa[0] * c[2],
-             B[3] - wa[1] * c[0], B[4] - wa[1] * c[1], B[5] - wa[1] * c[2],
-             B[6] - wa[2] * c[0], B[7] - wa[2] * c[1], B[8] - wa[2] * c[2]),
-            (C[0] - wc[0] * c[0], C[1] - wc[0] * c[1], C[2] - wc[0] * c[2],
-             C[3] - wc[1] * c[1], C[4] - wc[1] * c[2], C[5] - wc[2] * c[2]))
-
-
-@inlined
 def across_rows(G, s):
     """The rows of W̃ᵀ G, as their two halves, in the order of `factored`."""
     A, B, C = G
@@ -301,12 +241,12 @@ def eliminated(G, L, a, c):
     a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
     a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
     a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
-    K = _take_row(G, L[15], a0, c0)
-    K = _take_row(K, L[16], a1, c1)
-    K = _take_row(K, L[17], a2, c2)
-    K = _take_row(K, L[18], a3, c3)
-    K = _take_row(K, L[19], a4, c4)
-    K = _take_row(K, L[20], a5, c5)
+    K = downdated(G, L[15], a0, c0)
+    K = downdated(K, L[16], a1, c1)
+    K = downdated(K, L[17], a2, c2)
+    K = downdated(K, L[18], a3, c3)
+    K = downdated(K, L[19], a4, c4)
+    K = downdated(K, L[20], a5, c5)
     return K, (a0, a1, a2, a3, a4, a5), (c0, c1, c2, c3, c4, c5)
 
 
@@ -415,11 +355,11 @@ def moved(link, R, p, i, qd, qdd, v, a, store):
 
     """
     Hqd = along_axis(link, qd[i])
-    v = plus(motion_to_body(R, p, v), Hqd)
+    v = sum_of(motion_to_body(R, p, v), Hqd)
     zeta, bias = motion_cross(v, Hqd), force_cross(v, momentum(link, v))
     if qdd is not None:
-        a = plus(plus(motion_to_body(R, p, a), zeta), along_axis(link, qdd[i]))
-        f = plus(momentum(link, a), bias)
+        a = sum_of(sum_of(motion_to_body(R, p, a), zeta), along_axis(link, qdd[i]))
+        f = sum_of(momentum(link, a), bias)
         put(store, 12, f[0] + f[1])
         zeta, bias = (ZERO, ZERO), (ZERO, ZERO)
     return v, a, zeta, bias
@@ -440,12 +380,12 @@ def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
         v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
         G, I_inv = _across(link, R, p, K), inverse_inertia(link)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
-        residual = minus(
-            minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
-            plus(motion_to_body(R, p, b), zeta))
+        residual = difference(
+            difference(mobility_times(G, Ht), mobility_times(I_inv, bias)),
+            sum_of(motion_to_body(R, p, b), zeta))
         # where nothing reads b, the compiler drops all that leads to it
         K, correction, L = _joined(link, G, residual)
-        b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
+        b = difference(mobility_times(I_inv, difference(Ht, bias)), correction)
         if factor is not None:
             across = mobility_times(G, along_axis(link, 1.0))
             put(factor[i], 0, L)
@@ -454,7 +394,7 @@ def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
     if qdd is None:
         a = b
     elif tau is not None:
-        a = plus(a, b)
+        a = sum_of(a, b)
     put_tip(ends, R_base, p_base, v, a, K, tip)
 
 
@@ -478,7 +418,7 @@ def inward_pass(links, ends, tau, qdd, F, work, tip, out):
         link, store = links[i], work[i]
         applied = 0.0
         if qdd is not None:
-            f = plus(f, spatial_at(store, 12))
+            f = sum_of(f, spatial_at(store, 12))
             applied += link[ROTOR] * qdd[i]
         if tau is not None:
             applied += tau[i]
@@ -495,8 +435,8 @@ def task_force(u, tip, F):
         A[k] = tip[k]
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
-    if not solved(A, F) > EXACT_HIGH:
-        applied_pseudo_inverse(tip[:36], r, scratch, F)
+    if not solved(A, F, 6) > EXACT_HIGH:
+        applied_pseudo_inverse(tip[:36], r, scratch, F, 6)
 
 
 @inlined
@@ -609,17 +549,17 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
     outer = on_last_body(ends, tip, F)
     for i in range(len(q) - 1, -1, -1):
         link, store = links[i], factor[i]
-        gap = plus(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
+        gap = sum_of(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
         s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
-        x = factor_solved(factors_at(store, 0), *across_axis(s, minus((ZERO, ZERO), r)))
+        x = factor_solved(factors_at(store, 0), *across_axis(s, difference((ZERO, ZERO), r)))
         constraint = axis_first_pair(link, from_across_axis(s, x))
         across = spatial_at(store, 27)
         qdd[i] = (axis_part(link, gap) + dot(across[0], constraint[0])
                   + dot(across[1], constraint[1]))
         f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9),
-                            plus(constraint, along_axis(link, tau[i])))
+                            sum_of(constraint, along_axis(link, tau[i])))
         # what the joint gives to this body it takes from the one inside
-        outer = minus((ZERO, ZERO), f)
+        outer = difference((ZERO, ZERO), f)
 
 
 @inlined
@@ -673,7 +613,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
             twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
             for j in range(6):
                 Lambda_inv[k, i, j] = tip[6 * i + j]
-        pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k])
+        pseudo_inverse(tip[:A0], tip[_SCRATCH:], Lambda[k], 6)
         _jacobian(links, work, tip, J[k])
         inward_pass(links, ends, None, rest, F, work, tip, h[k])
 
@@ -727,8 +667,8 @@ class Sweep:
         The kernels let go of the GIL, so threads are enough; each has memory of its own.
 
         """
-        k, n = q.shape
-        found = tuple(np.empty((k, *shape)) for shape in term_shapes(n))
+        k = len(q)
+        found = tuple(np.empty((k, *shape)) for shape in term_shapes(self.robot))
         cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
                     else os.cpu_count() or 1, max(1, k))
         bounds = np.linspace(0, k, cores + 1).astype(int).tolist()

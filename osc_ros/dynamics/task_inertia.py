@@ -24,13 +24,13 @@ Array = NDArray[np.float64]
 # most arms, 1e-11 for light links that carry a heavy load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
 _SWEEPS = 30  # Jacobi converges quadratically; six or seven are enough for 6 × 6
-SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors
+SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
 
 
 @inlined
-def solved(A, x):
+def solved(A, x, m):
     """
-    Replace x by A⁻¹ x, A (6 × 6, flat, symmetric, overwritten); say how safely definite A is.
+    Replace x by A⁻¹ x, A (m × m, flat, symmetric, overwritten); say how safely definite A is.
 
     Returned is a lower bound of its smallest eigenvalue over the largest, or 0 if A is not
     definite; x is then left half done. The smallest is at least 1 / trace A⁻¹, the largest at most
@@ -38,71 +38,71 @@ def solved(A, x):
 
     """
     trace, inverse_trace = 0.0, 0.0
-    for i in range(6):
-        trace += A[7 * i]
-    for k in range(6):
-        pivot = A[7 * k]
+    for i in range(m):
+        trace += A[(m + 1) * i]
+    for k in range(m):
+        pivot = A[(m + 1) * k]
         if not pivot > 0.0:
             return 0.0
-        for i in range(k + 1, 6):
-            row = A[6 * i + k] / pivot
+        for i in range(k + 1, m):
+            row = A[m * i + k] / pivot
             for j in range(k + 1, i + 1):
-                A[6 * i + j] -= row * A[6 * j + k]
-        for i in range(k + 1, 6):
-            A[6 * i + k] /= pivot
-    for i in range(6):
+                A[m * i + j] -= row * A[m * j + k]
+        for i in range(k + 1, m):
+            A[m * i + k] /= pivot
+    for i in range(m):
         total = 1.0
         for j in range(i):
-            entry = -A[6 * i + j]
+            entry = -A[m * i + j]
             for k in range(j + 1, i):
-                entry -= A[6 * i + k] * A[6 * j + k]
-            A[6 * j + i] = entry
+                entry -= A[m * i + k] * A[m * j + k]
+            A[m * j + i] = entry
             total += entry * entry
-        inverse_trace += total / A[7 * i]
-    for i in range(6):
+        inverse_trace += total / A[(m + 1) * i]
+    for i in range(m):
         for j in range(i):
-            x[i] -= A[6 * i + j] * x[j]
-    for i in range(5, -1, -1):
-        x[i] /= A[7 * i]
-        for j in range(i + 1, 6):
-            x[i] -= A[6 * j + i] * x[j]
+            x[i] -= A[m * i + j] * x[j]
+    for i in range(m - 1, -1, -1):
+        x[i] /= A[(m + 1) * i]
+        for j in range(i + 1, m):
+            x[i] -= A[m * j + i] * x[j]
     return 1.0 / (trace * inverse_trace)
 
 
 @inlined
-def eigen_decomposed(A, V):
+def eigen_decomposed(A, V, m):
     """
-    Jacobi's method: A (6 × 6, flat) becomes diagonal, the columns of V its eigenvectors.
+    Jacobi's method: A (m × m, flat) becomes diagonal, the columns of V its eigenvectors.
 
     Chosen over LAPACK because it keeps small eigenvalues of a positive definite matrix to
     relative accuracy, and needs no allocation.
 
     """
-    for i in range(36):
+    for i in range(m * m):
         V[i] = 0.0
-    for i in range(6):
-        V[7 * i] = 1.0
+    for i in range(m):
+        V[(m + 1) * i] = 1.0
     for _ in range(_SWEEPS):
         off = False
-        for p in range(5):
-            for q in range(p + 1, 6):
-                a = A[6 * p + q]
-                if not a * a > 1e-32 * np.abs(A[7 * p] * A[7 * q]):
+        for p in range(m - 1):
+            for q in range(p + 1, m):
+                a = A[m * p + q]
+                if not a * a > 1e-32 * np.abs(A[(m + 1) * p] * A[(m + 1) * q]):
                     continue
                 off = True
-                theta = 0.5 * (A[7 * q] - A[7 * p]) / a
+                theta = 0.5 * (A[(m + 1) * q] - A[(m + 1) * p]) / a
                 t = np.copysign(1.0, theta) / (np.abs(theta) + np.sqrt(theta * theta + 1.0))
                 c = 1.0 / np.sqrt(t * t + 1.0)
                 s = t * c
-                for k in range(6):
-                    x, y = A[6 * k + p], A[6 * k + q]
-                    A[6 * k + p], A[6 * k + q] = c * x - s * y, s * x + c * y
-                for k in range(6):
-                    x, y = A[6 * p + k], A[6 * q + k]
-                    A[6 * p + k], A[6 * q + k] = c * x - s * y, s * x + c * y
-                    x, y = V[6 * k + p], V[6 * k + q]
-                    V[6 * k + p], V[6 * k + q] = c * x - s * y, s * x + c * y
-                A[6 * p + q] = A[6 * q + p] = 0.0
+                for k in range(m):
+                    x, y = A[m * k + p], A[m * k + q]
+                    A[m * k + p], A[m * k + q] = c * x - s * y, s * x + c * y
+                for k in range(m):
+                    x, y = A[m * p + k], A[m * q + k]
+                    A[m * p + k], A[m * q + k] = c * x - s * y, s * x + c * y
+                    x, y = V[m * k + p], V[m * k + q]
+                    V[m * k + p], V[m * k + q] = c * x - s * y, s * x + c * y
+                A[m * p + q] = A[m * q + p] = 0.0
         if not off:
             break
 
@@ -119,63 +119,64 @@ def share(ratio, low, high):
 
 
 @inlined
-def _decomposed(Lambda_inv, scratch):
+def _decomposed(Lambda_inv, scratch, m):
     """Λ⁻¹ (flat) as V diag(λ) Vᵀ, and in w the 1/λ of those that are not zero by rounding."""
-    A, V, w = scratch[:36], scratch[36:72], scratch[78:84]
+    A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
     largest = 0.0
-    for k in range(36):
+    for k in range(m * m):
         A[k] = Lambda_inv[k]
-    eigen_decomposed(A, V)
-    for k in range(6):
-        largest = max(largest, A[7 * k])
-    for k in range(6):
-        controlled = share(A[7 * k] / largest, EXACT_LOW, EXACT_HIGH)
-        w[k] = controlled / A[7 * k] if controlled > 0.0 else 0.0
+    eigen_decomposed(A, V, m)
+    for k in range(m):
+        largest = max(largest, A[(m + 1) * k])
+    for k in range(m):
+        controlled = share(A[(m + 1) * k] / largest, EXACT_LOW, EXACT_HIGH)
+        w[k] = controlled / A[(m + 1) * k] if controlled > 0.0 else 0.0
     return V, w
 
 
 @inlined
-def applied_pseudo_inverse(Lambda_inv, r, scratch, x):
+def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
     """x = Λ r, leaving out directions whose eigenvalue is zero to working precision; flat."""
-    V, w = _decomposed(Lambda_inv, scratch)
-    for i in range(6):
+    V, w = _decomposed(Lambda_inv, scratch, m)
+    for i in range(m):
         x[i] = 0.0
-    for k in range(6):
+    for k in range(m):
         along = 0.0
-        for i in range(6):
-            along += V[6 * i + k] * r[i]
-        for i in range(6):
-            x[i] += w[k] * along * V[6 * i + k]
+        for i in range(m):
+            along += V[m * i + k] * r[i]
+        for i in range(m):
+            x[i] += w[k] * along * V[m * i + k]
 
 
 @inlined
-def pseudo_inverse(Lambda_inv, scratch, Lambda):
-    """Λ (6, 6) of Λ⁻¹ (flat)."""
-    V, w = _decomposed(Lambda_inv, scratch)
-    for i in range(6):
+def pseudo_inverse(Lambda_inv, scratch, Lambda, m):
+    """Λ (m, m) of Λ⁻¹ (flat)."""
+    V, w = _decomposed(Lambda_inv, scratch, m)
+    for i in range(m):
         for j in range(i + 1):
             total = 0.0
-            for k in range(6):
-                total += w[k] * V[6 * i + k] * V[6 * j + k]
+            for k in range(m):
+                total += w[k] * V[m * i + k] * V[m * j + k]
             Lambda[i, j] = Lambda[j, i] = total
 
 
 @kernel
 def _pseudo_inverse(Lambda_inv, scratch, Lambda):
-    pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda)
+    pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda, len(Lambda))
 
 
 def task_inertia(Lambda_inv: Array) -> Array:
     """
-    Λ (6, 6) of Λ⁻¹ (6, 6), the pseudo-inverse where that is singular to working precision.
+    Λ (m, m) of Λ⁻¹ (m, m), the pseudo-inverse where that is singular to working precision.
 
     Returns
     -------
-    (6, 6) [kg m², kg m, kg], a fresh array
+    (m, m) [kg m², kg m, kg], a fresh array
 
     """
-    Lambda = np.empty((6, 6))
-    _pseudo_inverse(Lambda_inv, np.empty(SCRATCH_WIDTH), Lambda)
+    m = len(Lambda_inv)
+    Lambda = np.empty((m, m))
+    _pseudo_inverse(Lambda_inv, np.empty(2 * m * (m + 1)), Lambda)
     return Lambda
 
 
@@ -188,7 +189,7 @@ def _measured(J, length, low, high, A, V, ratios, shares):
                 total += J[i, k] * J[j, k]
             units = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
             A[6 * i + j] = A[6 * j + i] = units * total
-    eigen_decomposed(A, V)
+    eigen_decomposed(A, V, 6)
     largest = 0.0
     for k in range(6):
         largest = max(largest, A[7 * k])
@@ -235,7 +236,7 @@ def _force(J, Lambda_inv, a0, u, length, low, high, scratch, ratios, shares, F):
         for j in range(6):
             A[6 * i + j] *= np.sqrt(shares[i] * shares[j])
         A[7 * i] += x[i]
-    solved(A, r)
+    solved(A, r, 6)
     for i in range(6):
         F[i] = 0.0
         for k in range(6):

@@ -280,7 +280,7 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
 
 def _axis(joint: ElementTree.Element | None) -> Array:
     element = None if joint is None else joint.find('axis')
-    if joint is None or element is None or joint.get('type') not in MOVING:
+    if joint is None or element is None or joint.get('type') not in (*MOVING, 'planar'):
         return np.array([1.0, 0.0, 0.0])
     axis = np.array(_numbers(element, 'xyz', _at(joint), '1 0 0', 3))
     largest = np.abs(axis).max()

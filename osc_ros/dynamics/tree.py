@@ -1,0 +1,1070 @@
+"""
+The operational space of trees with m end-effectors, compiled: three ways to Λ⁻¹ of Wensing (003).
+
+    extended      EFPA (table I): 𝒳, which takes the motion of a body to an end-effector across
+                  joints that give way, is built on the way in and used on the way out;
+                  O(N + m d + m²) for N bodies and depth d
+    propagated    RJKA: Ω, the mobility of body after body, and across a common ancestor joint
+                  after joint; O(N + m² d). On a chain these are the recursions of 002
+    factored      SFA: M = LᵀL with the zeros that branches induce, Y = J L⁻¹, Λ⁻¹ = Y Yᵀ;
+                  O(n d² + m d² + m² d) for n freedoms
+
+All else is common to the first two: articulated bodies (004 for the side branches), which need no
+inverse inertia, so that bodies may be massless as long as every joint moves something that is not.
+
+Notation: body i is reached from its parent by the placement (R, p); H is what its joint frees, +z
+turning or sliding, or all three turns; I the articulated inertia, U = I H, D = HᵀU + rotor; v, a
+spatial velocity and acceleration in the body's axes; ζ = v × H q̇. Results are at the tips, in
+base axes, [angular; linear], one tip after another.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.spatial import (
+    add,
+    add_matrix,
+    add_mobility,
+    along,
+    compose,
+    cross,
+    cross_rows,
+    dot,
+    downdated,
+    force_cross,
+    force_to_parent,
+    full,
+    inertia_to_parent,
+    inverse,
+    matrix_at,
+    mobility_at,
+    mobility_shifted,
+    mobility_times,
+    mobility_unrotated,
+    motion_cross,
+    motion_to_body,
+    put,
+    rotate,
+    spatial_at,
+    sub,
+    sub_matrix,
+    sum_of,
+    symmetric_at,
+    times,
+    transpose,
+    unrotate,
+    upper,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.task_inertia import applied_pseudo_inverse, EXACT_HIGH, solved
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+REVOLUTE, PRISMATIC, SPHERICAL = 0, 1, 2
+EXTENDED, PROPAGATED, FACTORED = 0, 1, 2
+# Columns of `tree`, a row a body: parent, kind of joint, where its part of q and of qd begins.
+_PARENT, _KIND, _Q, _V = 0, 1, 2, 3
+# Columns of `bodies`, a row a body: everything about it that never changes.
+_R, _P, _MASS, _MC, _IO = 0, 9, 12, 13, 16
+BODY_WIDTH = 22
+# Columns of `work`, a row a body: placement in the parent and in the base, velocity, ζ, force,
+# articulated inertia, D⁻¹, force gathered from outside, D⁻¹(τ - Hᵀp), acceleration, Ω.
+_AT, _IN_BASE, _VELOCITY, _ZETA, _OWN, _ARTICULATED = 0, 12, 24, 30, 36, 42
+_D_INV, _GATHERED, _DRIVE, _ACCELERATION, _OMEGA = 63, 69, 75, 78, 84
+WORK_WIDTH = 105
+NO_TURN = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+
+
+@inlined
+def _relative(tree, body, q, i):
+    """(R, p) of a body in its parent."""
+    R, p, at = matrix_at(body, _R), vector_at(body, _P), tree[i, _Q]
+    if tree[i, _KIND] == PRISMATIC:
+        x = q[at]
+        return R, (p[0] + x * R[2], p[1] + x * R[5], p[2] + x * R[8])
+    if tree[i, _KIND] == SPHERICAL:
+        x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
+        s = 2.0 / (x * x + y * y + z * z + w * w)
+        return compose(R, (
+            1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w),
+            s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w),
+            s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y))), p
+    c, s = np.cos(q[at]), np.sin(q[at])
+    return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
+            c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
+            c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p
+
+
+@inlined
+def _along_joint(tree, x, i):
+    """H x, for the part of x (n,) that is the joint's."""
+    k = tree[i, _V]
+    if tree[i, _KIND] == REVOLUTE:
+        return (0.0, 0.0, x[k]), ZERO
+    if tree[i, _KIND] == PRISMATIC:
+        return ZERO, (0.0, 0.0, x[k])
+    return (x[k], x[k + 1], x[k + 2]), ZERO
+
+
+@inlined
+def _momentum(body, v):
+    """I v of the body itself."""
+    mc = vector_at(body, _MC)
+    return (add(times(symmetric_at(body, _IO), v[0]), cross(mc, v[1])),
+            along(body[_MASS], v[1], cross(v[0], mc)))
+
+
+@inlined
+def _placed(store):
+    return matrix_at(store, _AT), vector_at(store, _AT + 9)
+
+
+@inlined
+def _column(kind, I):
+    """U = I H, for one freedom."""
+    A, B, C = I
+    if kind == PRISMATIC:
+        return (B[2], B[5], B[8]), (C[2], C[4], C[5])
+    return (A[2], A[4], A[5]), (B[6], B[7], B[8])
+
+
+@inlined
+def _axis_part(kind, f):
+    """Hᵀ f, for one freedom."""
+    return f[1][2] if kind == PRISMATIC else f[0][2]
+
+
+@inlined
+def _inner(a, b):
+    return dot(a[0], b[0]) + dot(a[1], b[1])
+
+
+@kernel
+def located(tree, bodies, q, qd, work):
+    """Placements, velocities, ζ and the bias forces p = v ×* I v of all bodies, into work."""
+    for i in range(len(tree)):
+        store, body, parent = work[i], bodies[i], tree[i, _PARENT]
+        R, p = _relative(tree, body, q, i)
+        put(store, _AT, R)
+        put(store, _AT + 9, p)
+        v = _along_joint(tree, qd, i)
+        zeta = (ZERO, ZERO)
+        R_base, p_base = R, p
+        if parent >= 0:
+            outer = work[parent]
+            R_parent = matrix_at(outer, _IN_BASE)
+            R_base = compose(R_parent, R)
+            p_base = add(vector_at(outer, _IN_BASE + 9), rotate(R_parent, p))
+            Hqd = v
+            v = sum_of(motion_to_body(R, p, spatial_at(outer, _VELOCITY)), Hqd)
+            zeta = motion_cross(v, Hqd)
+        bias = force_cross(v, _momentum(body, v))
+        put(store, _IN_BASE, R_base)
+        put(store, _IN_BASE + 9, p_base)
+        put(store, _VELOCITY, v[0] + v[1])
+        put(store, _ZETA, zeta[0] + zeta[1])
+        put(store, _OWN, bias[0] + bias[1])
+
+
+@inlined
+def _carried(parent, R, p, gravity, work):
+    """X a of the parent's acceleration; the base accelerates by -gravity."""
+    if parent >= 0:
+        return motion_to_body(R, p, spatial_at(work[parent], _ACCELERATION))
+    return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))
+
+
+@kernel
+def accelerated(tree, bodies, gravity, qdd, work):
+    """Accelerations for q̈, and in place of every body's bias force the one that it takes."""
+    for i in range(len(tree)):
+        store, body = work[i], bodies[i]
+        R, p = _placed(store)
+        a = sum_of(sum_of(_carried(tree[i, _PARENT], R, p, gravity, work),
+                          spatial_at(store, _ZETA)), _along_joint(tree, qdd, i))
+        f = sum_of(_momentum(body, a), spatial_at(store, _OWN))
+        put(store, _ACCELERATION, a[0] + a[1])
+        put(store, _OWN, f[0] + f[1])
+
+
+@inlined
+def _gathered_to_parent(tree, work, i, R, p, f):
+    parent = tree[i, _PARENT]
+    if parent >= 0:
+        total = sum_of(spatial_at(work[parent], _GATHERED), force_to_parent(R, p, f))
+        put(work[parent], _GATHERED, total[0] + total[1])
+
+
+@inlined
+def _push_tips(tips, ends, work, F, sign):
+    """Forces on the tips, base axes, as forces on their bodies; all others gather nothing."""
+    for i in range(len(work)):
+        for k in range(6):
+            work[i, _GATHERED + k] = 0.0
+    for k in range(len(tips)):
+        store = work[tips[k]]
+        R = matrix_at(store, _IN_BASE)
+        moment, force = unrotate(R, vector_at(F, 6 * k)), unrotate(R, vector_at(F, 6 * k + 3))
+        moment = add(moment, cross(vector_at(ends[k], 9), force))
+        for j in range(3):
+            store[_GATHERED + j] += sign * moment[j]
+            store[_GATHERED + 3 + j] += sign * force[j]
+
+
+@kernel
+def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
+    """
+    Joint torques τ⁰ + JᵀF, after `outward` with the same tau and qdd.
+
+    Parameters
+    ----------
+    tau, qdd : (n,) or (0,)
+    F : (6 m,)
+        Task forces at the tips, base axes, [moment; force] [N·m, N].
+    out : (n,), written [N·m]
+
+    """
+    _push_tips(tips, ends, work, F, 1.0)
+    for i in range(len(tree) - 1, -1, -1):
+        store, kind, first = work[i], tree[i, _KIND], tree[i, _V]
+        R, p = _placed(store)
+        f = spatial_at(store, _GATHERED)
+        if len(qdd) > 0:
+            f = sum_of(f, spatial_at(store, _OWN))
+        if kind == SPHERICAL:
+            for k in range(3):
+                out[first + k] = f[0][k]
+        else:
+            out[first] = _axis_part(kind, f)
+        _gathered_to_parent(tree, work, i, R, p, f)
+    for k in range(len(out)):
+        if len(qdd) > 0:
+            out[k] += rotors[k] * qdd[k]
+        if len(tau) > 0:
+            out[k] += tau[k]
+
+
+@kernel
+def articulated(tree, bodies, rotors, work):
+    """Articulated inertias and D⁻¹ of all bodies, from the tips inward."""
+    for i in range(len(tree)):
+        body, store = bodies[i], work[i]
+        m, mc = body[_MASS], vector_at(body, _MC)
+        put(store, _ARTICULATED, symmetric_at(body, _IO))
+        put(store, _ARTICULATED + 6,
+            (0.0, -mc[2], mc[1], mc[2], 0.0, -mc[0], -mc[1], mc[0], 0.0))
+        put(store, _ARTICULATED + 15, (m, 0.0, 0.0, m, 0.0, m))
+    for i in range(len(tree) - 1, -1, -1):
+        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
+        I = mobility_at(store, _ARTICULATED)
+        if kind == SPHERICAL:
+            A, B, C = I
+            D_inv = inverse((A[0] + rotors[k], A[1], A[2], A[3] + rotors[k + 1], A[4],
+                             A[5] + rotors[k + 2]))
+            put(store, _D_INV, D_inv)
+            A_full, D_full = full(A), full(D_inv)
+            DA, DB = compose(D_full, A_full), compose(D_full, B)
+            passed = (upper(sub_matrix(A_full, compose(A_full, DA))),
+                      sub_matrix(B, compose(A_full, DB)),
+                      upper(sub_matrix(full(C), compose(transpose(B), DB))))
+        else:
+            U = _column(kind, I)
+            d = 1.0 / (_axis_part(kind, U) + rotors[k])
+            store[_D_INV] = d
+            passed = downdated(I, d, U[0], U[1])
+        parent = tree[i, _PARENT]
+        if parent >= 0:
+            R, p = _placed(store)
+            total = add_mobility(mobility_at(work[parent], _ARTICULATED),
+                                 inertia_to_parent(R, p, passed))
+            put(work[parent], _ARTICULATED, total[0] + total[1] + total[2])
+
+
+@inlined
+def _across(kind, I, x):
+    """Uᵀ x in the first place, or in three."""
+    if kind == SPHERICAL:
+        return add(times(I[0], x[0]), rotate(I[1], x[1]))
+    U = _column(kind, I)
+    return dot(U[0], x[0]) + dot(U[1], x[1]), 0.0, 0.0
+
+
+@inlined
+def _divided(kind, store, x):
+    """D⁻¹ x."""
+    if kind == SPHERICAL:
+        return times(symmetric_at(store, _D_INV), x)
+    return store[_D_INV] * x[0], 0.0, 0.0
+
+
+@inlined
+def _forces(kind, I, x):
+    """U x."""
+    if kind == SPHERICAL:
+        return times(I[0], x), unrotate(I[1], x)
+    U = _column(kind, I)
+    return along(x[0], U[0], ZERO), along(x[0], U[1], ZERO)
+
+
+@kernel
+def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
+    """
+    Accelerations q̈ (n,) and of all bodies under torques and forces on the tips.
+
+    After `articulated`. With `still` nothing moves and nothing has weight.
+
+    """
+    _push_tips(tips, ends, work, F, -1.0)
+    for i in range(len(tree) - 1, -1, -1):
+        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
+        R, p = _placed(store)
+        I, zeta, force = mobility_at(store, _ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
+        if not still:
+            zeta, force = spatial_at(store, _ZETA), spatial_at(store, _OWN)
+        force = sum_of(force, spatial_at(store, _GATHERED))
+        if kind == SPHERICAL:
+            u = sub((tau[k], tau[k + 1], tau[k + 2]), force[0])
+        else:
+            u = (tau[k] - _axis_part(kind, force), 0.0, 0.0)
+        drive = _divided(kind, store, sub(u, _across(kind, I, zeta)))
+        put(store, _DRIVE, drive)
+        force = sum_of(force, sum_of(mobility_times(I, zeta), _forces(kind, I, drive)))
+        _gathered_to_parent(tree, work, i, R, p, force)
+    for i in range(len(tree)):
+        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
+        R, p = _placed(store)
+        I = mobility_at(store, _ARTICULATED)
+        a = (ZERO, ZERO)
+        if tree[i, _PARENT] >= 0 or not still:
+            a = _carried(tree[i, _PARENT], R, p, gravity, work)
+        # the drive has ζ in it already
+        x = sub(vector_at(store, _DRIVE), _divided(kind, store, _across(kind, I, a)))
+        if not still:
+            a = sum_of(a, spatial_at(store, _ZETA))
+        if kind == SPHERICAL:
+            a = add(a[0], x), a[1]
+            for j in range(3):
+                qdd[k + j] = x[j]
+        else:
+            qdd[k] = x[0]
+            a = sum_of(a, _along_joint(tree, qdd, i))
+        put(store, _ACCELERATION, a[0] + a[1])
+
+
+@inlined
+def _block(row, k):
+    """A 6 × 6 matrix as four 3 × 3 ones, by rows."""
+    return (matrix_at(row, k), matrix_at(row, k + 9),
+            matrix_at(row, k + 18), matrix_at(row, k + 27))
+
+
+@inlined
+def _put_block(matrix, i, j, Y):
+    for r in range(3):
+        for c in range(3):
+            matrix[i + r, j + c] = Y[0][3 * r + c]
+            matrix[i + r, j + 3 + c] = Y[1][3 * r + c]
+            matrix[i + 3 + r, j + c] = Y[2][3 * r + c]
+            matrix[i + 3 + r, j + 3 + c] = Y[3][3 * r + c]
+
+
+@inlined
+def _block_product(X, Y):
+    """X Y."""
+    return (add_matrix(compose(X[0], Y[0]), compose(X[1], Y[2])),
+            add_matrix(compose(X[0], Y[1]), compose(X[1], Y[3])),
+            add_matrix(compose(X[2], Y[0]), compose(X[3], Y[2])),
+            add_matrix(compose(X[2], Y[1]), compose(X[3], Y[3])))
+
+
+@inlined
+def _block_transposed(X):
+    return transpose(X[0]), transpose(X[2]), transpose(X[1]), transpose(X[3])
+
+
+@inlined
+def _columns_shifted(p, a, c):
+    """The linear part of columns [a; c] of motions at the point p: c + a × p."""
+    return add_matrix(c, transpose(cross_rows(transpose(a), p)))
+
+
+@inlined
+def _row_replaced(kind, Y, x, y):
+    """Y less [x, y] in the row of a joint's one freedom."""
+    a, b, c, d = Y
+    if kind == PRISMATIC:
+        return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], c[6] - x[0], c[7] - x[1], c[8] - x[2]),
+                (d[0], d[1], d[2], d[3], d[4], d[5], d[6] - y[0], d[7] - y[1], d[8] - y[2]))
+    return ((a[0], a[1], a[2], a[3], a[4], a[5], a[6] - x[0], a[7] - x[1], a[8] - x[2]),
+            (b[0], b[1], b[2], b[3], b[4], b[5], b[6] - y[0], b[7] - y[1], b[8] - y[2]), c, d)
+
+
+@inlined
+def _passed_joint(tree, store, i, Y):
+    """L X Y: what columns of motions of the parent are beyond a joint that gives way."""
+    R, p = _placed(store)
+    kind, I = tree[i, _KIND], mobility_at(store, _ARTICULATED)
+    Rt = transpose(R)
+    Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, _columns_shifted(p, Y[0], Y[2])),
+         compose(Rt, _columns_shifted(p, Y[1], Y[3])))
+    if kind == SPHERICAL:
+        D_full, A = full(symmetric_at(store, _D_INV)), full(I[0])
+        top = add_matrix(compose(A, Y[0]), compose(I[1], Y[2]))
+        side = add_matrix(compose(A, Y[1]), compose(I[1], Y[3]))
+        return (sub_matrix(Y[0], compose(D_full, top)), sub_matrix(Y[1], compose(D_full, side)),
+                Y[2], Y[3])
+    U, d = _column(kind, I), store[_D_INV]
+    x = add(unrotate(Y[0], U[0]), unrotate(Y[2], U[1]))
+    y = add(unrotate(Y[1], U[0]), unrotate(Y[3], U[1]))
+    return _row_replaced(kind, Y, along(d, x, ZERO), along(d, y, ZERO))
+
+
+@inlined
+def _to_tip(store, end, Y):
+    """Columns of motions of a body, as those of a tip on it, in base axes."""
+    R, p = matrix_at(store, _IN_BASE), vector_at(end, 9)
+    return (compose(R, Y[0]), compose(R, Y[1]), compose(R, _columns_shifted(p, Y[0], Y[2])),
+            compose(R, _columns_shifted(p, Y[1], Y[3])))
+
+
+@inlined
+def _put_pair(Lambda_inv, k, j, Y):
+    _put_block(Lambda_inv, 6 * k, 6 * j, Y)
+    _put_block(Lambda_inv, 6 * j, 6 * k, _block_transposed(Y))
+
+
+@inlined
+def _freed_column(kind, Y):
+    """Y H, for one freedom."""
+    a, b, c, d = Y
+    if kind == PRISMATIC:
+        return (b[2], b[5], b[8]), (d[2], d[5], d[8])
+    return (a[2], a[5], a[8]), (c[2], c[5], c[8])
+
+
+@inlined
+def _outer_taken(Y, w, x, y):
+    """Y - w x yᵀ."""
+    x = (w * x[0], w * x[1], w * x[2])
+    return (Y[0] - x[0] * y[0], Y[1] - x[0] * y[1], Y[2] - x[0] * y[2],
+            Y[3] - x[1] * y[0], Y[4] - x[1] * y[1], Y[5] - x[1] * y[2],
+            Y[6] - x[2] * y[0], Y[7] - x[2] * y[1], Y[8] - x[2] * y[2])
+
+
+@kernel
+def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
+    """
+    Λ⁻¹ (6 m, 6 m) by extended force propagators (003, table I), after `articulated`.
+
+    Parameters
+    ----------
+    paths : (Σ d,) int
+        The bodies from the base to each tip, one tip after another.
+    starts : (m + 1,) int
+        Where each tip's begins.
+    common : (m, m) int
+        How many bodies the paths of two tips have in common.
+    X : (Σ d, 36), overwritten
+    Lambda_inv : (6 m, 6 m), written
+
+    """
+    m = len(ends)
+    for k in range(m):
+        last = starts[k + 1] - 1
+        R, p = matrix_at(work[paths[last]], _IN_BASE), vector_at(ends[k], 9)
+        # motions of the body, in its axes, to those of the tip, in base axes
+        Rp = cross_rows(R, p)
+        reach = (R, ZERO + ZERO + ZERO,
+                 (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
+        for at in range(last, starts[k] - 1, -1):
+            i = paths[at]
+            store, kind = work[i], tree[i, _KIND]
+            put(X[at], 0, reach[0] + reach[1] + reach[2] + reach[3])
+            if at == starts[k]:
+                break
+            a, b, c, d = reach
+            I = mobility_at(store, _ARTICULATED)
+            if kind == SPHERICAL:
+                D_full = full(symmetric_at(store, _D_INV))
+                a_D, c_D, A = compose(a, D_full), compose(c, D_full), full(I[0])
+                b, d = sub_matrix(b, compose(a_D, I[1])), sub_matrix(d, compose(c_D, I[1]))
+                a, c = sub_matrix(a, compose(a_D, A)), sub_matrix(c, compose(c_D, A))
+            else:
+                U, w = _column(kind, I), store[_D_INV]
+                x, y = _freed_column(kind, reach)
+                a, b = _outer_taken(a, w, x, U[0]), _outer_taken(b, w, x, U[1])
+                c, d = _outer_taken(c, w, y, U[0]), _outer_taken(d, w, y, U[1])
+            R, p = _placed(store)
+            Rt = transpose(R)
+            b, d = compose(b, Rt), compose(d, Rt)
+            a = sub_matrix(compose(a, Rt), cross_rows(b, p))
+            c = sub_matrix(compose(c, Rt), cross_rows(d, p))
+            reach = (a, b, c, d)
+    for k in range(m):
+        zero = ZERO + ZERO + ZERO
+        Y = (zero, zero, zero, zero)
+        for j in range(k):
+            if common[j, k] == 0:
+                _put_pair(Lambda_inv, j, k, Y)
+        for at in range(starts[k], starts[k + 1]):
+            i = paths[at]
+            store, kind = work[i], tree[i, _KIND]
+            if at > starts[k]:
+                Y = _passed_joint(tree, store, i, Y)
+            reach = _block(X[at], 0)
+            if kind == SPHERICAL:
+                D_full = full(symmetric_at(store, _D_INV))
+                Y = (add_matrix(Y[0], compose(D_full, transpose(reach[0]))),
+                     add_matrix(Y[1], compose(D_full, transpose(reach[2]))), Y[2], Y[3])
+            else:
+                x, y = _freed_column(kind, reach)
+                w = -store[_D_INV]
+                Y = _row_replaced(kind, Y, along(w, x, ZERO), along(w, y, ZERO))
+            for j in range(k):
+                if common[j, k] == at - starts[k] + 1:
+                    there = starts[j] + at - starts[k]
+                    _put_pair(Lambda_inv, j, k, _block_product(_block(X[there], 0), Y))
+        Y = _to_tip(work[paths[starts[k + 1] - 1]], ends[k], Y)
+        _put_block(Lambda_inv, 6 * k, 6 * k, Y)
+        for r in range(6 * k, 6 * k + 6):
+            for other in range(6 * k, r):
+                mean = 0.5 * (Lambda_inv[r, other] + Lambda_inv[other, r])
+                Lambda_inv[r, other] = Lambda_inv[other, r] = mean
+
+
+@inlined
+def _beyond_joint(tree, store, i, Y):
+    """Ω of a body: L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ of its parent."""
+    kind, I = tree[i, _KIND], mobility_at(store, _ARTICULATED)
+    A, B, C = Y
+    if kind == SPHERICAL:
+        D_inv = symmetric_at(store, _D_INV)
+        D_full, C_full = full(D_inv), full(C)
+        P = sub_matrix(NO_TURN, compose(D_full, full(I[0])))
+        Q = compose(D_full, I[1])
+        top = sub_matrix(compose(P, full(A)), compose(Q, transpose(B)))
+        side = sub_matrix(compose(P, B), compose(Q, C_full))
+        A = upper(add_matrix(full(D_inv), sub_matrix(compose(top, transpose(P)),
+                                                     compose(side, transpose(Q)))))
+        return A, side, C
+    U, d = _column(kind, I), store[_D_INV]
+    x, y = mobility_times(Y, U)
+    w = d * (1.0 + d * (dot(U[0], x) + dot(U[1], y)))
+    x, y = along(d, x, ZERO), along(d, y, ZERO)
+    if kind == PRISMATIC:
+        return (A, (B[0], B[1], B[2] - x[0], B[3], B[4], B[5] - x[1], B[6], B[7], B[8] - x[2]),
+                (C[0], C[1], C[2] - y[0], C[3], C[4] - y[1], C[5] - 2.0 * y[2] + w))
+    return ((A[0], A[1], A[2] - x[0], A[3], A[4] - x[1], A[5] - 2.0 * x[2] + w),
+            (B[0], B[1], B[2], B[3], B[4], B[5], B[6] - y[0], B[7] - y[1], B[8] - y[2]), C)
+
+
+@kernel
+def propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
+    """
+    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; 002, eq. 58), after `articulated`.
+
+    Parameters
+    ----------
+    carriers : (c,) int
+        The bodies that carry a tip, each once, parents first; the others as in `extended`.
+
+    """
+    for at in range(len(carriers)):
+        i = carriers[at]
+        store, parent = work[i], tree[i, _PARENT]
+        carried = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
+        if parent >= 0:
+            R, p = _placed(store)
+            carried = mobility_unrotated(
+                R, mobility_shifted(p, mobility_at(work[parent], _OMEGA)))
+        Omega = _beyond_joint(tree, store, i, carried)
+        put(store, _OMEGA, Omega[0] + Omega[1] + Omega[2])
+    for k in range(len(ends)):
+        store = work[paths[starts[k + 1] - 1]]
+        A, B, C = mobility_unrotated(
+            transpose(matrix_at(store, _IN_BASE)),
+            mobility_shifted(vector_at(ends[k], 9), mobility_at(store, _OMEGA)))
+        _put_block(Lambda_inv, 6 * k, 6 * k, (full(A), B, transpose(B), full(C)))
+        for j in range(k):
+            zero = ZERO + ZERO + ZERO
+            Y = (zero, zero, zero, zero)
+            if common[j, k] > 0:
+                A, B, C = mobility_at(work[paths[starts[j] + common[j, k] - 1]], _OMEGA)
+                Y = (full(A), B, transpose(B), full(C))
+                for at in range(starts[j] + common[j, k], starts[j + 1]):
+                    Y = _passed_joint(tree, work[paths[at]], paths[at], Y)
+                Y = _block_transposed(_to_tip(work[paths[starts[j + 1] - 1]], ends[j], Y))
+                for at in range(starts[k] + common[j, k], starts[k + 1]):
+                    Y = _passed_joint(tree, work[paths[at]], paths[at], Y)
+                Y = _to_tip(store, ends[k], Y)
+            _put_pair(Lambda_inv, k, j, Y)
+
+
+@inlined
+def _columns(kind):
+    return 3 if kind == SPHERICAL else 1
+
+
+@inlined
+def _axis(kind, c):
+    """Column c of H."""
+    if kind == PRISMATIC:
+        return ZERO, (0.0, 0.0, 1.0)
+    if kind == REVOLUTE or c == 2:
+        return (0.0, 0.0, 1.0), ZERO
+    return (1.0 - c, 1.0 * c, 0.0), ZERO
+
+
+@inlined
+def _joint_part(kind, f, c):
+    """Hᵀ f in place c."""
+    if kind == SPHERICAL:
+        return f[0][0] if c == 0 else f[0][1] if c == 1 else f[0][2]
+    return _axis_part(kind, f)
+
+
+@kernel
+def factored(tree, bodies, rotors, before, work, M):
+    """
+    L, with M = LᵀL, in the lower half of M (n, n): composite bodies, and no fill-in.
+
+    Parameters
+    ----------
+    before : (n,) int
+        The freedom that each one hangs from; -1 is none.
+
+    """
+    for i in range(len(tree)):
+        for k in range(10):
+            work[i, _ARTICULATED + k] = bodies[i, _MASS + k]
+    for i in range(len(tree) - 1, -1, -1):
+        store, kind, parent = work[i], tree[i, _KIND], tree[i, _PARENT]
+        m, mc = store[_ARTICULATED], vector_at(store, _ARTICULATED + 1)
+        I = symmetric_at(store, _ARTICULATED + 4)
+        for c in range(_columns(kind)):
+            H = _axis(kind, c)
+            f = (add(times(I, H[0]), cross(mc, H[1])), along(m, H[1], cross(H[0], mc)))
+            row = tree[i, _V] + c
+            for k in range(c + 1):
+                M[row, tree[i, _V] + k] = _joint_part(kind, f, k)
+            M[row, row] += rotors[row]
+            j = i
+            while tree[j, _PARENT] >= 0:
+                R, p = _placed(work[j])
+                f = force_to_parent(R, p, f)
+                j = tree[j, _PARENT]
+                for k in range(_columns(tree[j, _KIND])):
+                    M[row, tree[j, _V] + k] = _joint_part(tree[j, _KIND], f, k)
+        if parent >= 0:
+            R, p = _placed(store)
+            turned, mc = compose(R, compose(full(I), transpose(R))), rotate(R, mc)
+            # Steiner, for a point p away from an origin that is mc / m from the centre of mass
+            x, pc, mp = 2.0 * dot(p, mc) + m * dot(p, p), mc, along(m, p, ZERO)
+            outer = work[parent]
+            put(outer, _ARTICULATED + 4, (
+                outer[_ARTICULATED + 4] + turned[0] + x - 2.0 * p[0] * pc[0] - p[0] * mp[0],
+                outer[_ARTICULATED + 5] + turned[1] - p[0] * pc[1] - pc[0] * p[1] - p[0] * mp[1],
+                outer[_ARTICULATED + 6] + turned[2] - p[0] * pc[2] - pc[0] * p[2] - p[0] * mp[2],
+                outer[_ARTICULATED + 7] + turned[4] + x - 2.0 * p[1] * pc[1] - p[1] * mp[1],
+                outer[_ARTICULATED + 8] + turned[5] - p[1] * pc[2] - pc[1] * p[2] - p[1] * mp[2],
+                outer[_ARTICULATED + 9] + turned[8] + x - 2.0 * p[2] * pc[2] - p[2] * mp[2]))
+            outer[_ARTICULATED] += m
+            for k in range(3):
+                outer[_ARTICULATED + 1 + k] += mc[k] + mp[k]
+    for k in range(len(M) - 1, -1, -1):
+        M[k, k] = np.sqrt(M[k, k])
+        i = before[k]
+        while i >= 0:
+            M[k, i] /= M[k, k]
+            i = before[i]
+        i = before[k]
+        while i >= 0:
+            j = i
+            while j >= 0:
+                M[i, j] -= M[k, i] * M[k, j]
+                j = before[j]
+            i = before[i]
+
+
+@kernel
+def solved_by_factors(L, before, x):
+    """x becomes M⁻¹ x = L⁻¹ L⁻ᵀ x (n,)."""
+    for i in range(len(x) - 1, -1, -1):
+        x[i] /= L[i, i]
+        j = before[i]
+        while j >= 0:
+            x[j] -= L[i, j] * x[i]
+            j = before[j]
+    for i in range(len(x)):
+        j = before[i]
+        while j >= 0:
+            x[i] -= L[i, j] * x[j]
+            j = before[j]
+        x[i] /= L[i, i]
+
+
+@kernel
+def squared(tree, paths, starts, common, before, L, Y, Lambda_inv):
+    """Λ⁻¹ = Y Yᵀ with Y = J L⁻¹, in place of the J (6 m, n) that Y holds."""
+    m = len(starts) - 1
+    for k in range(m):
+        body = paths[starts[k + 1] - 1]
+        last = tree[body, _V] + _columns(tree[body, _KIND]) - 1
+        for r in range(6 * k, 6 * k + 6):
+            i = last
+            while i >= 0:
+                Y[r, i] /= L[i, i]
+                j = before[i]
+                while j >= 0:
+                    Y[r, j] -= L[i, j] * Y[r, i]
+                    j = before[j]
+                i = before[i]
+        for j in range(k + 1):
+            last = -1
+            if common[j, k] > 0:
+                body = paths[starts[j] + common[j, k] - 1]
+                last = tree[body, _V] + _columns(tree[body, _KIND]) - 1
+            for r in range(6 * k, 6 * k + 6):
+                for c in range(6 * j, min(6 * j + 6, r + 1)):
+                    total = 0.0
+                    i = last
+                    while i >= 0:
+                        total += Y[r, i] * Y[c, i]
+                        i = before[i]
+                    Lambda_inv[r, c] = Lambda_inv[c, r] = total
+
+
+@kernel
+def jacobian(tree, ends, paths, starts, work, J):
+    """
+    Natural Jacobian of the tips, base axes, [angular; linear], after `located`.
+
+    Parameters
+    ----------
+    J : (6 m, n), written
+
+    """
+    J[:] = 0.0
+    for k in range(len(ends)):
+        store = work[paths[starts[k + 1] - 1]]
+        R, p = matrix_at(store, _IN_BASE), vector_at(store, _IN_BASE + 9)
+        p_tip = add(p, rotate(R, vector_at(ends[k], 9)))
+        for at in range(starts[k], starts[k + 1]):
+            i = paths[at]
+            R, p = matrix_at(work[i], _IN_BASE), vector_at(work[i], _IN_BASE + 9)
+            for c in range(_columns(tree[i, _KIND])):
+                angular, linear = _axis(tree[i, _KIND], c)
+                angular = rotate(R, angular)
+                linear = add(rotate(R, linear), cross(angular, sub(p_tip, p)))
+                for r in range(3):
+                    J[6 * k + r, tree[i, _V] + c] = angular[r]
+                    J[6 * k + 3 + r, tree[i, _V] + c] = linear[r]
+
+
+@inlined
+def _read_tips(tips, ends, gravity, work, a0, poses, twists):
+    for k in range(len(tips)):
+        store = work[tips[k]]
+        R, p = matrix_at(store, _IN_BASE), vector_at(ends[k], 9)
+        v, a = spatial_at(store, _VELOCITY), spatial_at(store, _ACCELERATION)
+        v = rotate(R, v[0]), rotate(R, add(v[1], cross(v[0], p)))
+        a = rotate(R, a[0]), rotate(R, add(a[1], cross(a[0], p)))
+        put(a0, 6 * k, a[0])
+        put(a0, 6 * k + 3, add(add(a[1], cross(v[0], v[1])), gravity))
+        put(twists, 6 * k, v[0] + v[1])
+        T = compose(R, matrix_at(ends[k], 0))
+        x = add(vector_at(store, _IN_BASE + 9), rotate(R, p))
+        put(poses[k], 0, (T[0], T[1], T[2], x[0], T[3], T[4], T[5], x[1],
+                          T[6], T[7], T[8], x[2], 0.0, 0.0, 0.0, 1.0))
+
+
+@inlined
+def _add_response(tips, ends, work, a0):
+    for k in range(len(tips)):
+        store = work[tips[k]]
+        R, p = matrix_at(store, _IN_BASE), vector_at(ends[k], 9)
+        a = spatial_at(store, _ACCELERATION)
+        more = rotate(R, a[0]) + rotate(R, add(a[1], cross(a[0], p)))
+        for r in range(6):
+            a0[6 * k + r] += more[r]
+
+
+@inlined
+def _all_finite(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]  # 0 unless something is infinite or not a number
+    return total == 0.0
+
+
+@kernel
+def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
+    """
+    Everything that the tips need to know.
+
+    Parameters
+    ----------
+    robot, memory, results : tuples of arrays
+        As `Tree` makes them.
+    algorithm : EXTENDED, PROPAGATED or FACTORED
+    q, qd : (nq,), (n,)
+    tau, qdd : (n,) or (0,)
+        Joint torques τ⁰ [N·m]; posture acceleration [rad/s²], whose inverse dynamics is then τ⁰,
+        beside tau. Of no length: none.
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    tree, bodies, tips, ends, gravity, rotors, paths, starts, common, carriers, before = robot
+    work, X, M, Y, rest, moved, no_force, _ = memory
+    Lambda_inv, a0, poses, twists, _ = results
+    n = len(rotors)
+    width = len(tree) + 3 * (n - len(tree)) // 2
+    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
+            or not (len(qdd) == n or len(qdd) == 0)):
+        return WRONG_SHAPE
+    weight = vector_at(gravity, 0)
+    located(tree, bodies, q, qd, work)
+    if algorithm == FACTORED:
+        accelerated(tree, bodies, gravity, qdd if len(qdd) > 0 else rest, work)
+        _read_tips(tips, ends, weight, work, a0, poses, twists)
+        factored(tree, bodies, rotors, before, work, M)
+        jacobian(tree, ends, paths, starts, work, Y)
+        if len(qdd) == 0 or len(tau) > 0:
+            for k in range(n):
+                moved[k] = 0.0
+            if len(qdd) == 0:
+                inward(tree, tips, ends, rotors, tau[:0], rest, no_force, work, moved)
+            for k in range(n):
+                moved[k] = (tau[k] if len(tau) > 0 else 0.0) - moved[k]
+            solved_by_factors(M, before, moved)
+            for r in range(len(a0)):
+                for k in range(n):
+                    a0[r] += Y[r, k] * moved[k]
+        squared(tree, paths, starts, common, before, M, Y, Lambda_inv)
+    else:
+        articulated(tree, bodies, rotors, work)
+        if len(qdd) > 0:
+            accelerated(tree, bodies, gravity, qdd, work)
+            _read_tips(tips, ends, weight, work, a0, poses, twists)
+            if len(tau) > 0:
+                responded(tree, tips, ends, gravity, tau, no_force, True, work, moved)
+                _add_response(tips, ends, work, a0)
+        else:
+            responded(tree, tips, ends, gravity, tau if len(tau) > 0 else rest, no_force, False,
+                      work, moved)
+            _read_tips(tips, ends, weight, work, a0, poses, twists)
+        if algorithm == EXTENDED:
+            extended(tree, ends, paths, starts, common, X, work, Lambda_inv)
+        else:
+            propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv)
+    finite = _all_finite(a0) and _all_finite(Lambda_inv.ravel()) and _all_finite(twists)
+    return DONE if finite and _all_finite(poses.ravel()) else NOT_FINITE
+
+
+@kernel
+def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
+    """
+    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+
+    Parameters
+    ----------
+    u : (6 m,)
+        Commanded accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
+    out : (n,), written [N·m]
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    Lambda_inv, a0, _, _, F = results
+    if len(u) != len(a0) or len(out) != len(robot[5]):
+        return WRONG_SHAPE
+    status = outward(robot, memory, results, algorithm, q, qd, tau, qdd)
+    if status != DONE:
+        return status
+    m, scratch, flat = len(a0), memory[7], Lambda_inv.ravel()
+    A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
+    for k in range(m * m):
+        A[k] = flat[k]
+    for k in range(m):
+        F[k] = r[k] = u[k] - a0[k]
+    if not solved(A, F, m) > EXACT_HIGH:
+        applied_pseudo_inverse(flat, r, scratch, F, m)
+    inward(robot[0], robot[2], robot[3], robot[5], tau, qdd, F, memory[0], out)
+    return DONE if _all_finite(out) else NOT_FINITE
+
+
+class Tree:
+    """
+    The kernels on one robot, with the memory that they work in.
+
+    The contract is that of `osc_ros.dynamics.sweep.Sweep`, for m tips: Λ⁻¹ (6 m, 6 m), a⁰ and the
+    twists (6 m,), the poses (m, 4, 4), or (4, 4) for one tip. Not to be shared between threads.
+
+    Parameters
+    ----------
+    robot : Robot
+    algorithm : EXTENDED, PROPAGATED or FACTORED
+
+    """
+
+    def __init__(self, robot: Robot, algorithm: int) -> None:
+        _compile()
+        self.robot = robot
+        self._algorithm = algorithm
+        self._constants = packed(robot)
+        self._memory, self._results = _memory(self._constants, algorithm)
+        self._none = np.empty(0)
+        self._weightless = np.zeros(3)
+        self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
+        self.pose: Array = poses.reshape(-1, 4, 4) if len(poses) > 1 else poses.reshape(4, 4)
+
+    def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
+               out: Array) -> int:
+        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        if not self._fit(tau, qdd):
+            return WRONG_SHAPE
+        return int(law(self._constants, self._memory, self._results, self._algorithm, q, qd, u,
+                       self._tau, self._qdd, out))
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        if not self._fit(tau, qdd):
+            return WRONG_SHAPE
+        return int(outward(self._constants, self._memory, self._results, self._algorithm, q, qd,
+                           self._tau, self._qdd))
+
+    def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
+        """Keep τ⁰; to the kernels one of no length is none."""
+        self._tau = self._none if tau is None else tau
+        self._qdd = self._none if qdd is None else qdd
+        n = (self.robot.n,)
+        return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
+
+    def inward(self, F: Array, out: Array) -> None:
+        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        tree, _, tips, ends, _, rotors, *_ = self._constants
+        inward(tree, tips, ends, rotors, self._tau, self._qdd, F, self._memory[0], out)
+
+    def jacobian(self, out: Array) -> None:
+        """J (6 m, n) at the last `outward`, into out."""
+        tree, _, _, ends, _, _, paths, starts, *_ = self._constants
+        jacobian(tree, ends, paths, starts, self._memory[0], out)
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and forces on the tips."""
+        return self._accelerations(q, qd, tau, F, still=False)
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        _, _, _, _, rest, _, no_force, _ = self._memory
+        return self._accelerations(q, rest, x, no_force, still=True)
+
+    def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
+        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
+        work, qdd = self._memory[0], np.empty(self.robot.n)
+        located(tree, bodies, q, qd, work)
+        articulated(tree, bodies, rotors, work)
+        responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
+        return qdd
+
+
+def packed(robot: Robot) -> tuple[Any, ...]:
+    """
+    Constants of the robot as the kernels read them.
+
+    Returns
+    -------
+    tree : (b, 4) int
+    bodies : (b, BODY_WIDTH)
+    tips : (m,) int
+        The body that carries each tip.
+    ends : (m, 12)
+        Rotation and position of each tip in it.
+    gravity, rotors : (3,), (n,)
+    paths, starts, common, carriers, before
+        See `extended`, `propagated` and `factored`.
+
+    """
+    b, m = len(robot.parent), len(robot.tips)
+    kind = np.where(robot.prismatic, PRISMATIC, np.where(robot.spherical, SPHERICAL, REVOLUTE))
+    tree = np.stack([robot.parent, kind, robot.q_index, robot.v_index], axis=1)
+    i, j = np.triu_indices(3)
+    bodies = np.hstack([
+        robot.T_parent_body[:, :3, :3].reshape(-1, 9), robot.T_parent_body[:, :3, 3],
+        robot.inertia[:, 5, 5:], robot.inertia[:, [2, 0, 1], [4, 5, 3]],
+        robot.inertia[:, :3, :3][:, i, j]])
+    tips = np.array([robot.frames[tip][0] for tip in robot.tips])
+    ends = np.array([np.concatenate([T[:3, :3].ravel(), T[:3, 3]])
+                     for T in (robot.frames[tip][1] for tip in robot.tips)])
+    ways = []
+    for tip in tips.tolist():
+        way = [tip]
+        while robot.parent[way[-1]] >= 0:
+            way.append(int(robot.parent[way[-1]]))
+        ways.append(way[::-1])
+    starts = np.cumsum([0, *map(len, ways)])
+    common = np.array([[int(np.count_nonzero(
+        np.equal(one[:min(len(one), len(other))], other[:min(len(one), len(other))])))
+        for other in ways] for one in ways]).reshape(m, m)
+    before = np.arange(-1, robot.n - 1)
+    ends_at = robot.v_index + np.where(robot.spherical, 3, 1) - 1
+    before[robot.v_index] = np.where(robot.parent < 0, -1, ends_at[robot.parent])
+    integers = [np.ascontiguousarray(x, dtype=np.int64)
+                for x in (tree, tips, np.concatenate(ways), starts, common,
+                          np.unique(np.concatenate(ways)), before)]
+    tree, tips, paths, starts, common, carriers, before = integers
+    return (tree.reshape(b, 4), np.ascontiguousarray(bodies), tips, ends, robot.gravity.copy(),
+            robot.rotor_inertia.copy(), paths, starts, common, carriers, before)
+
+
+def _memory(constants: tuple[Any, ...], algorithm: int
+            ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """What the kernels work in, and what they write for others."""
+    tree, _, tips, _, _, rotors, paths, *_ = constants
+    n, m = len(rotors), 6 * len(tips)
+    square = n if algorithm == FACTORED else 0
+    memory = (np.zeros((len(tree), WORK_WIDTH)),
+              np.zeros((len(paths) if algorithm == EXTENDED else 0, 36)),
+              np.zeros((square, square)), np.zeros((m if square else 0, n)), np.zeros(n),
+              np.zeros(n), np.zeros(m), np.zeros(2 * m * (m + 1)))
+    results = (np.zeros((m, m)), np.zeros(m), np.zeros((len(tips), 16)), np.zeros(m), np.zeros(m))
+    return memory, results
+
+
+@cache
+def _compile() -> None:
+    """Compile or load every kernel, once a process, and let no other use in."""
+    one = np.eye(4)
+    robot = Robot(
+        name='', base='', tips=('tip',), joints=('joint',), parent=np.array([-1]),
+        prismatic=np.array([False]), spherical=np.array([False]), T_parent_body=one[None],
+        inertia=np.eye(6)[None], rotor_inertia=np.zeros(1), position_limits=np.array([[-1, 1]]),
+        velocity_limits=np.ones(1), effort_limits=np.ones(1), gravity=np.zeros(3),
+        frames={'tip': (0, one)})
+    constants = packed(robot)
+    memory, results = _memory(constants, FACTORED)
+    x, u, J = np.zeros(1), np.zeros(6), np.zeros((6, 1))
+    tree, bodies, tips, ends, gravity, rotors, paths, starts, *_ = constants
+    law(constants, memory, results, FACTORED, x, x, u, x, x, x)
+    outward(constants, memory, results, FACTORED, x, x, x, x)
+    inward(tree, tips, ends, rotors, x, x, u, memory[0], x)
+    jacobian(tree, ends, paths, starts, memory[0], J)
+    located(tree, bodies, x, x, memory[0])
+    articulated(tree, bodies, rotors, memory[0])
+    responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
+    for one_kernel in (law, outward, inward, jacobian, located, articulated, responded):
+        one_kernel.disable_compile()

@@ -1,0 +1,177 @@
+"""Every method against Pinocchio on every robot of example-robot-data: doc/robots.md."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+import re
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from judge import configuration, pinocchio_model
+from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.task_inertia import EXACT_HIGH, EXACT_LOW
+from osc_ros.errors import ModelError
+from survey import chains, LEAST, urdf_texts
+from tolerances import EVERY_ROBOT
+
+pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
+
+STATES = 20
+ILL_CONDITIONED = 1e5  # condition number of Λ⁻¹ that the error of an acceleration is divided by
+ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
+PAGE = Path(__file__).parents[1] / 'doc' / 'robots.md'
+WRITE = "make test ARGS='-k every_robot --write-tables'"
+
+HEAD = f"""\
+# Every robot of example-robot-data {version('example-robot-data')}, against Pinocchio
+
+From the root of every URDF, and from every link where it forks: the chain to the end that most
+joints lead to, to the last link there that has mass or carries some, and to the next fork; those
+with {LEAST} or more joints that move by themselves. Joints off the chain are held at 0; one on it
+that mimics another is held where the remark says.
+
+The figure is the worst over {STATES} random states within the limits (joint rates q̇, and the q̈ of
+u = J q̈ + J̇q̇, are normally distributed, of 1 rad/s and 1 rad/s²) of
+
+- the pose, J, J̇q̇, h = C + G and Λ⁻¹, each relative to its largest entry,
+- the tip's acceleration, by Pinocchio's articulated bodies, under the torques of the law for u:
+  its difference from u along the eigenvectors of Λ⁻¹ that have more than {EXACT_HIGH:g} of the
+  largest eigenvalue, relative to the larger of u and a⁰ = J̇q̇ - J M⁻¹h. Where the condition number
+  of Λ⁻¹ (over eigenvalues of more than {EXACT_LOW:g} of the largest) exceeds {ILL_CONDITIONED:g},
+  this is divided by how many times it does. So a chain that cannot move in some direction, for
+  want of joints or near a singularity, is judged in the others.
+
+All stay below {EVERY_ROBOT:g}, or the tests fail; they compare all of this page but the figures.
+To write it again: `{WRITE}`.
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What Pinocchio finds at a state, base axes, [angular; linear]."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    u: np.ndarray
+    pose: np.ndarray
+    J: np.ndarray
+    Jdot_qd: np.ndarray
+    h: np.ndarray
+    Lambda_inv: np.ndarray
+    a0: np.ndarray
+
+
+@cache
+def robots(name):
+    """Return the chains of a URDF and the Robot of each, or the error that refuses it."""
+    text = urdf_texts()[name]
+
+    def robot(chain):
+        try:
+            return Robot.from_urdf(text, chain.base, chain.tip, locked=chain.held)
+        except ModelError as error:
+            return error
+
+    return [(chain, robot(chain)) for chain in chains(text)]
+
+
+@cache
+def worst_errors(name):
+    """Return the worst error of every method on each chain, (chains, methods); refused: NaN."""
+    return np.reshape([
+        [np.nan] * len(METHODS) if isinstance(robot, ModelError) else
+        errors(urdf_texts()[name], chain, robot, np.random.default_rng([*name.encode(), number]))
+        for number, (chain, robot) in enumerate(robots(name))], (-1, len(METHODS)))
+
+
+def errors(urdf_text, chain, robot, rng):
+    assert robot.joint_names == tuple(chain.ranges)
+    model, data, frame = pinocchio_model(
+        urdf_text, chain.base, chain.tip, chain.ranges, chain.held)
+    states = [state(model, data, frame, rng.uniform(*np.transpose([*chain.ranges.values()])), rng)
+              for _ in range(STATES)]
+
+    def error(space, at):
+        terms = space.evaluate(at.q, at.qd)
+        tau = space.torque(at.q, at.qd, at.u)
+        qdd = pin.aba(model, data, configuration(model, at.q), at.qd, tau)
+        return [
+            relative(terms.pose, at.pose), relative(terms.J, at.J), relative(terms.h, at.h),
+            relative(terms.Jdot_qd, at.Jdot_qd), relative(terms.Lambda_inv, at.Lambda_inv),
+            acceleration_error(at, at.J @ qdd + at.Jdot_qd)]
+
+    spaces = [OperationalSpace(robot, method) for method in METHODS]
+    return np.max([[error(space, at) for at in states] for space in spaces], axis=(1, 2))
+
+
+def state(model, data, frame, q, rng):
+    """Return what is asked of the chain at `q`, moving at random, and what Pinocchio finds."""
+    world = pin.LOCAL_WORLD_ALIGNED
+    qd, qdd = rng.normal(size=(2, model.nv))
+    full = configuration(model, q)
+    # Not computeMinverse: on tiago_no_hand (M of condition 5e6) it is off by 4e-11, this by 1e-15.
+    M = np.triu(pin.crba(model, data, full))
+    M += np.triu(M, 1).T
+    h = pin.nonLinearEffects(model, data, full, qd).copy()
+    J = pin.computeFrameJacobian(model, data, full, frame, world)[ANGULAR_FIRST]
+    pin.forwardKinematics(model, data, full, qd, np.zeros(model.nv))
+    pose = pin.updateFramePlacement(model, data, frame).homogeneous
+    acceleration = pin.getFrameClassicalAcceleration(model, data, frame, world).vector
+    Jdot_qd = acceleration[ANGULAR_FIRST]
+    return Found(q=q, qd=qd, u=J @ qdd + Jdot_qd, pose=pose, J=J, Jdot_qd=Jdot_qd, h=h,
+                 Lambda_inv=J @ np.linalg.solve(M, J.T), a0=Jdot_qd - J @ np.linalg.solve(M, h))
+
+
+def relative(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def acceleration_error(at, acceleration):
+    """Return how far from u it is in the directions that the chain can move, scaled: see HEAD."""
+    values, directions = np.linalg.eigh(at.Lambda_inv)
+    share = values / values[-1]
+    difference = directions[:, share > EXACT_HIGH].T @ (acceleration - at.u)
+    condition = 1 / share[share > EXACT_LOW].min()
+    return (np.abs(difference).max() / max(np.abs(at.u).max(), np.abs(at.a0).max())
+            / max(1, condition / ILL_CONDITIONED))
+
+
+@pytest.mark.parametrize('name', urdf_texts())
+def test_every_method_agrees_with_pinocchio_on_every_chain(name):
+    for (chain, robot), found in zip(robots(name), worst_errors(name), strict=True):
+        if not isinstance(robot, ModelError):
+            worst = dict(zip(METHODS, found, strict=True))
+            assert (found < EVERY_ROBOT).all(), f'{chain.base} to {chain.tip}: {worst}'
+
+
+def test_page_lists_every_chain_with_its_reason_if_it_is_refused(request):
+    if request.config.getoption('--write-tables'):
+        PAGE.write_text(page({name: worst_errors(name) for name in urdf_texts()}))
+    committed = re.sub(r'\| \de[+-]\d\d (?=\|)', '|  ', PAGE.read_text())
+    assert committed == page({}), f'{WRITE} writes {PAGE.name} again'
+
+
+def page(figures):
+    """Return the page; the figures of the URDFs that have none are left blank."""
+    rows = [row for name in urdf_texts() for row in table_rows(name, figures.get(name))]
+    columns = ['robot', 'chain', 'joints', *METHODS, 'remark']
+    lines = [columns, ['-'] * len(columns), *rows]
+    return f'{HEAD}\n' + ''.join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def table_rows(name, figures):
+    blank = [''] * len(METHODS)
+    if not robots(name):
+        yield [name, '', '', *blank, f'no chain of {LEAST} joints that move by themselves']
+    for number, (chain, robot) in enumerate(robots(name)):
+        path = [name, f'{chain.base} → {chain.tip}', str(len(chain.ranges))]
+        held = ', '.join(f'{joint} = {value:g}' for joint, value in chain.held.items())
+        if isinstance(robot, ModelError):
+            yield [*path, *blank, f'refused: {robot}']
+        else:
+            measured = blank if figures is None else [f'{one:.0e}' for one in figures[number]]
+            yield [*path, *measured, f'held: {held}' if held else '']
