@@ -5,7 +5,7 @@ Nothing of osc_ros is imported here: what a mimic joint does, which joints are h
 base is are worked out a second time, from the XML and by Pinocchio.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import files
 from pathlib import Path
@@ -38,11 +38,7 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
     of frame. Positions go in by `configuration(model, q)`; set `model.armature` for rotor inertia.
     """
     model = pin.buildModelFromXML(urdf_text)
-    held = pin.neutral(model)
-    values = _held_values(urdf_text, set(joint_names), dict(locked or {}))
-    for joint, value in values.items():
-        if model.existJointName(joint):
-            _put(held, model, model.getJointId(joint), value)
+    held = held_configuration(model, urdf_text, set(joint_names), dict(locked or {}))
     ids = [i for i in range(1, model.njoints) if model.names[i] not in joint_names]
     # A link of the same name as a joint would keep the joint from being found.
     for frame in _links(model):
@@ -62,6 +58,15 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
             frame.placement = T_base_world * frame.placement
     model.gravity.linear = np.array([0.0, 0.0, -9.81])
     return model, model.createData(), model.getFrameId(tip, pin.FrameType.BODY)
+
+
+def held_configuration(model, urdf_text, moving, locked):
+    """Return the configuration at which all joints but those in `moving` are held."""
+    held = pin.neutral(model)
+    for joint, value in _held_values(urdf_text, moving, locked).items():
+        if model.existJointName(joint):
+            _put(held, model, model.getJointId(joint), value)
+    return held
 
 
 def configuration(model, q):
@@ -207,3 +212,316 @@ def iiwa_like():
     parts.append("<link name='tool'/><joint name='tool_joint' type='fixed'>"
                  "<parent link='link_7'/><child link='tool'/><origin xyz='0 0 0.045'/></joint>")
     return f"<robot name='iiwa_like'>{''.join(parts)}</robot>"
+
+
+# Turns whose third columns are x and y.
+Z_TO_X, Z_TO_Y = np.eye(3)[:, [1, 2, 0]], np.eye(3)[:, [2, 0, 1]]
+# Joint: Pinocchio's model of it, and the bodies of one freedom (or spherical) that it is here,
+# each with the axes that its z has in the joint's frame.
+JOINTS = {
+    'revolute': (pin.JointModelRZ, [('revolute', np.eye(3))]),
+    'prismatic': (pin.JointModelPZ, [('prismatic', np.eye(3))]),
+    'spherical': (pin.JointModelSpherical, [('spherical', np.eye(3))]),
+    'planar': (pin.JointModelPlanar, [
+        ('prismatic', Z_TO_X), ('prismatic', Z_TO_Y), ('revolute', np.eye(3))]),
+    'floating': (pin.JointModelFreeFlyer, [
+        ('prismatic', Z_TO_X), ('prismatic', Z_TO_Y), ('prismatic', np.eye(3)),
+        ('spherical', np.eye(3))]),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TreeTerms:
+    """
+    What Pinocchio finds at a state, in osc_ros's coordinates and order, [angular; linear].
+
+    The rows of J (6 m, n), J̇q̇ (6 m,) and the twist (6 m,) are those of one tip after another, base
+    axes; the poses are (m, 4, 4).
+
+    """
+
+    M: np.ndarray
+    h: np.ndarray
+    J: np.ndarray
+    Jdot_qd: np.ndarray
+    twist: np.ndarray
+    poses: np.ndarray
+
+    @property
+    def M_inv(self):
+        return np.linalg.inv(self.M)
+
+    @property
+    def Lambda_inv(self):
+        return self.J @ np.linalg.solve(self.M, self.J.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """
+    A tree as plain arrays, and Pinocchio's model of the same, made from the same numbers.
+
+    `Robot(**tree.description)` is the robot; where `urdf` is not None (URDF has no spherical
+    joint), so is `Robot.from_urdf(tree.urdf, 'base', tree.tips, free=True)`, but for the rotors,
+    and with the joints in another order: `tree.ordered(robot.joint_names)` judges that one.
+    Everything goes in and comes out in osc_ros's coordinates and in the order of `names`.
+    Velocities are translated by v_pin = E(q) qd: in a planar and a floating joint, Pinocchio's
+    linear velocity is in the moving body's axes, ours in the parent's.
+
+    """
+
+    description: dict
+    model: pin.Model
+    kinds: dict  # joint: key of JOINTS
+    rotors: dict  # joint: (k,)
+    urdf: str | None
+    names: tuple
+
+    def ordered(self, names):
+        """Return the same with the joints in another order."""
+        return replace(self, names=tuple(names))
+
+    @property
+    def rotor_inertia(self):
+        """Reflected rotor inertia (n,)."""
+        return np.concatenate([self.rotors[name] for name in self.names])
+
+    @property
+    def tips(self):
+        return self.description['tips']
+
+    def state(self, rng):
+        """Return a random position (nq,), with quaternions of any length, and velocity (n,)."""
+        parts = []
+        for name in self.names:
+            kind = self.kinds[name]
+            if kind in ('planar', 'floating'):
+                parts.append(rng.uniform(-1, 1, 3))
+            if kind in ('spherical', 'floating'):
+                parts.append(rng.normal(size=4))
+            elif kind != 'planar':
+                parts.append(rng.uniform(-2.5, 2.5, 1))
+        return np.concatenate(parts), rng.normal(size=self.model.nv)
+
+    def configuration(self, q):
+        """Return Pinocchio's configuration for q (nq,)."""
+        full, at = np.empty(self.model.nq), 0
+        for name in self.names:
+            kind, joint = self.kinds[name], self.model.getJointId(name)
+            width = {'spherical': 4, 'planar': 3, 'floating': 7}.get(kind, 1)
+            x = q[at:at + width]
+            at += width
+            if kind == 'planar':
+                x = [x[0], x[1], np.cos(x[2]), np.sin(x[2])]
+            elif kind in ('spherical', 'floating'):
+                x = np.concatenate([x[:-4], x[-4:] / np.linalg.norm(x[-4:])])
+            first = self.model.idx_qs[joint]
+            full[first:first + len(x)] = x
+        return full
+
+    def velocity_map(self, q):
+        """Return E (n, n): Pinocchio's velocity is E qd, its acceleration E q̈ + `drift`."""
+        E, full, at = np.zeros((self.model.nv, self.model.nv)), self.configuration(q), 0
+        for name in self.names:
+            kind, joint = self.kinds[name], self.model.getJointId(name)
+            first, v = self.model.idx_qs[joint], self.model.idx_vs[joint]
+            k = self.model.nvs[joint]
+            part = np.eye(k)
+            if kind == 'planar':
+                c, s = full[first + 2:first + 4]
+                part[:2, :2] = [[c, s], [-s, c]]
+            elif kind == 'floating':
+                part[:3, :3] = pin.Quaternion(full[first + 3:first + 7]).matrix().T
+            E[v:v + k, at:at + k] = part
+            at += k
+        return E
+
+    def drift(self, q, qd):
+        """Return Ė qd (n,)."""
+        v_pin = self.velocity_map(q) @ qd
+        drift = np.zeros(self.model.nv)
+        for name, kind in self.kinds.items():
+            v = self.model.idx_vs[self.model.getJointId(name)]
+            if kind == 'planar':
+                drift[v:v + 2] = v_pin[v + 2] * np.array([v_pin[v + 1], -v_pin[v]])
+            elif kind == 'floating':
+                drift[v:v + 3] = np.cross(v_pin[v:v + 3], v_pin[v + 3:v + 6])
+        return drift
+
+    def terms(self, q, qd):
+        """Return the TreeTerms."""
+        model, data = self.model, self.model.createData()
+        full, E, drift = self.configuration(q), self.velocity_map(q), self.drift(q, qd)
+        M = np.triu(pin.crba(model, data, full).reshape(model.nv, model.nv))
+        M = E.T @ (M + np.triu(M, 1).T) @ E + np.diag(self.rotor_inertia)
+        h = E.T @ pin.rnea(model, data, full, E @ qd, drift)
+        world, angular_first = pin.LOCAL_WORLD_ALIGNED, [3, 4, 5, 0, 1, 2]
+        frames = [model.getFrameId(tip) for tip in self.tips]
+        J = [pin.computeFrameJacobian(model, data, full, frame, world)
+             .reshape(6, model.nv)[angular_first] @ E for frame in frames]
+        pin.forwardKinematics(model, data, full, E @ qd, drift)
+        pin.updateFramePlacements(model, data)
+        Jdot_qd = [pin.getFrameClassicalAcceleration(model, data, frame, world).vector
+                   for frame in frames]
+        twist = [pin.getFrameVelocity(model, data, frame, world).vector for frame in frames]
+        return TreeTerms(M, h, np.vstack(J), np.hstack([x[angular_first] for x in Jdot_qd]),
+                         np.hstack([x[angular_first] for x in twist]),
+                         np.array([data.oMf[frame].homogeneous for frame in frames]))
+
+    def forward_dynamics(self, q, qd, tau, F=None):
+        """Return q̈ (n,) under torques and forces on the tips (6 m,), base axes."""
+        terms = self.terms(q, qd)
+        force = 0.0 if F is None else terms.J.T @ F
+        return np.linalg.solve(terms.M, tau - terms.h + force)
+
+    def joint_forces(self, q, qd, qdd, F=None):
+        """
+        Return the wrench through every one of Pinocchio's joints, by name.
+
+        (6,) [moment; force] about the origin and in the axes of the joint's last body, F (6 m,)
+        being forces on the tips in base axes.
+
+        """
+        model, data = self.model, self.model.createData()
+        full, E = self.configuration(q), self.velocity_map(q)
+        pin.framesForwardKinematics(model, data, full)
+        on_joint = [pin.Force.Zero() for _ in range(model.njoints)]
+        for k, tip in enumerate(self.tips if F is not None else ()):
+            frame = model.getFrameId(tip)
+            joint = model.frames[frame].parentJoint
+            at_tip = pin.SE3(np.eye(3), data.oMf[frame].translation)
+            wrench = at_tip.act(pin.Force(F[6 * k + 3:6 * k + 6], F[6 * k:6 * k + 3]))
+            on_joint[joint] += data.oMi[joint].actInv(wrench)
+        external = pin.StdVec_Force()
+        external.extend(on_joint)
+        pin.rnea(model, data, full, E @ qd, E @ qdd + self.drift(q, qd), external)
+        return {model.names[i]: np.concatenate([data.f[i].angular, data.f[i].linear])
+                for i in range(1, model.njoints)}
+
+
+def random_tree(seed, kinds, branches=(), tips=1, rotors=False):
+    """
+    Return a random Tree whose first tip is at the end of a path with the given joints.
+
+    Parameters
+    ----------
+    seed : int
+    kinds : sequence of str
+        The joints from the base to the first tip, keys of JOINTS; with 'bare ' before it the
+        joint's last body has no mass, with 'point ' it is a point mass: 'bare revolute'.
+    branches : sequence of (int, sequence of str)
+        Where each branch hangs from the path (the number of the joint, -1 for the base), and its
+        joints. Their bodies are mixed with those of the path, parents first.
+    tips : int
+        The others are at the ends of the first branches.
+    rotors : bool
+        Give every joint but the first, the fourth, … a rotor inertia.
+
+    """
+    rng = np.random.default_rng(seed)
+    joints = [[f'joint_{k}', kind, f'joint_{k - 1}' if k else None]
+              for k, kind in enumerate(kinds)]
+    for b, (host, branch) in enumerate(branches):
+        for k, kind in enumerate(branch):
+            parent = f'branch_{b}_{k - 1}' if k else f'joint_{host}' if host >= 0 else None
+            first = 1 + max((i for i, (name, *_) in enumerate(joints) if name == parent),
+                            default=-1)
+            joints.insert(int(rng.integers(first, len(joints) + 1)),
+                          [f'branch_{b}_{k}', kind, parent])
+    ends = [f'joint_{len(kinds) - 1}', *(f'branch_{b}_{len(branch) - 1}'
+                                         for b, (_, branch) in enumerate(branches))][:tips]
+    model, last = pin.Model(), {None: -1}
+    bodies = {'joints': [], 'parent': [], 'prismatic': [], 'spherical': [], 'T_parent_body': [],
+              'inertia': []}
+    parts = ["<link name='base'/>"]
+    poses = {name: _random_pose(rng, 0.4) for name, *_ in joints}
+    inertias = {name: _random_inertia(rng, kind) for name, kind, _ in joints}
+    # Pinocchio's algorithms want every branch in one piece
+    for name, kind, parent in _depth_first(joints):
+        joint = model.addJoint(model.getJointId(parent) if parent else 0,
+                               JOINTS[kind.split()[-1]][0](), pin.SE3(poses[name]), name)
+        model.appendBodyToJoint(joint, inertias[name], pin.SE3.Identity())
+    for name, kind, parent in joints:
+        T, kind = poses[name], kind.split()[-1]
+        host, R_last = last[parent], np.eye(3)
+        for step, R in JOINTS[kind][1]:
+            bodies['joints'].append(name)
+            bodies['parent'].append(host)
+            bodies['prismatic'].append(step == 'prismatic')
+            bodies['spherical'].append(step == 'spherical')
+            T_step = np.eye(4)
+            T_step[:3, :3] = R_last.T @ R
+            bodies['T_parent_body'].append(T @ T_step)
+            bodies['inertia'].append(np.zeros((6, 6)))
+            host, T, R_last = len(bodies['parent']) - 1, np.eye(4), R
+        last[name] = host
+        order = [3, 4, 5, 0, 1, 2]
+        bodies['inertia'][-1] = inertias[name].matrix()[np.ix_(order, order)]
+        parts += _urdf_joint(name, kind, parent, pin.SE3(poses[name]), inertias[name])
+    frames = {'base': (-1, np.eye(4)), **{f'{name}_link': (last[name], np.eye(4))
+                                          for name, _, _ in joints}}
+    for k, end in enumerate(ends):
+        T = _random_pose(rng, 0.2)
+        model.addFrame(pin.Frame(f'tip_{k}', model.getJointId(end), pin.SE3(T),
+                                 pin.FrameType.OP_FRAME))
+        frames[f'tip_{k}'] = last[end], T
+        parts += [f"<link name='tip_{k}'/><joint name='tip_{k}_joint' type='fixed'>"
+                  f"<parent link='{end}_link'/><child link='tip_{k}'/>{_origin(pin.SE3(T))}"
+                  '</joint>']
+    gravity = np.array([0.0, 0.0, -9.81])
+    model.gravity.linear = gravity
+    n, found = model.nv, {name: kind.split()[-1] for name, kind, _ in joints}
+    driven = {name: rng.uniform(0.05, 0.8, model.nvs[model.getJointId(name)])
+              * (rotors and k % 3 > 0) for k, name in enumerate(found)}
+    description = bodies | {
+        'name': f'tree_{seed}', 'base': 'base', 'tips': tuple(f'tip_{k}' for k in range(tips)),
+        'rotor_inertia': np.concatenate(list(driven.values())),
+        'position_limits': np.tile([-np.inf, np.inf], (n, 1)),
+        'velocity_limits': np.full(n, np.inf), 'effort_limits': np.full(n, np.inf),
+        'gravity': gravity, 'frames': frames}
+    urdf = f"<robot name='tree_{seed}'>{''.join(parts)}</robot>"
+    return Tree(description, model, found, driven,
+                None if 'spherical' in found.values() else urdf, tuple(found))
+
+
+def _depth_first(joints, parent=None):
+    for joint in joints:
+        if joint[2] == parent:
+            yield joint
+            yield from _depth_first(joints, joint[0])
+
+
+def _random_pose(rng, reach):
+    T = np.eye(4)
+    T[:3, :3] = pin.Quaternion(*(lambda v: v / np.linalg.norm(v))(rng.normal(size=4))).matrix()
+    T[:3, 3] = rng.uniform(-reach, reach, 3)
+    return T
+
+
+def _random_inertia(rng, kind):
+    if 'bare' in kind:
+        return pin.Inertia.Zero()
+    spread = rng.uniform(0.02, 0.15, 3) ** 2 * ('point' not in kind)
+    kilograms = rng.uniform(0.5, 3)
+    R = _random_pose(rng, 0.0)[:3, :3]
+    return pin.Inertia(kilograms, rng.uniform(-0.2, 0.2, 3),
+                       R @ np.diag(kilograms * (spread.sum() - spread)) @ R.T)
+
+
+def _origin(placement):
+    rpy = pin.rpy.matrixToRpy(placement.rotation)
+    return (f"<origin xyz='{' '.join(repr(float(x)) for x in placement.translation)}' "
+            f"rpy='{' '.join(repr(float(x)) for x in rpy)}'/>")
+
+
+def _urdf_joint(name, kind, parent, placement, inertia):
+    own, kind = '', 'continuous' if kind == 'revolute' else kind
+    if inertia.mass > 0:
+        entries = ' '.join(f"i{'xyz'[a]}{'xyz'[b]}='{float(inertia.inertia[a, b])!r}'"
+                           for a in range(3) for b in range(a, 3))
+        own = (f'<inertial>{_origin(pin.SE3(np.eye(3), inertia.lever))}'
+               f"<mass value='{inertia.mass!r}'/><inertia {entries}/></inertial>")
+    return [f"<link name='{name}_link'>{own}</link><joint name='{name}' type='{kind}'>"
+            f"<parent link='{f'{parent}_link' if parent else 'base'}'/>"
+            f"<child link='{name}_link'/>{_origin(placement)}<axis xyz='0 0 1'/>"
+            "<limit lower='-9' upper='9' velocity='9' effort='9'/></joint>"]

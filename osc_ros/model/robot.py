@@ -176,7 +176,7 @@ class Robot:
         with_mass = np.where(definite[:, None, None], mass, np.eye(3))
         central = turn - coupling @ np.linalg.solve(with_mass, coupling.transpose(0, 2, 1))
         smallest = np.linalg.eigvalsh(central)[:, 0]
-        definite &= smallest > DEFINITE_TOLERANCE * np.trace(turn, axis1=1, axis2=2)
+        definite &= smallest > DEFINITE_TOLERANCE * np.trace(turn, axis1=1, axis2=2) + NO_MOMENT
         return np.asarray(definite)
 
     @cached_property
@@ -370,7 +370,7 @@ class Robot:
             axes = [0, 1, 2] if self.spherical[i] else [5] if self.prismatic[i] else [2]
             own = slice(self.v_index[i], self.v_index[i] + len(axes))
             D = I[np.ix_(axes, axes)] + np.diag(self.rotor_inertia[own])
-            if not np.linalg.eigvalsh(D)[0] > DEFINITE_TOLERANCE * size:
+            if not np.linalg.eigvalsh(D)[0] > DEFINITE_TOLERANCE * size + NO_MOMENT:
                 raise ModelError(f"joint '{self.joints[i]}': what it moves has no inertia "
                                  f'{"along" if self.prismatic[i] else "about"} its axis'
                                  f'{self._carried(i)}: give one of them an <inertial>, give the '
