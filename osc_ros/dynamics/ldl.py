@@ -41,6 +41,7 @@ from osc_ros.dynamics.spatial import (
     force_to_parent,
     matrix_at,
     minus,
+    mobility_at,
     mobility_shifted,
     mobility_times,
     motion_to_body,
@@ -48,7 +49,6 @@ from osc_ros.dynamics.spatial import (
     put,
     spatial_at,
     swapped,
-    symmetric_at,
     vector_at,
     ZERO,
 )
@@ -129,7 +129,7 @@ def packed_blocks(robot: Robot) -> Array:
 @inlined
 def _block(row):
     """T, and the rows of V as their two halves."""
-    return ((symmetric_at(row, 0), matrix_at(row, 6), symmetric_at(row, 15)),
+    return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
              vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
             (vector_at(row, 24), vector_at(row, 30), vector_at(row, 36),
@@ -282,7 +282,8 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
         link, store, root = links[i], factor[i], np.sqrt(links[i, ROTOR])
         I_inv = inverse_inertia(link)
         gap = plus(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
-        F_S = factor_solved(factors_at(store, 0), *across_axis(root, minus((ZERO, ZERO), gap)))
+        gap = minus((ZERO, ZERO), gap)
+        F_S = factor_solved(factors_at(store, 0), *across_axis(root, gap))
         f = plus(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
         a = mobility_times(I_inv, minus(plus(f, outer), spatial_at(store, 27)))
         put(store, 27, a[0] + a[1])
