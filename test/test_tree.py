@@ -231,14 +231,17 @@ def test_one_tip_of_a_tree_is_a_chain(method):
     assert far(found.h[own], expected.h) < AGREEMENT
 
 
-def test_a_batch_of_states_of_a_tree_is_what_one_by_one_gives():
+@pytest.mark.parametrize('method', TREE_METHODS)
+def test_a_batch_of_states_of_a_tree_is_what_one_by_one_gives(method):
     robot, _ = tree('anymal, floating')
-    osc = OperationalSpace(robot)
-    q, qd = (np.array(x) for x in zip(*states(robot, 3)))
+    osc = OperationalSpace(robot, method)
+    q, qd = (np.array(x) for x in zip(*states(robot, 5)))
     batch = osc.evaluate_batch(q, qd)
-    assert batch.pose.shape == (3, 4, 4, 4)
-    for k in range(3):
-        np.testing.assert_array_equal(batch.Lambda[k], osc.evaluate(q[k], qd[k]).Lambda)
+    assert batch.pose.shape == (5, 4, 4, 4)
+    for k in range(5):
+        one = osc.evaluate(q[k], qd[k])
+        for term in ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda'):
+            np.testing.assert_array_equal(getattr(batch, term)[k], getattr(one, term))
 
 
 def test_quaternions_of_any_length_turn_alike():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+import os
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -87,6 +90,20 @@ def term_shapes(robot: Robot) -> tuple[tuple[int, ...], ...]:
     m = 6 * tips
     pose = (4, 4) if tips == 1 else (tips, 4, 4)
     return pose, (m,), (m, n), (m,), (n,), (m, m), (m, m)
+
+
+def on_all_cores(k: int, part: Callable[[int, int], None]) -> None:
+    """
+    Call part(first, last) on contiguous parts of k states, a thread for every core.
+
+    The kernels let go of the GIL, so threads are enough; each needs memory of its own.
+
+    """
+    cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
+                else os.cpu_count() or 1, max(1, k))
+    bounds = np.linspace(0, k, cores + 1).astype(int).tolist()
+    with ThreadPoolExecutor(cores) as pool:
+        list(pool.map(part, bounds[:-1], bounds[1:]))
 
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:

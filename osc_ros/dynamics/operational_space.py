@@ -221,7 +221,7 @@ class OperationalSpace:
 
     def evaluate_batch(self, q: ArrayLike, qd: ArrayLike) -> TaskStates:
         """
-        The terms of the law at many states, on all cores where the method is 'sweep'.
+        The terms of the law at many states, on all cores by 'sweep' and the methods for trees.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class OperationalSpace:
         k = len(np.atleast_2d(q))
         q = finite_array('q', q, (k, self.robot.nq))
         qd = finite_array('qd', qd, (k, self.robot.n))
-        if isinstance(self._dynamics, Sweep):
+        if isinstance(self._dynamics, (Sweep, Tree)):
             found = self._dynamics.evaluate_batch(q, qd)
             if not all(np.isfinite(values).all() for values in found):
                 raise InputError('a term is not finite: a state is too large')

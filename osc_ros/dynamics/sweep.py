@@ -18,15 +18,13 @@ which makes W six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1).
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-import os
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, term_shapes, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, NOT_FINITE, on_all_cores, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -653,25 +651,15 @@ class Sweep:
         jacobian(self._links, self._work, self._tip, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
-        """
-        What `evaluations` writes, for q and qd (k, n), on all cores.
-
-        The kernels let go of the GIL, so threads are enough; each has memory of its own.
-
-        """
-        k = len(q)
-        found = tuple(np.empty((k, *shape)) for shape in term_shapes(self.robot))
-        cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
-                    else os.cpu_count() or 1, max(1, k))
-        bounds = np.linspace(0, k, cores + 1).astype(int).tolist()
+        """What `evaluations` writes, for q and qd (k, n), on all cores."""
+        found = tuple(np.empty((len(q), *shape)) for shape in term_shapes(self.robot))
 
         def part(first: int, last: int) -> None:
             evaluations(self._links, self._ends, q[first:last], qd[first:last], self._rest,
                         np.zeros(6), np.empty_like(self._work), np.empty_like(self._tip),
                         *(values[first:last] for values in found))
 
-        with ThreadPoolExecutor(cores) as pool:
-            list(pool.map(part, bounds[:-1], bounds[1:]))
+        on_all_cores(len(q), part)
         return found
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

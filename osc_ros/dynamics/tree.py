@@ -27,7 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.method import (
+    DONE,
+    NOT_FINITE,
+    on_all_cores,
+    term_shapes,
+    WRONG_SHAPE,
+)
 from osc_ros.dynamics.spatial import (
     add,
     add_matrix,
@@ -65,7 +71,12 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.task_inertia import applied_pseudo_inverse, EXACT_HIGH, solved
+from osc_ros.dynamics.task_inertia import (
+    applied_pseudo_inverse,
+    EXACT_HIGH,
+    pseudo_inverse,
+    solved,
+)
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -900,6 +911,36 @@ def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
     return DONE if all_finite(out) else NOT_FINITE
 
 
+@kernel
+def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot_qd, h,
+                Lambda_inv, Lambda):
+    """
+    The terms of the law at k states, one after the other; those of one tip have no axis for it.
+
+    Parameters
+    ----------
+    q, qd : (k, nq), (k, n)
+    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda : written
+        (k, m, 4, 4), (k, 6 m), (k, 6 m, n), (k, 6 m), (k, n), (k, 6 m, 6 m), (k, 6 m, 6 m).
+
+    """
+    tree, _, tips, ends, _, rotors, paths, starts, _, _, _ = robot
+    rest, no_force, scratch = memory[4], memory[6], memory[7]
+    for k in range(len(q)):
+        outward(robot, memory, results, algorithm, q[k], qd[k], rest[:0], rest)
+        for i in range(len(results[1])):
+            Jdot_qd[k, i], twists[k, i] = results[1][i], results[3][i]
+            for j in range(len(results[1])):
+                Lambda_inv[k, i, j] = results[0][i, j]
+        for tip in range(len(tips)):
+            for i in range(4):
+                for j in range(4):
+                    poses[k, tip, i, j] = results[2][tip, 4 * i + j]
+        pseudo_inverse(results[0].ravel(), scratch, Lambda[k], len(results[1]))
+        jacobian(tree, ends, paths, starts, memory[0], J[k])
+        inward(tree, tips, ends, rotors, rest[:0], rest, no_force, memory[0], h[k])
+
+
 class Tree:
     """
     The kernels on one robot, with the memory that they work in.
@@ -956,6 +997,19 @@ class Tree:
         """J (6 m, n) at the last `outward`, into out."""
         tree, _, _, ends, _, _, paths, starts, *_ = self._constants
         jacobian(tree, ends, paths, starts, self._memory[0], out)
+
+    def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
+        """What `evaluations` writes, for q (k, nq) and qd (k, n), on all cores."""
+        found = [np.empty((len(q), *shape)) for shape in term_shapes(self.robot)]
+        poses = found[0].reshape(len(q), len(self.robot.tips), 4, 4)
+
+        def part(first: int, last: int) -> None:
+            memory, results = _memory(self._constants, self._algorithm)
+            evaluations(self._constants, memory, results, self._algorithm, q[first:last],
+                        qd[first:last], *(values[first:last] for values in (poses, *found[1:])))
+
+        on_all_cores(len(q), part)
+        return tuple(found)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and forces on the tips."""
@@ -1059,5 +1113,9 @@ def _compile() -> None:
     located(tree, bodies, x, x, memory[0])
     articulated(tree, bodies, rotors, memory[0])
     responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
-    for one_kernel in (law, outward, inward, jacobian, located, articulated, responded):
+    X, Y, Z, poses = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6)), one[None, None]
+    evaluations(constants, memory, results, FACTORED, X, X, poses.copy(), Y,
+                Z[:, :, :1].copy(), Y, X, Z, Z)
+    for one_kernel in (law, outward, inward, jacobian, located, articulated, responded,
+                       evaluations):
         one_kernel.disable_compile()
