@@ -1,0 +1,365 @@
+"""From the description of a robot to the bodies that move: what is lumped, held and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+import math
+from typing import Any
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import ModelError, ModelWarning
+from osc_ros.model import urdf
+
+Array = NDArray[np.float64]
+
+# Published tensors are rounded to a few digits: thin rods and plates miss zero by that.
+SEMIDEFINITE_TOLERANCE = 1e-6
+TRIANGLE_TOLERANCE = 1e-3
+NO_MOMENT = 1e-15  # [kg m²]: the rounding of a tensor of zeros
+
+
+def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
+           rotor_inertia: Sequence[float] | Mapping[str, float] | None,
+           locked: Mapping[str, float], gravity: Sequence[float], free: Sequence[str] | bool,
+           floating_base: bool) -> dict[str, Any]:
+    """Return the fields of a Robot; parameters, errors and warnings are those of its from_urdf."""
+    if not tips:
+        raise ModelError('tip names no link: accepted are one or more links')
+    base_link = _index(description, 'base', base)
+    tip_links = [_index(description, 'tip', link) for link in tips]
+    given = _given_values(description, locked)
+    on_path = {i for link in tip_links for i in _path(description, base_link, link)
+               if description.kinds[i] != 'fixed' and i not in given}
+    if not (on_path or floating_base):
+        raise ModelError(f"no joint moves between base '{base}' and tip {urdf.quoted(tips)}: "
+                         f"at least one must ({', '.join(urdf.MOVING)})")
+    moving = sorted(on_path.union(_freed(description, free, base_link, given)))
+    _refuse_mimics(description, moving)
+    q_held = _held_values(description, set(moving), given)
+    tree = _tree(description, moving, q_held, base_link, floating_base)
+    _judge_tensors(description, tree.body)
+    _warn_of_limits(description, moving)
+    return {
+        'name': description.name, 'base': base, 'tips': tips, 'joints': tuple(tree.joints),
+        'parent': tree.parent,
+        'prismatic': [kind == 'prismatic' for kind in tree.kinds],
+        'spherical': [kind == 'spherical' for kind in tree.kinds],
+        'T_parent_body': tree.T_parent_body,
+        'inertia': _lumped(description.inertia, tree.body, tree.T_body_link, len(tree.parent)),
+        'rotor_inertia': _rotor_inertias(rotor_inertia, tree.freedoms),
+        **{limits: [getattr(description, limits)[i] if i >= 0 else unlimited
+                    for i in tree.limited]
+           for limits, unlimited in (('position_limits', (-np.inf, np.inf)),
+                                     ('velocity_limits', np.inf), ('effort_limits', np.inf))},
+        'gravity': gravity,
+        'frames': dict(zip(description.links, zip(tree.body, tree.T_body_link, strict=True),
+                           strict=True)),
+    }
+
+
+def frozen(
+    what: str, values: object, shape: tuple[int, ...], dtype: type[np.generic] = np.float64,
+) -> NDArray[Any]:
+    try:
+        array = np.array(values, dtype=dtype, order='C')
+    except (TypeError, ValueError):
+        raise ModelError(f'{what} is not an array of numbers of shape {shape}') from None
+    if array.shape != shape:
+        raise ModelError(f'{what} has shape {array.shape}, not {shape}')
+    array.flags.writeable = False
+    return array
+
+
+def _index(description: urdf.Description, role: str, link: str) -> int:
+    if link not in description.links:
+        raise ModelError(f"{role} '{link}' is not a link of robot '{description.name}'; "
+                         + urdf.near(link, description.links))
+    return description.links.index(link)
+
+
+def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
+    """Return the links below the base down to the tip."""
+    upward = [tip]
+    while upward[-1] != base:
+        above = int(description.parent[upward[-1]])
+        if above < 0:
+            ancestors = [description.links[i] for i in upward[1:]]
+            raise ModelError(
+                f"tip '{description.links[tip]}' does not descend from base "
+                f"'{description.links[base]}'; accepted as base: {urdf.quoted(ancestors[:20])}"
+                + (' …' if ancestors[20:] else ''))
+        upward.append(above)
+    return upward[-2::-1]
+
+
+def _given_values(description: urdf.Description, locked: Mapping[str, float]) -> dict[int, float]:
+    index = {joint: i for i, joint in enumerate(description.joints) if joint}
+    values: dict[int, float] = {}
+    for joint, value in locked.items():
+        if joint not in index:
+            raise ModelError(f"locked: '{joint}' is not a joint of robot '{description.name}'; "
+                             + urdf.near(joint, index))
+        kind = description.kinds[index[joint]]
+        if kind not in urdf.MOVING:
+            raise ModelError(f"locked: joint '{joint}' is {kind} and takes no value "
+                             f"(accepted: {', '.join(urdf.MOVING)})")
+        values[index[joint]] = _finite(f"locked: the value of joint '{joint}'", value)
+    return values
+
+
+def _finite(what: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ModelError(f'{what} must be a finite number, not {value!r}')
+    return number
+
+
+def _freed(description: urdf.Description, free: Sequence[str] | bool, base: int,
+           given: Mapping[int, float]) -> list[int]:
+    """Return the links whose joints move although no tip needs them to."""
+    if isinstance(free, str):
+        raise ModelError(f"free is '{free}': accepted are a list of joint names, True and False")
+    can_move = [i for i, kind in enumerate(description.kinds)
+                if kind != 'fixed' and i not in given and i not in description.mimics]
+    if isinstance(free, bool):
+        return [i for i in can_move if free and base in _above(description, i)]
+    index = {joint: i for i, joint in enumerate(description.joints) if joint}
+    freed: set[int] = set()
+    for joint in free:
+        if joint not in index:
+            raise ModelError(f"free: '{joint}' is not a joint of robot '{description.name}'; "
+                             + urdf.near(joint, index))
+        i, above = index[joint], _above(description, index[joint])
+        if description.kinds[i] == 'fixed' or i in given or base not in above:
+            raise ModelError(f"free: joint '{joint}' cannot move: it is fixed, locked or not "
+                             f"beyond base '{description.links[base]}'")
+        freed.add(i)
+        freed.update(k for k in above[:above.index(base)] if k in can_move)
+    return sorted(freed)
+
+
+def _above(description: urdf.Description, link: int) -> list[int]:
+    """Return the links between this one and the root, the root last."""
+    above = []
+    while description.parent[link] >= 0:
+        link = int(description.parent[link])
+        above.append(link)
+    return above
+
+
+def _refuse_mimics(description: urdf.Description, moving: list[int]) -> None:
+    for i in moving:
+        joint = description.joints[i]
+        if i in description.mimics:
+            source = description.joints[description.mimics[i].source]
+            raise ModelError(
+                f"joint '{joint}' mimics '{source}': a joint that is to move must move by itself; "
+                f"hold it with locked={{'{joint}': value}}, or choose another base or tip")
+
+
+def _held_values(
+    description: urdf.Description, moving: set[int], given: Mapping[int, float],
+) -> Array:
+    """Return every joint's value, (m,): as given, by its mimic law, else 0."""
+    q = np.zeros(len(description.links))
+    q[list(given)] = list(given.values())
+    settled = moving | set(given)
+    led: list[str] = []
+    for first in description.mimics:
+        chain: dict[int, None] = {}
+        i = first
+        while i in description.mimics and i not in settled:
+            if i in chain:
+                raise ModelError(f"joint '{description.joints[i]}' mimics itself by way of "
+                                 + urdf.quoted(description.joints[k] for k in chain))
+            chain[i] = None
+            i = description.mimics[i].source
+        for k in reversed(chain):
+            law = description.mimics[k]
+            q[k] = law.multiplier * q[law.source] + law.offset
+            settled.add(k)
+            if law.source in moving:
+                led.append(description.joints[k])
+    if led:
+        warnings.warn(
+            f"robot '{description.name}': joints {urdf.quoted(led)} mimic moving joints; they are "
+            'held where those stand at 0', ModelWarning, stacklevel=4)
+    return q
+
+
+@dataclass
+class _Tree:
+    """The bodies while they are found, and what of them each link and each freedom is."""
+
+    body: NDArray[np.intp]  # of each link; -1 is the ground
+    T_body_link: Array
+    joints: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    parent: list[int] = field(default_factory=list)
+    T_parent_body: list[Array] = field(default_factory=list)
+    freedoms: list[str] = field(default_factory=list)  # the joint of each
+    limited: list[int] = field(default_factory=list)  # the link whose joint limits it, or -1
+
+    def add(self, joint: str, kind: str, parent: int, T: Array, axis: Array, link: int) -> Array:
+        """
+        Append the bodies that a joint moves, without mass but the last.
+
+        Returns T_link_body (4, 4) of the last one, at whose pose T the joint's link is at zero.
+
+        """
+        z = _axis_on_z(axis)
+        steps = [(kind, z)]
+        if kind == 'planar':
+            steps = [('prismatic', z @ _Z_TO_X), ('prismatic', z @ _Z_TO_Y), ('revolute', z)]
+        elif kind == 'floating':
+            z = np.eye(4)
+            steps = [('prismatic', _Z_TO_X), ('prismatic', _Z_TO_Y), ('prismatic', z),
+                     ('spherical', z)]
+        T_link_last = np.eye(4)
+        for step, T_link_body in steps:
+            self.T_parent_body.append(T @ T_link_last.T @ T_link_body)
+            self.parent.append(parent)
+            self.joints.append(joint)
+            self.kinds.append(step)
+            width = 3 if step == 'spherical' else 1
+            self.freedoms += [joint] * width
+            self.limited += [link if kind in urdf.MOVING else -1] * width
+            parent, T, T_link_last = len(self.parent) - 1, np.eye(4), T_link_body
+        return T_link_last
+
+
+# Turns whose third columns are x and y.
+_Z_TO_X = np.eye(4)[:, [1, 2, 0, 3]]
+_Z_TO_Y = np.eye(4)[:, [2, 0, 1, 3]]
+
+
+def _tree(description: urdf.Description, moving: list[int], q_held: Array, base: int,
+          floating_base: bool) -> _Tree:
+    """Return the bodies, and each link's."""
+    T_joint = _held_origins(description, q_held)
+    tree = _Tree(np.full(len(description.links), -1, dtype=np.intp), np.empty_like(T_joint))
+    if floating_base:
+        tree.add('floating_base', 'floating', -1, np.eye(4), np.array([0.0, 0.0, 1.0]), -1)
+    ground = len(tree.parent) - 1
+    moves = set(moving)
+    first = []
+    for i, parent in enumerate(description.parent.tolist()):
+        T = T_joint[i] if parent < 0 else tree.T_body_link[parent] @ T_joint[i]
+        above = ground if parent < 0 else int(tree.body[parent])
+        if i in moves:
+            if above == ground:
+                first.append(len(tree.parent))
+            T_link_body = tree.add(
+                description.joints[i], description.kinds[i], above, T, description.axis[i], i)
+            tree.body[i], tree.T_body_link[i] = len(tree.parent) - 1, T_link_body.T
+        else:
+            tree.body[i], tree.T_body_link[i] = above, T
+    # So far the ground was told of in the frame of the root.
+    T_base_root = _inverse(tree.T_body_link[base])
+    for i in first:
+        tree.T_parent_body[i] = T_base_root @ tree.T_parent_body[i]
+    on_ground = tree.body == ground
+    tree.T_body_link[on_ground] = T_base_root @ tree.T_body_link[on_ground]
+    return tree
+
+
+def _held_origins(description: urdf.Description, q: Array) -> Array:
+    """Return the poses of the links in their parents' frames with the joints at `q`."""
+    T = description.T_parent_link.copy()
+    for i in np.flatnonzero(q):
+        motion = np.eye(4)
+        if description.kinds[i] == 'prismatic':
+            motion[:3, 3] = q[i] * description.axis[i]
+        else:
+            K = urdf.cross_matrices(description.axis[i:i + 1])[0]
+            motion[:3, :3] += np.sin(q[i]) * K + (1 - np.cos(q[i])) * K @ K
+        T[i] = T[i] @ motion
+    return T
+
+
+def _axis_on_z(axis: Array) -> Array:
+    """Return the rotation, (4, 4), whose third column is `axis`; 1 where the axis is +z."""
+    T = np.eye(4)
+    up = axis if axis[2] >= 0 else -axis  # the shortest turn from z, far from its singularity
+    x, y, z = up
+    T[:3, :3] = [[1 - x * x / (1 + z), -x * y / (1 + z), x],
+                 [-x * y / (1 + z), 1 - y * y / (1 + z), y],
+                 [-x, -y, z]]
+    if axis[2] < 0:
+        T[:3, 1:3] *= -1
+    return T
+
+
+def _inverse(T: Array) -> Array:
+    inverse = np.eye(4)
+    inverse[:3, :3] = T[:3, :3].T
+    inverse[:3, 3] = -T[:3, :3].T @ T[:3, 3]
+    return inverse
+
+
+def _judge_tensors(description: urdf.Description, body: NDArray[np.intp]) -> None:
+    """Refuse or warn of the tensors of the links that move; the ground's do not matter."""
+    moments = description.moments
+    floor = -SEMIDEFINITE_TOLERANCE * np.abs(moments).max(axis=1) - NO_MOMENT
+    for i in np.flatnonzero((body >= 0) & (moments[:, 0] < floor)):
+        raise ModelError(
+            f"link '{description.links[i]}': its inertia tensor is not positive semi-definite "
+            f"(principal moments {', '.join(f'{m:.6g}' for m in moments[i])} kg m²)")
+    excess = moments[:, 2] * (1 - TRIANGLE_TOLERANCE) - moments[:, 0] - moments[:, 1]
+    suspect = np.flatnonzero((body >= 0) & (excess > NO_MOMENT))
+    if suspect.size:
+        warnings.warn(
+            f"robot '{description.name}': the inertia of links "
+            f'{urdf.quoted(description.links[i] for i in suspect)} breaks the triangle inequality '
+            '(one principal moment exceeds the sum of the others): no body has it',
+            ModelWarning, stacklevel=4)
+
+
+def _lumped(inertia: Array, body: NDArray[np.intp], T_body_link: Array, n: int) -> Array:
+    """Return the sum over each body's links of their inertias moved to its origin, (n, 6, 6)."""
+    carried = np.flatnonzero(body >= 0)
+    R, p = T_body_link[carried, :3, :3], T_body_link[carried, :3, 3]
+    R_link_body = R.transpose(0, 2, 1)
+    X = np.zeros((len(carried), 6, 6))
+    X[:, :3, :3] = X[:, 3:, 3:] = R_link_body
+    X[:, 3:, :3] = -R_link_body @ urdf.cross_matrices(p)
+    lumped = np.zeros((n, 6, 6))
+    np.add.at(lumped, body[carried], X.transpose(0, 2, 1) @ inertia[carried] @ X)
+    symmetric: Array = (lumped + lumped.transpose(0, 2, 1)) / 2
+    return symmetric
+
+
+def _rotor_inertias(
+    given: Sequence[float] | Mapping[str, float] | None, freedoms: list[str],
+) -> Array:
+    """Return the rotor inertia of each freedom, whose joints are named in `freedoms`."""
+    if given is None:
+        return np.zeros(len(freedoms))
+    if not isinstance(given, Mapping):
+        return frozen('rotor_inertia', given, (len(freedoms),))
+    for joint in given.keys() - set(freedoms):
+        raise ModelError(f"rotor_inertia: '{joint}' is not a moving joint; known: "
+                         + urdf.quoted(dict.fromkeys(freedoms)))
+    return np.array([_finite(f"rotor_inertia: the value of joint '{joint}'", given.get(joint, 0.0))
+                     for joint in freedoms])
+
+
+def _warn_of_limits(description: urdf.Description, moving: list[int]) -> None:
+    links = np.array([i for i in moving if description.kinds[i] in urdf.MOVING], dtype=np.intp)
+    continuous = np.array([description.kinds[i] == 'continuous' for i in links], dtype=np.bool_)
+    unbounded = np.isinf(description.position_limits[links]).any(axis=1) & ~continuous
+    gaps = [
+        f'no {what} limit for {urdf.quoted(description.joints[i] for i in links[open_])}'
+        for what, open_ in (
+            ('position', unbounded), ('velocity', np.isinf(description.velocity_limits[links])),
+            ('effort', np.isinf(description.effort_limits[links]))) if open_.any()]
+    if gaps:
+        warnings.warn(f"robot '{description.name}': {'; '.join(gaps)}: taken as unlimited",
+                      ModelWarning, stacklevel=4)
