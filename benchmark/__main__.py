@@ -30,6 +30,7 @@ from osc_ros.dynamics.operational_space import METHODS
 import page
 import panda
 import plot
+import trees
 
 DOC = Path(__file__).parents[1] / 'doc'
 FIRST_USE = """
@@ -92,6 +93,8 @@ def main() -> None:
     done('cyclic reduction, many states')
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     done('Panda')
+    robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
+    done('several tips')
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -100,6 +103,7 @@ def main() -> None:
         *page.update(rows),
         *page.growth(lengths),
         *page.longest(loading, longest),
+        *page.trees(robots),
         *page.methods(rows, lengths),
         *page.batch(batch),
         *page.depth(depths),
@@ -113,12 +117,16 @@ def main() -> None:
     if arguments.json:
         figures = {
             'machine': where, 'panda': [asdict(row) for row in rows],
+            'several tips': {case: [asdict(row) for row in found]
+                             for case, found in robots.items()},
             'tick': [asdict(row) for row in tick], 'states a second': batch,
             'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
             'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
             'first use, later uses [s]': (cold, warm)}
         arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
     wrong = [row.name for row in rows if row.is_off]
+    wrong += [f'{row.name}, {case}' for case, found in robots.items() for row in found
+              if row.is_off]
     wrong += [f'{row.name}, {at.n} joints' for at in lengths for row in at.rows.values()
               if row.is_off]
     if wrong:

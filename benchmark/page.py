@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 import math
 
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
@@ -15,12 +15,17 @@ from race import LARGEST_RESIDUAL, Row
 
 # What a method is for, beside what is measured.
 PURPOSES = {
-    'sweep': 'the default: control loops, long chains, many states at once',
-    'ldl': "the papers' factorization, block after block; the forces in the joints",
+    'sweep': 'the default for one tip: control loops, many states at once',
+    'ldl': "the papers' factorization, block after block; a little less a link than 'sweep' on "
+           'long chains',
     'bcr': 'the same, a whole level of blocks at once, ⌈log₂ n⌉ levels: what a machine with many '
            'cores would run',
-    'recursive': 'articulated bodies and spatial operators: the Coriolis and gravity forces of '
-                 'the task, one by one',
+    'recursive': 'several tips, floating bases, massless links: mobilities handed on joint by '
+                 'joint; least work where tips share a long way',
+    'efpa': 'the default for several tips: forces handed on over many joints at once, so that '
+            'every further pair of tips costs one product',
+    'sfa': 'several tips on short branches; its factors of M serve more right-hand sides; O(n d²), '
+           'so no long chains',
     'dense': 'the textbook, to read and to check against',
 }
 
@@ -117,6 +122,23 @@ def longest(loading: float, rows: Sequence[Longest]) -> list[str]:
     ]
 
 
+def trees(robots: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return the section of robots with several tips."""
+    lines = [
+        '## Several tips', '',
+        'One update of the law for all tips together; the ratio is to Pinocchio from Python '
+        '(computeMinverse, ABA, frame Jacobians, Cholesky in LAPACK), the residual that of Λ⁻¹ '
+        'and a⁰.', '']
+    for robot, rows in robots.items():
+        judge = rows[-1].median
+        lines += [f'{robot}:', '', *_table(
+            ['', 'median µs', 'p99 µs', 'ratio', 'residual'],
+            ([row.name if row.residual is None else f"'{row.name}'", _us(row.median),
+              _us(row.p99), _ratio(row.median, judge), _residual(row.residual)]
+             for row in rows)), '']
+    return lines
+
+
 def methods(rows: Sequence[Row], lengths: Sequence[Length]) -> list[str]:
     """Return the section that tells which method to take."""
     time = {row.name: row.median for row in rows}
@@ -130,10 +152,9 @@ def methods(rows: Sequence[Row], lengths: Sequence[Length]) -> list[str]:
             f"'{method}'", _us(median), _ratio(median, time[row_name('sweep')]),
             _ratio(at_asked, asked['sweep'].median),
             f'{last.rows[method].median / last.n:.3g} at {last.n:,}', PURPOSES.get(method, '')])
-    fastest = min(METHODS, key=lambda method: time[row_name(method)])
     return [
         '## Which method when', '',
-        f"Take '{fastest}', unless what you want is in the last column of another row.", '',
+        "Not told, `OperationalSpace` takes 'sweep' for one tip and 'efpa' for several.", '',
         *_table(['method', 'µs, Panda', "to 'sweep'", f"to 'sweep', {ASKED} joints",
                  'µs a link, long chains', 'what it is for'], lines), '',
     ]
