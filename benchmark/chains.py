@@ -24,8 +24,9 @@ LONGEST = 100_000
 SLOW = 0.5e6  # µs: at the next length, twice as long, a call would take a second or more
 SPREAD = 0.6  # rad
 
-# Of each other and of all others: they share no step of the elimination.
+# Articulated bodies judge constraint forces, and the other way round: they share no step.
 JUDGES = ('recursive', 'sweep')
+ARTICULATED = ('recursive', 'efpa', 'sfa')
 ABA = 'Pinocchio, ABA alone'
 LAW = 'Pinocchio, law'
 MUJOCO = 'MuJoCo and numpy'
@@ -137,7 +138,7 @@ def _residual_by(space: OperationalSpace, state: State, tau: NDArray[np.float64]
 
 def _judge_of(method: str) -> str:
     """Return the method whose forward dynamics and Λ judge another's."""
-    return JUDGES[method == JUDGES[0]]
+    return JUDGES[method in ARTICULATED]
 
 
 def _residual_of(call: Callable, judge: Callable) -> Callable[[State], float]:

@@ -24,8 +24,8 @@ PURPOSES = {
                  'joint; least work where tips share a long way',
     'efpa': 'the default for several tips: forces handed on over many joints at once, so that '
             'every further pair of tips costs one product',
-    'sfa': 'several tips on short branches; its factors of M serve more right-hand sides; O(n d²), '
-           'so no long chains',
+    'sfa': 'several tips on short branches; its factors of M serve more right-hand sides; '
+           'O(n d²), no long chains',
     'dense': 'the textbook, to read and to check against',
 }
 
@@ -79,10 +79,11 @@ def growth(lengths: Sequence[Length]) -> list[str]:
         *_times(lengths), '',
         "Up to 300 joints the residual is by Pinocchio's ABA, relative to the acceleration that "
         "is commanded (ABA's own: q̈ against that of 'recursive'). On longer chains it is by the "
-        "forward dynamics of 'recursive' (of 'sweep', where 'recursive' is judged), whose q̈ is "
-        'carried along the chain, relative to what cancels in J q̈ + J̇q̇, the largest entry of '
-        '|J||q̈| + |J̇q̇| + |u|. Pinocchio stops at 300 joints: its Data has memory that grows as '
-        'n³, and at 1000 joints 24 GB were not enough. MuJoCo takes no more than '
+        "forward dynamics of 'recursive' (of 'sweep', where that, 'efpa' and 'sfa' are judged, "
+        'which share its articulated bodies or their tree), whose q̈ is carried along the chain, '
+        'relative to what cancels in J q̈ + J̇q̇, the largest entry of |J||q̈| + |J̇q̇| + |u|. '
+        'Pinocchio stops at 300 joints: its Data has memory that grows as n³, and at 1000 joints '
+        '24 GB were not enough. MuJoCo takes no more than '
         f'{MuJoCo.LONGEST} bodies that hang one from another. A method is left out beyond the '
         f'length where a call took more than {SLOW / 1e6:g} s. Laws that invert Λ⁻¹ need six '
         'joints.', '',
@@ -96,7 +97,7 @@ def growth(lengths: Sequence[Length]) -> list[str]:
         'µs a link:', '',
         *_per_link(lengths), '',
         "What else was checked: the largest entry of Λ⁻¹Λ - 1, Λ⁻¹ being the method's and Λ that "
-        "of 'recursive' ('sweep', where 'recursive' is checked), and, in a column of its own, the "
+        "of 'recursive' (or 'sweep', as above), and, in a column of its own, the "
         "residual of the torque of 'sweep' as MuJoCo's forward dynamics sees it, relative to the "
         'commanded acceleration. And the largest q̈ [rad/s²] of two of the states:', '',
         *_checks(lengths), '',

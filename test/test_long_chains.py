@@ -1,0 +1,73 @@
+"""Chains of a hundred thousand links: memory grows with them, and the tip does as it is told."""
+
+from functools import cache
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.recursive import Recursive
+from tolerances import LONGEST_CHAIN_COMMAND
+
+LINKS = 100_000
+# 'dense' and 'sfa' have an n × n matrix.
+LINEAR = ('sweep', 'ldl', 'bcr', 'recursive', 'efpa')
+
+
+def rods(n):
+    """Return n rods of 0.1 m and 0.3 kg, one on the other, their axes x, y and z in turn."""
+    turns = np.eye(4)[:, [1, 2, 0, 3]], np.eye(4)[:, [2, 0, 1, 3]], np.eye(4)  # z to each axis
+    inertia = np.diag([3e-4, 3e-4, 6e-5, 0.3, 0.3, 0.3])
+    inertia[0, 0] = inertia[1, 1] = 3e-4 + 0.3 * 0.05 ** 2
+    inertia[0, 4] = inertia[4, 0] = -0.3 * 0.05
+    inertia[1, 3] = inertia[3, 1] = 0.3 * 0.05
+    up = np.eye(4)
+    up[2, 3] = 0.1
+    placements, inertias = [], []
+    for k in range(3):
+        before, own = turns[k - 1], turns[k]
+        placements.append(before.T @ up @ own)
+        six = np.kron(np.eye(2), own[:3, :3])
+        inertias.append(six.T @ inertia @ six)
+    T = np.array(placements)[np.arange(n) % 3]
+    T[0] = turns[0]
+    free = np.full(n, np.inf)
+    return Robot(
+        name='rods', base='ground', tips=('tip',), joints=tuple(f'joint_{i}' for i in range(n)),
+        parent=np.arange(-1, n - 1), prismatic=np.zeros(n, bool), spherical=np.zeros(n, bool),
+        T_parent_body=T, inertia=np.array(inertias)[np.arange(n) % 3],
+        rotor_inertia=np.zeros(n), position_limits=np.stack([-free, free], axis=1),
+        velocity_limits=free, effort_limits=free, gravity=np.array([0.0, 0.0, -9.81]),
+        frames={'tip': (n - 1, turns[(n - 1) % 3].T @ up)})
+
+
+@cache
+def longest():
+    """Return the robot, a state of it (bent everywhere, turning slowly), u, and the judge."""
+    rng = np.random.default_rng(0)
+    robot = rods(LINKS)
+    q, qd = rng.uniform(-0.6, 0.6, LINKS), rng.normal(size=LINKS) / LINKS
+    return robot, q, qd, rng.normal(size=6), Recursive(robot)
+
+
+@pytest.mark.parametrize('method', LINEAR)
+def test_a_hundred_thousand_links_meet_the_command(method):
+    robot, q, qd, u, judge = longest()
+    # 002's recursions in base axes, in numpy, under these torques alone
+    assert judge.outward(q, qd, OperationalSpace(robot, method).torque(q, qd, u), None) == 0
+    assert np.abs(judge.a0 - u).max() < LONGEST_CHAIN_COMMAND * np.abs(u).max()
+
+
+@pytest.mark.parametrize('method', LINEAR)
+def test_memory_grows_as_the_chain(method):
+    def used(n):
+        robot, q = rods(n), np.linspace(-0.5, 0.5, n)
+        tracemalloc.start()
+        OperationalSpace(robot, method).torque(q, q, np.ones(6))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    used(10)  # what is there once, however long the chain is
+    assert used(4000) < 2.2 * used(2000)
