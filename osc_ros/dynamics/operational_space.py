@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
@@ -23,8 +24,13 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | Schur | Tree | Dense]] = {
-    'sweep': Sweep,
+
+def _sweep(robot: Robot) -> Sweep | GeneralSweep:
+    return Sweep(robot) if robot.serial else GeneralSweep(robot)
+
+
+METHODS: dict[str, Callable[[Robot], Sweep | GeneralSweep | Schur | Tree | Dense]] = {
+    'sweep': _sweep,
     'ldl': partial(Schur, factorization=BlockLDL),
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
     'recursive': partial(Tree, algorithm=PROPAGATED),
