@@ -36,7 +36,6 @@ from osc_ros.dynamics.spatial import (
     compose,
     cross,
     cross_rows,
-    difference,
     dot,
     downdated,
     force_cross,
@@ -206,14 +205,6 @@ def _gathered_to_parent(tree, work, i, R, p, f):
 
 
 @inlined
-def tip_force(store, end, F, k):
-    """A force on a tip, base axes, F[k:k + 6], as one on its body."""
-    R = matrix_at(store, _IN_BASE)
-    moment, force = unrotate(R, vector_at(F, k)), unrotate(R, vector_at(F, k + 3))
-    return add(moment, cross(vector_at(end, 9), force)), force
-
-
-@inlined
 def _push_tips(tips, ends, work, F, sign):
     """Forces on the tips, base axes, as forces on their bodies; all others gather nothing."""
     for i in range(len(work)):
@@ -221,7 +212,9 @@ def _push_tips(tips, ends, work, F, sign):
             work[i, GATHERED + k] = 0.0
     for k in range(len(tips)):
         store = work[tips[k]]
-        moment, force = tip_force(store, ends[k], F, 6 * k)
+        R = matrix_at(store, _IN_BASE)
+        moment, force = unrotate(R, vector_at(F, 6 * k)), unrotate(R, vector_at(F, 6 * k + 3))
+        moment = add(moment, cross(vector_at(ends[k], 9), force))
         for j in range(3):
             store[GATHERED + j] += sign * moment[j]
             store[GATHERED + 3 + j] += sign * force[j]
@@ -347,17 +340,6 @@ def force_passed(tree, tau, still, store, i):
     drive = _divided(kind, store, sub(u, _across(kind, I, zeta)))
     put(store, DRIVE, drive)
     return sum_of(force, sum_of(mobility_times(I, zeta), _forces(kind, I, drive)))
-
-
-@inlined
-def yielded(tree, store, i, force):
-    """How a joint gives way to a force on its body, and what of the force it passes on."""
-    kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
-    if kind == SPHERICAL:
-        x = times(symmetric_at(store, _D_INV), force[0])
-    else:
-        x = (store[_D_INV] * _axis_part(kind, force), 0.0, 0.0)
-    return x, difference(force, _forces(kind, I, x))
 
 
 @inlined
