@@ -399,7 +399,7 @@ class Tree:
                 for i in range(1, model.njoints)}
 
 
-def random_tree(seed, kinds, branches=(), tips=1, rotors=False):
+def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0):
     """
     Return a random Tree whose first tip is at the end of a path with the given joints.
 
@@ -416,6 +416,8 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False):
         The others are at the ends of the first branches.
     rotors : bool
         Give every joint but the first, the fourth, … a rotor inertia.
+    decades : float
+        How many powers of ten a mass may be above or below the usual.
 
     """
     rng = np.random.default_rng(seed)
@@ -435,7 +437,7 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False):
               'inertia': []}
     parts = ["<link name='base'/>"]
     poses = {name: _random_pose(rng, 0.4) for name, *_ in joints}
-    inertias = {name: _random_inertia(rng, kind) for name, kind, _ in joints}
+    inertias = {name: _random_inertia(rng, kind, decades) for name, kind, _ in joints}
     # Pinocchio's algorithms want every branch in one piece
     for name, kind, parent in _depth_first(joints):
         joint = model.addJoint(model.getJointId(parent) if parent else 0,
@@ -498,11 +500,11 @@ def _random_pose(rng, reach):
     return T
 
 
-def _random_inertia(rng, kind):
+def _random_inertia(rng, kind, decades):
     if 'bare' in kind:
         return pin.Inertia.Zero()
     spread = rng.uniform(0.02, 0.15, 3) ** 2 * ('point' not in kind)
-    kilograms = rng.uniform(0.5, 3)
+    kilograms = rng.uniform(0.5, 3) * 10 ** rng.uniform(-decades, decades)
     R = _random_pose(rng, 0.0)[:3, :3]
     return pin.Inertia(kilograms, rng.uniform(-0.2, 0.2, 3),
                        R @ np.diag(kilograms * (spread.sum() - spread)) @ R.T)

@@ -9,8 +9,9 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.dense import Dense
+from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.schur import Schur
@@ -24,9 +25,18 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
-METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Tree | Dense]] = {
-    'sweep': Sweep,
-    'ldl': LDL,
+
+def _sweep(robot: Robot) -> Sweep | GeneralSweep:
+    return Sweep(robot) if robot.serial else GeneralSweep(robot)
+
+
+def _ldl(robot: Robot) -> LDL | Schur:
+    return LDL(robot) if robot.serial else Schur(robot, BlockLDL)
+
+
+METHODS: dict[str, Callable[[Robot], Sweep | GeneralSweep | LDL | Schur | Tree | Dense]] = {
+    'sweep': _sweep,
+    'ldl': _ldl,
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
     'recursive': partial(Tree, algorithm=PROPAGATED),
     'efpa': partial(Tree, algorithm=EXTENDED),

@@ -84,14 +84,14 @@ Array = NDArray[np.float64]
 REVOLUTE, PRISMATIC, SPHERICAL = 0, 1, 2
 EXTENDED, PROPAGATED, FACTORED = 0, 1, 2
 # Columns of `tree`, a row a body: parent, kind of joint, where its part of q and of qd begins.
-_PARENT, _KIND, _Q, _V = 0, 1, 2, 3
+PARENT, KIND, _Q, _V = 0, 1, 2, 3
 # Columns of `bodies`, a row a body: everything about it that never changes.
 _R, _P, _MASS, _MC, _IO = 0, 9, 12, 13, 16
 BODY_WIDTH = 22
 # Columns of `work`, a row a body: placement in the parent and in the base, velocity, ζ, force,
 # articulated inertia, D⁻¹, force gathered from outside, D⁻¹(τ - Hᵀp), acceleration, Ω.
-_AT, _IN_BASE, _VELOCITY, _ZETA, _OWN, _ARTICULATED = 0, 12, 24, 30, 36, 42
-_D_INV, _GATHERED, _DRIVE, _ACCELERATION, _OMEGA = 63, 69, 75, 78, 84
+_AT, _IN_BASE, _VELOCITY, _ZETA, _OWN, ARTICULATED = 0, 12, 24, 30, 36, 42
+_D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
 WORK_WIDTH = 105
 NO_TURN = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -100,10 +100,10 @@ NO_TURN = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 def _relative(tree, body, q, i):
     """(R, p) of a body in its parent."""
     R, p, at = matrix_at(body, _R), vector_at(body, _P), tree[i, _Q]
-    if tree[i, _KIND] == PRISMATIC:
+    if tree[i, KIND] == PRISMATIC:
         x = q[at]
         return R, (p[0] + x * R[2], p[1] + x * R[5], p[2] + x * R[8])
-    if tree[i, _KIND] == SPHERICAL:
+    if tree[i, KIND] == SPHERICAL:
         x, y, z, w = q[at], q[at + 1], q[at + 2], q[at + 3]
         s = 2.0 / (x * x + y * y + z * z + w * w)
         return compose(R, (
@@ -120,9 +120,9 @@ def _relative(tree, body, q, i):
 def _along_joint(tree, x, i):
     """H x, for the part of x (n,) that is the joint's."""
     k = tree[i, _V]
-    if tree[i, _KIND] == REVOLUTE:
+    if tree[i, KIND] == REVOLUTE:
         return (0.0, 0.0, x[k]), ZERO
-    if tree[i, _KIND] == PRISMATIC:
+    if tree[i, KIND] == PRISMATIC:
         return ZERO, (0.0, 0.0, x[k])
     return (x[k], x[k + 1], x[k + 2]), ZERO
 
@@ -136,7 +136,7 @@ def _momentum(body, v):
 
 
 @inlined
-def _placed(store):
+def placed(store):
     return matrix_at(store, _AT), vector_at(store, _AT + 9)
 
 
@@ -164,7 +164,7 @@ def _inner(a, b):
 def located(tree, bodies, q, qd, work):
     """Placements, velocities, ζ and the bias forces p = v ×* I v of all bodies, into work."""
     for i in range(len(tree)):
-        store, body, parent = work[i], bodies[i], tree[i, _PARENT]
+        store, body, parent = work[i], bodies[i], tree[i, PARENT]
         R, p = _relative(tree, body, q, i)
         put(store, _AT, R)
         put(store, _AT + 9, p)
@@ -191,7 +191,7 @@ def located(tree, bodies, q, qd, work):
 def _carried(parent, R, p, gravity, work):
     """X a of the parent's acceleration; the base accelerates by -gravity."""
     if parent >= 0:
-        return motion_to_body(R, p, spatial_at(work[parent], _ACCELERATION))
+        return motion_to_body(R, p, spatial_at(work[parent], ACCELERATION))
     return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))
 
 
@@ -200,20 +200,20 @@ def accelerated(tree, bodies, gravity, qdd, work):
     """Accelerations for q̈, and in place of every body's bias force the one that it takes."""
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
-        R, p = _placed(store)
-        a = plus(plus(_carried(tree[i, _PARENT], R, p, gravity, work),
+        R, p = placed(store)
+        a = plus(plus(_carried(tree[i, PARENT], R, p, gravity, work),
                           spatial_at(store, _ZETA)), _along_joint(tree, qdd, i))
         f = plus(_momentum(body, a), spatial_at(store, _OWN))
-        put(store, _ACCELERATION, a[0] + a[1])
+        put(store, ACCELERATION, a[0] + a[1])
         put(store, _OWN, f[0] + f[1])
 
 
 @inlined
 def _gathered_to_parent(tree, work, i, R, p, f):
-    parent = tree[i, _PARENT]
+    parent = tree[i, PARENT]
     if parent >= 0:
-        total = plus(spatial_at(work[parent], _GATHERED), force_to_parent(R, p, f))
-        put(work[parent], _GATHERED, total[0] + total[1])
+        total = plus(spatial_at(work[parent], GATHERED), force_to_parent(R, p, f))
+        put(work[parent], GATHERED, total[0] + total[1])
 
 
 @inlined
@@ -221,15 +221,15 @@ def _push_tips(tips, ends, work, F, sign):
     """Forces on the tips, base axes, as forces on their bodies; all others gather nothing."""
     for i in range(len(work)):
         for k in range(6):
-            work[i, _GATHERED + k] = 0.0
+            work[i, GATHERED + k] = 0.0
     for k in range(len(tips)):
         store = work[tips[k]]
         R = matrix_at(store, _IN_BASE)
         moment, force = unrotate(R, vector_at(F, 6 * k)), unrotate(R, vector_at(F, 6 * k + 3))
         moment = add(moment, cross(vector_at(ends[k], 9), force))
         for j in range(3):
-            store[_GATHERED + j] += sign * moment[j]
-            store[_GATHERED + 3 + j] += sign * force[j]
+            store[GATHERED + j] += sign * moment[j]
+            store[GATHERED + 3 + j] += sign * force[j]
 
 
 @kernel
@@ -247,9 +247,9 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
     """
     _push_tips(tips, ends, work, F, 1.0)
     for i in range(len(tree) - 1, -1, -1):
-        store, kind, first = work[i], tree[i, _KIND], tree[i, _V]
-        R, p = _placed(store)
-        f = spatial_at(store, _GATHERED)
+        store, kind, first = work[i], tree[i, KIND], tree[i, _V]
+        R, p = placed(store)
+        f = spatial_at(store, GATHERED)
         if len(qdd) > 0:
             f = plus(f, spatial_at(store, _OWN))
         if kind == SPHERICAL:
@@ -265,40 +265,50 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
             out[k] += tau[k]
 
 
+@inlined
+def put_own_inertia(body, store):
+    """The articulated inertia of a body from which nothing hangs, into its row of work."""
+    m, mc = body[_MASS], vector_at(body, _MC)
+    put(store, ARTICULATED, symmetric_at(body, _IO))
+    put(store, ARTICULATED + 6,
+        (0.0, -mc[2], mc[1], mc[2], 0.0, -mc[0], -mc[1], mc[0], 0.0))
+    put(store, ARTICULATED + 15, (m, 0.0, 0.0, m, 0.0, m))
+
+
+@inlined
+def inertia_passed(tree, rotors, store, i):
+    """What is felt of the articulated inertia of body i behind its joint, and D⁻¹ into work."""
+    kind, k = tree[i, KIND], tree[i, _V]
+    I = mobility_at(store, ARTICULATED)
+    if kind == SPHERICAL:
+        A, B, C = I
+        D_inv = inverse((A[0] + rotors[k], A[1], A[2], A[3] + rotors[k + 1], A[4],
+                         A[5] + rotors[k + 2]))
+        put(store, _D_INV, D_inv)
+        A_full, D_full = full(A), full(D_inv)
+        DA, DB = compose(D_full, A_full), compose(D_full, B)
+        return (upper(sub_matrix(A_full, compose(A_full, DA))),
+                sub_matrix(B, compose(A_full, DB)),
+                upper(sub_matrix(full(C), compose(transpose(B), DB))))
+    U = _column(kind, I)
+    d = 1.0 / (_axis_part(kind, U) + rotors[k])
+    store[_D_INV] = d
+    return downdated(I, d, U[0], U[1])
+
+
 @kernel
 def articulated(tree, bodies, rotors, work):
     """Articulated inertias and D⁻¹ of all bodies, from the tips inward."""
     for i in range(len(tree)):
-        body, store = bodies[i], work[i]
-        m, mc = body[_MASS], vector_at(body, _MC)
-        put(store, _ARTICULATED, symmetric_at(body, _IO))
-        put(store, _ARTICULATED + 6,
-            (0.0, -mc[2], mc[1], mc[2], 0.0, -mc[0], -mc[1], mc[0], 0.0))
-        put(store, _ARTICULATED + 15, (m, 0.0, 0.0, m, 0.0, m))
+        put_own_inertia(bodies[i], work[i])
     for i in range(len(tree) - 1, -1, -1):
-        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
-        I = mobility_at(store, _ARTICULATED)
-        if kind == SPHERICAL:
-            A, B, C = I
-            D_inv = inverse((A[0] + rotors[k], A[1], A[2], A[3] + rotors[k + 1], A[4],
-                             A[5] + rotors[k + 2]))
-            put(store, _D_INV, D_inv)
-            A_full, D_full = full(A), full(D_inv)
-            DA, DB = compose(D_full, A_full), compose(D_full, B)
-            passed = (upper(sub_matrix(A_full, compose(A_full, DA))),
-                      sub_matrix(B, compose(A_full, DB)),
-                      upper(sub_matrix(full(C), compose(transpose(B), DB))))
-        else:
-            U = _column(kind, I)
-            d = 1.0 / (_axis_part(kind, U) + rotors[k])
-            store[_D_INV] = d
-            passed = downdated(I, d, U[0], U[1])
-        parent = tree[i, _PARENT]
+        store, parent = work[i], tree[i, PARENT]
+        passed = inertia_passed(tree, rotors, store, i)
         if parent >= 0:
-            R, p = _placed(store)
-            total = add_mobility(mobility_at(work[parent], _ARTICULATED),
+            R, p = placed(store)
+            total = add_mobility(mobility_at(work[parent], ARTICULATED),
                                  inertia_to_parent(R, p, passed))
-            put(work[parent], _ARTICULATED, total[0] + total[1] + total[2])
+            put(work[parent], ARTICULATED, total[0] + total[1] + total[2])
 
 
 @inlined
@@ -327,6 +337,46 @@ def _forces(kind, I, x):
     return along(x[0], U[0], ZERO), along(x[0], U[1], ZERO)
 
 
+@inlined
+def force_passed(tree, tau, still, store, i):
+    """What the parent of body i gives it while it does not move, the drive D⁻¹(…) into work."""
+    kind, k = tree[i, KIND], tree[i, _V]
+    I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
+    if not still:
+        zeta, force = spatial_at(store, _ZETA), spatial_at(store, _OWN)
+    force = plus(force, spatial_at(store, GATHERED))
+    if kind == SPHERICAL:
+        u = sub((tau[k], tau[k + 1], tau[k + 2]), force[0])
+    else:
+        u = (tau[k] - _axis_part(kind, force), 0.0, 0.0)
+    drive = _divided(kind, store, sub(u, _across(kind, I, zeta)))
+    put(store, DRIVE, drive)
+    return plus(force, plus(mobility_times(I, zeta), _forces(kind, I, drive)))
+
+
+@inlined
+def moved(tree, gravity, still, work, i, qdd):
+    """q̈ of a joint and the acceleration of its body, from its parent's and the drive."""
+    store, kind, k = work[i], tree[i, KIND], tree[i, _V]
+    R, p = placed(store)
+    I = mobility_at(store, ARTICULATED)
+    a = (ZERO, ZERO)
+    if tree[i, PARENT] >= 0 or not still:
+        a = _carried(tree[i, PARENT], R, p, gravity, work)
+    # the drive has ζ in it already
+    x = sub(vector_at(store, DRIVE), _divided(kind, store, _across(kind, I, a)))
+    if not still:
+        a = plus(a, spatial_at(store, _ZETA))
+    if kind == SPHERICAL:
+        a = add(a[0], x), a[1]
+        for j in range(3):
+            qdd[k + j] = x[j]
+    else:
+        qdd[k] = x[0]
+        a = plus(a, _along_joint(tree, qdd, i))
+    put(store, ACCELERATION, a[0] + a[1])
+
+
 @kernel
 def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
     """
@@ -337,39 +387,10 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
     """
     _push_tips(tips, ends, work, F, -1.0)
     for i in range(len(tree) - 1, -1, -1):
-        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
-        R, p = _placed(store)
-        I, zeta, force = mobility_at(store, _ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
-        if not still:
-            zeta, force = spatial_at(store, _ZETA), spatial_at(store, _OWN)
-        force = plus(force, spatial_at(store, _GATHERED))
-        if kind == SPHERICAL:
-            u = sub((tau[k], tau[k + 1], tau[k + 2]), force[0])
-        else:
-            u = (tau[k] - _axis_part(kind, force), 0.0, 0.0)
-        drive = _divided(kind, store, sub(u, _across(kind, I, zeta)))
-        put(store, _DRIVE, drive)
-        force = plus(force, plus(mobility_times(I, zeta), _forces(kind, I, drive)))
-        _gathered_to_parent(tree, work, i, R, p, force)
+        R, p = placed(work[i])
+        _gathered_to_parent(tree, work, i, R, p, force_passed(tree, tau, still, work[i], i))
     for i in range(len(tree)):
-        store, kind, k = work[i], tree[i, _KIND], tree[i, _V]
-        R, p = _placed(store)
-        I = mobility_at(store, _ARTICULATED)
-        a = (ZERO, ZERO)
-        if tree[i, _PARENT] >= 0 or not still:
-            a = _carried(tree[i, _PARENT], R, p, gravity, work)
-        # the drive has ζ in it already
-        x = sub(vector_at(store, _DRIVE), _divided(kind, store, _across(kind, I, a)))
-        if not still:
-            a = plus(a, spatial_at(store, _ZETA))
-        if kind == SPHERICAL:
-            a = add(a[0], x), a[1]
-            for j in range(3):
-                qdd[k + j] = x[j]
-        else:
-            qdd[k] = x[0]
-            a = plus(a, _along_joint(tree, qdd, i))
-        put(store, _ACCELERATION, a[0] + a[1])
+        moved(tree, gravity, still, work, i, qdd)
 
 
 @inlined
@@ -423,8 +444,8 @@ def _row_replaced(kind, Y, x, y):
 @inlined
 def _passed_joint(tree, store, i, Y):
     """L X Y: what columns of motions of the parent are beyond a joint that gives way."""
-    R, p = _placed(store)
-    kind, I = tree[i, _KIND], mobility_at(store, _ARTICULATED)
+    R, p = placed(store)
+    kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
     Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, _columns_shifted(p, Y[0], Y[2])),
          compose(Rt, _columns_shifted(p, Y[1], Y[3])))
@@ -499,12 +520,12 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
                  (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
         for at in range(last, starts[k] - 1, -1):
             i = paths[at]
-            store, kind = work[i], tree[i, _KIND]
+            store, kind = work[i], tree[i, KIND]
             put(X[at], 0, reach[0] + reach[1] + reach[2] + reach[3])
             if at == starts[k]:
                 break
             a, b, c, d = reach
-            I = mobility_at(store, _ARTICULATED)
+            I = mobility_at(store, ARTICULATED)
             if kind == SPHERICAL:
                 D_full = full(symmetric_at(store, _D_INV))
                 a_D, c_D, A = compose(a, D_full), compose(c, D_full), full(I[0])
@@ -515,7 +536,7 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 x, y = _freed_column(kind, reach)
                 a, b = _outer_taken(a, w, x, U[0]), _outer_taken(b, w, x, U[1])
                 c, d = _outer_taken(c, w, y, U[0]), _outer_taken(d, w, y, U[1])
-            R, p = _placed(store)
+            R, p = placed(store)
             Rt = transpose(R)
             b, d = compose(b, Rt), compose(d, Rt)
             a = sub_matrix(compose(a, Rt), cross_rows(b, p))
@@ -529,7 +550,7 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 _put_pair(Lambda_inv, j, k, Y)
         for at in range(starts[k], starts[k + 1]):
             i = paths[at]
-            store, kind = work[i], tree[i, _KIND]
+            store, kind = work[i], tree[i, KIND]
             if at > starts[k]:
                 Y = _passed_joint(tree, store, i, Y)
             reach = _block(X[at], 0)
@@ -554,9 +575,9 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
 
 
 @inlined
-def _beyond_joint(tree, store, i, Y):
+def beyond_joint(tree, store, i, Y):
     """Ω of a body: L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ of its parent."""
-    kind, I = tree[i, _KIND], mobility_at(store, _ARTICULATED)
+    kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
         D_inv = symmetric_at(store, _D_INV)
@@ -579,6 +600,15 @@ def _beyond_joint(tree, store, i, Y):
             (B[0], B[1], B[2], B[3], B[4], B[5], B[6] - y[0], B[7] - y[1], B[8] - y[2]), C)
 
 
+@inlined
+def put_tip_mobility(store, end, k, Lambda_inv):
+    """Ω of a body, shifted to the tip on it and turned to base axes, on the diagonal of Λ⁻¹."""
+    A, B, C = mobility_unrotated(
+        transpose(matrix_at(store, _IN_BASE)),
+        mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))
+    _put_block(Lambda_inv, k, k, (full(A), B, transpose(B), full(C)))
+
+
 @kernel
 def propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
     """
@@ -592,25 +622,22 @@ def propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
     """
     for at in range(len(carriers)):
         i = carriers[at]
-        store, parent = work[i], tree[i, _PARENT]
+        store, parent = work[i], tree[i, PARENT]
         carried = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
         if parent >= 0:
-            R, p = _placed(store)
+            R, p = placed(store)
             carried = mobility_unrotated(
-                R, mobility_shifted(p, mobility_at(work[parent], _OMEGA)))
-        Omega = _beyond_joint(tree, store, i, carried)
-        put(store, _OMEGA, Omega[0] + Omega[1] + Omega[2])
+                R, mobility_shifted(p, mobility_at(work[parent], OMEGA)))
+        Omega = beyond_joint(tree, store, i, carried)
+        put(store, OMEGA, Omega[0] + Omega[1] + Omega[2])
     for k in range(len(ends)):
         store = work[paths[starts[k + 1] - 1]]
-        A, B, C = mobility_unrotated(
-            transpose(matrix_at(store, _IN_BASE)),
-            mobility_shifted(vector_at(ends[k], 9), mobility_at(store, _OMEGA)))
-        _put_block(Lambda_inv, 6 * k, 6 * k, (full(A), B, transpose(B), full(C)))
+        put_tip_mobility(store, ends[k], 6 * k, Lambda_inv)
         for j in range(k):
             zero = ZERO + ZERO + ZERO
             Y = (zero, zero, zero, zero)
             if common[j, k] > 0:
-                A, B, C = mobility_at(work[paths[starts[j] + common[j, k] - 1]], _OMEGA)
+                A, B, C = mobility_at(work[paths[starts[j] + common[j, k] - 1]], OMEGA)
                 Y = (full(A), B, transpose(B), full(C))
                 for at in range(starts[j] + common[j, k], starts[j + 1]):
                     Y = _passed_joint(tree, work[paths[at]], paths[at], Y)
@@ -657,11 +684,11 @@ def factored(tree, bodies, rotors, before, work, M):
     """
     for i in range(len(tree)):
         for k in range(10):
-            work[i, _ARTICULATED + k] = bodies[i, _MASS + k]
+            work[i, ARTICULATED + k] = bodies[i, _MASS + k]
     for i in range(len(tree) - 1, -1, -1):
-        store, kind, parent = work[i], tree[i, _KIND], tree[i, _PARENT]
-        m, mc = store[_ARTICULATED], vector_at(store, _ARTICULATED + 1)
-        I = symmetric_at(store, _ARTICULATED + 4)
+        store, kind, parent = work[i], tree[i, KIND], tree[i, PARENT]
+        m, mc = store[ARTICULATED], vector_at(store, ARTICULATED + 1)
+        I = symmetric_at(store, ARTICULATED + 4)
         for c in range(_columns(kind)):
             H = _axis(kind, c)
             f = (add(times(I, H[0]), cross(mc, H[1])), along(m, H[1], cross(H[0], mc)))
@@ -670,28 +697,28 @@ def factored(tree, bodies, rotors, before, work, M):
                 M[row, tree[i, _V] + k] = _joint_part(kind, f, k)
             M[row, row] += rotors[row]
             j = i
-            while tree[j, _PARENT] >= 0:
-                R, p = _placed(work[j])
+            while tree[j, PARENT] >= 0:
+                R, p = placed(work[j])
                 f = force_to_parent(R, p, f)
-                j = tree[j, _PARENT]
-                for k in range(_columns(tree[j, _KIND])):
-                    M[row, tree[j, _V] + k] = _joint_part(tree[j, _KIND], f, k)
+                j = tree[j, PARENT]
+                for k in range(_columns(tree[j, KIND])):
+                    M[row, tree[j, _V] + k] = _joint_part(tree[j, KIND], f, k)
         if parent >= 0:
-            R, p = _placed(store)
+            R, p = placed(store)
             turned, mc = compose(R, compose(full(I), transpose(R))), rotate(R, mc)
             # Steiner, for a point p away from an origin that is mc / m from the centre of mass
             x, pc, mp = 2.0 * dot(p, mc) + m * dot(p, p), mc, along(m, p, ZERO)
             outer = work[parent]
-            put(outer, _ARTICULATED + 4, (
-                outer[_ARTICULATED + 4] + turned[0] + x - 2.0 * p[0] * pc[0] - p[0] * mp[0],
-                outer[_ARTICULATED + 5] + turned[1] - p[0] * pc[1] - pc[0] * p[1] - p[0] * mp[1],
-                outer[_ARTICULATED + 6] + turned[2] - p[0] * pc[2] - pc[0] * p[2] - p[0] * mp[2],
-                outer[_ARTICULATED + 7] + turned[4] + x - 2.0 * p[1] * pc[1] - p[1] * mp[1],
-                outer[_ARTICULATED + 8] + turned[5] - p[1] * pc[2] - pc[1] * p[2] - p[1] * mp[2],
-                outer[_ARTICULATED + 9] + turned[8] + x - 2.0 * p[2] * pc[2] - p[2] * mp[2]))
-            outer[_ARTICULATED] += m
+            put(outer, ARTICULATED + 4, (
+                outer[ARTICULATED + 4] + turned[0] + x - 2.0 * p[0] * pc[0] - p[0] * mp[0],
+                outer[ARTICULATED + 5] + turned[1] - p[0] * pc[1] - pc[0] * p[1] - p[0] * mp[1],
+                outer[ARTICULATED + 6] + turned[2] - p[0] * pc[2] - pc[0] * p[2] - p[0] * mp[2],
+                outer[ARTICULATED + 7] + turned[4] + x - 2.0 * p[1] * pc[1] - p[1] * mp[1],
+                outer[ARTICULATED + 8] + turned[5] - p[1] * pc[2] - pc[1] * p[2] - p[1] * mp[2],
+                outer[ARTICULATED + 9] + turned[8] + x - 2.0 * p[2] * pc[2] - p[2] * mp[2]))
+            outer[ARTICULATED] += m
             for k in range(3):
-                outer[_ARTICULATED + 1 + k] += mc[k] + mp[k]
+                outer[ARTICULATED + 1 + k] += mc[k] + mp[k]
     for k in range(len(M) - 1, -1, -1):
         M[k, k] = np.sqrt(M[k, k])
         i = before[k]
@@ -730,7 +757,7 @@ def squared(tree, paths, starts, common, before, L, Y, Lambda_inv):
     m = len(starts) - 1
     for k in range(m):
         body = paths[starts[k + 1] - 1]
-        last = tree[body, _V] + _columns(tree[body, _KIND]) - 1
+        last = tree[body, _V] + _columns(tree[body, KIND]) - 1
         for r in range(6 * k, 6 * k + 6):
             i = last
             while i >= 0:
@@ -744,7 +771,7 @@ def squared(tree, paths, starts, common, before, L, Y, Lambda_inv):
             last = -1
             if common[j, k] > 0:
                 body = paths[starts[j] + common[j, k] - 1]
-                last = tree[body, _V] + _columns(tree[body, _KIND]) - 1
+                last = tree[body, _V] + _columns(tree[body, KIND]) - 1
             for r in range(6 * k, 6 * k + 6):
                 for c in range(6 * j, min(6 * j + 6, r + 1)):
                     total = 0.0
@@ -773,8 +800,8 @@ def jacobian(tree, ends, paths, starts, work, J):
         for at in range(starts[k], starts[k + 1]):
             i = paths[at]
             R, p = matrix_at(work[i], _IN_BASE), vector_at(work[i], _IN_BASE + 9)
-            for c in range(_columns(tree[i, _KIND])):
-                angular, linear = _axis(tree[i, _KIND], c)
+            for c in range(_columns(tree[i, KIND])):
+                angular, linear = _axis(tree[i, KIND], c)
                 angular = rotate(R, angular)
                 linear = add(rotate(R, linear), cross(angular, sub(p_tip, p)))
                 for r in range(3):
@@ -783,11 +810,11 @@ def jacobian(tree, ends, paths, starts, work, J):
 
 
 @inlined
-def _read_tips(tips, ends, gravity, work, a0, poses, twists):
+def read_tips(tips, ends, gravity, work, a0, poses, twists):
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, _IN_BASE), vector_at(ends[k], 9)
-        v, a = spatial_at(store, _VELOCITY), spatial_at(store, _ACCELERATION)
+        v, a = spatial_at(store, _VELOCITY), spatial_at(store, ACCELERATION)
         v = rotate(R, v[0]), rotate(R, add(v[1], cross(v[0], p)))
         a = rotate(R, a[0]), rotate(R, add(a[1], cross(a[0], p)))
         put(a0, 6 * k, a[0])
@@ -800,11 +827,11 @@ def _read_tips(tips, ends, gravity, work, a0, poses, twists):
 
 
 @inlined
-def _add_response(tips, ends, work, a0):
+def add_response(tips, ends, work, a0):
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, _IN_BASE), vector_at(ends[k], 9)
-        a = spatial_at(store, _ACCELERATION)
+        a = spatial_at(store, ACCELERATION)
         more = rotate(R, a[0]) + rotate(R, add(a[1], cross(a[0], p)))
         for r in range(6):
             a0[6 * k + r] += more[r]
@@ -831,7 +858,7 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
 
     """
     tree, bodies, tips, ends, gravity, rotors, paths, starts, common, carriers, before = robot
-    work, X, M, Y, rest, moved, no_force, _ = memory
+    work, X, M, Y, rest, driven, no_force, _ = memory
     Lambda_inv, a0, poses, twists, _ = results
     n = len(rotors)
     width = len(tree) + 3 * (n - len(tree)) // 2
@@ -842,33 +869,33 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
     located(tree, bodies, q, qd, work)
     if algorithm == FACTORED:
         accelerated(tree, bodies, gravity, qdd if len(qdd) > 0 else rest, work)
-        _read_tips(tips, ends, weight, work, a0, poses, twists)
+        read_tips(tips, ends, weight, work, a0, poses, twists)
         factored(tree, bodies, rotors, before, work, M)
         jacobian(tree, ends, paths, starts, work, Y)
         if len(qdd) == 0 or len(tau) > 0:
             for k in range(n):
-                moved[k] = 0.0
+                driven[k] = 0.0
             if len(qdd) == 0:
-                inward(tree, tips, ends, rotors, tau[:0], rest, no_force, work, moved)
+                inward(tree, tips, ends, rotors, tau[:0], rest, no_force, work, driven)
             for k in range(n):
-                moved[k] = (tau[k] if len(tau) > 0 else 0.0) - moved[k]
-            solved_by_factors(M, before, moved)
+                driven[k] = (tau[k] if len(tau) > 0 else 0.0) - driven[k]
+            solved_by_factors(M, before, driven)
             for r in range(len(a0)):
                 for k in range(n):
-                    a0[r] += Y[r, k] * moved[k]
+                    a0[r] += Y[r, k] * driven[k]
         squared(tree, paths, starts, common, before, M, Y, Lambda_inv)
     else:
         articulated(tree, bodies, rotors, work)
         if len(qdd) > 0:
             accelerated(tree, bodies, gravity, qdd, work)
-            _read_tips(tips, ends, weight, work, a0, poses, twists)
+            read_tips(tips, ends, weight, work, a0, poses, twists)
             if len(tau) > 0:
-                responded(tree, tips, ends, gravity, tau, no_force, True, work, moved)
-                _add_response(tips, ends, work, a0)
+                responded(tree, tips, ends, gravity, tau, no_force, True, work, driven)
+                add_response(tips, ends, work, a0)
         else:
             responded(tree, tips, ends, gravity, tau if len(tau) > 0 else rest, no_force, False,
-                      work, moved)
-            _read_tips(tips, ends, weight, work, a0, poses, twists)
+                      work, driven)
+            read_tips(tips, ends, weight, work, a0, poses, twists)
         if algorithm == EXTENDED:
             extended(tree, ends, paths, starts, common, X, work, Lambda_inv)
         else:
@@ -1092,17 +1119,21 @@ def _memory(constants: tuple[Any, ...], algorithm: int
     return memory, results
 
 
-@cache
-def _compile() -> None:
-    """Compile or load every kernel, once a process, and let no other use in."""
+def pendulum() -> Robot:
+    """The least robot, to compile the kernels for."""
     one = np.eye(4)
-    robot = Robot(
+    return Robot(
         name='', base='', tips=('tip',), joints=('joint',), parent=np.array([-1]),
         prismatic=np.array([False]), spherical=np.array([False]), T_parent_body=one[None],
         inertia=np.eye(6)[None], rotor_inertia=np.zeros(1), position_limits=np.array([[-1, 1]]),
         velocity_limits=np.ones(1), effort_limits=np.ones(1), gravity=np.zeros(3),
         frames={'tip': (0, one)})
-    constants = packed(robot)
+
+
+@cache
+def _compile() -> None:
+    """Compile or load every kernel, once a process, and let no other use in."""
+    constants = packed(pendulum())
     memory, results = _memory(constants, FACTORED)
     x, u, J = np.zeros(1), np.zeros(6), np.zeros((6, 1))
     tree, bodies, tips, ends, gravity, rotors, paths, starts, *_ = constants
@@ -1113,8 +1144,8 @@ def _compile() -> None:
     located(tree, bodies, x, x, memory[0])
     articulated(tree, bodies, rotors, memory[0])
     responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
-    X, Y, Z, poses = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6)), one[None, None]
-    evaluations(constants, memory, results, FACTORED, X, X, poses.copy(), Y,
+    X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
+    evaluations(constants, memory, results, FACTORED, X, X, np.zeros((1, 1, 4, 4)), Y,
                 Z[:, :, :1].copy(), Y, X, Z, Z)
     for one_kernel in (law, outward, inward, jacobian, located, articulated, responded,
                        evaluations):
