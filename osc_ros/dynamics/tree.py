@@ -38,6 +38,7 @@ from osc_ros.dynamics.spatial import (
     add,
     add_matrix,
     add_mobility,
+    add_symmetric,
     all_finite,
     along,
     compose,
@@ -89,10 +90,11 @@ PARENT, KIND, _Q, _V = 0, 1, 2, 3
 _R, _P, _MASS, _MC, _IO = 0, 9, 12, 13, 16
 BODY_WIDTH = 22
 # Columns of `work`, a row a body: placement in the parent and in the base, velocity, ζ, force,
-# articulated inertia, D⁻¹, force gathered from outside, D⁻¹(τ - Hᵀp), acceleration, Ω.
+# articulated inertia, D⁻¹, force gathered from outside, D⁻¹(τ - Hᵀp), acceleration, Ω, and what
+# the rotor keeps of L: D⁻¹ times its inertia, or that alone of a spherical joint.
 _AT, _IN_BASE, _VELOCITY, _ZETA, _OWN, ARTICULATED = 0, 12, 24, 30, 36, 42
 _D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
-WORK_WIDTH = 105
+_KEPT, WORK_WIDTH = 105, 108
 NO_TURN = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -285,6 +287,7 @@ def inertia_passed(tree, rotors, store, i):
         D_inv = inverse((A[0] + rotors[k], A[1], A[2], A[3] + rotors[k + 1], A[4],
                          A[5] + rotors[k + 2]))
         put(store, _D_INV, D_inv)
+        put(store, _KEPT, vector_at(rotors, k))
         A_full, D_full = full(A), full(D_inv)
         DA, DB = compose(D_full, A_full), compose(D_full, B)
         return (upper(sub_matrix(A_full, compose(A_full, DA))),
@@ -292,7 +295,7 @@ def inertia_passed(tree, rotors, store, i):
                 upper(sub_matrix(full(C), compose(transpose(B), DB))))
     U = _column(kind, I)
     d = 1.0 / (_axis_part(kind, U) + rotors[k])
-    store[_D_INV] = d
+    store[_D_INV], store[_KEPT] = d, d * rotors[k]
     return downdated(I, d, U[0], U[1])
 
 
@@ -431,14 +434,49 @@ def _columns_shifted(p, a, c):
 
 
 @inlined
-def _row_replaced(kind, Y, x, y):
-    """Y less [x, y] in the row of a joint's one freedom."""
+def _row_set(kind, Y, x, y):
+    """Y with [x, y] in the row of a joint's one freedom."""
     a, b, c, d = Y
     if kind == PRISMATIC:
-        return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], c[6] - x[0], c[7] - x[1], c[8] - x[2]),
-                (d[0], d[1], d[2], d[3], d[4], d[5], d[6] - y[0], d[7] - y[1], d[8] - y[2]))
-    return ((a[0], a[1], a[2], a[3], a[4], a[5], a[6] - x[0], a[7] - x[1], a[8] - x[2]),
-            (b[0], b[1], b[2], b[3], b[4], b[5], b[6] - y[0], b[7] - y[1], b[8] - y[2]), c, d)
+        return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
+                (d[0], d[1], d[2], d[3], d[4], d[5], y[0], y[1], y[2]))
+    return ((a[0], a[1], a[2], a[3], a[4], a[5], x[0], x[1], x[2]),
+            (b[0], b[1], b[2], b[3], b[4], b[5], y[0], y[1], y[2]), c, d)
+
+
+@inlined
+def _row(kind, Y):
+    """The row of a joint's one freedom."""
+    k = 1 if kind == PRISMATIC else 0
+    a, b = (Y[2], Y[3]) if k else (Y[0], Y[1])
+    return (a[6], a[7], a[8]), (b[6], b[7], b[8])
+
+
+@inlined
+def _yielding(kind, store, I):
+    """
+    The row that L = 1 - H D⁻¹Uᵀ has in the place of a joint's one freedom.
+
+    Its own entry is what the rotor keeps: without a rotor exactly zero, and not the difference of
+    1 and D⁻¹D that costs light bodies their digits.
+
+    """
+    U, d, kept = _column(kind, I), store[_D_INV], store[_KEPT]
+    x, y = along(-d, U[0], ZERO), along(-d, U[1], ZERO)
+    if kind == PRISMATIC:
+        return x, (y[0], y[1], kept)
+    return (x[0], x[1], kept), y
+
+
+@inlined
+def _yielding_rows(store, I):
+    """The three rows of L of a spherical joint, [P, Q]."""
+    D_full, kept = full(symmetric_at(store, _D_INV)), vector_at(store, _KEPT)
+    P = (D_full[0] * kept[0], D_full[1] * kept[1], D_full[2] * kept[2],
+         D_full[3] * kept[0], D_full[4] * kept[1], D_full[5] * kept[2],
+         D_full[6] * kept[0], D_full[7] * kept[1], D_full[8] * kept[2])
+    DB = compose(D_full, I[1])
+    return P, (-DB[0], -DB[1], -DB[2], -DB[3], -DB[4], -DB[5], -DB[6], -DB[7], -DB[8])
 
 
 @inlined
@@ -450,15 +488,12 @@ def _passed_joint(tree, store, i, Y):
     Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, _columns_shifted(p, Y[0], Y[2])),
          compose(Rt, _columns_shifted(p, Y[1], Y[3])))
     if kind == SPHERICAL:
-        D_full, A = full(symmetric_at(store, _D_INV)), full(I[0])
-        top = add_matrix(compose(A, Y[0]), compose(I[1], Y[2]))
-        side = add_matrix(compose(A, Y[1]), compose(I[1], Y[3]))
-        return (sub_matrix(Y[0], compose(D_full, top)), sub_matrix(Y[1], compose(D_full, side)),
-                Y[2], Y[3])
-    U, d = _column(kind, I), store[_D_INV]
-    x = add(unrotate(Y[0], U[0]), unrotate(Y[2], U[1]))
-    y = add(unrotate(Y[1], U[0]), unrotate(Y[3], U[1]))
-    return _row_replaced(kind, Y, along(d, x, ZERO), along(d, y, ZERO))
+        P, Q = _yielding_rows(store, I)
+        return (add_matrix(compose(P, Y[0]), compose(Q, Y[2])),
+                add_matrix(compose(P, Y[1]), compose(Q, Y[3])), Y[2], Y[3])
+    r = _yielding(kind, store, I)
+    return _row_set(kind, Y, add(unrotate(Y[0], r[0]), unrotate(Y[2], r[1])),
+                    add(unrotate(Y[1], r[0]), unrotate(Y[3], r[1])))
 
 
 @inlined
@@ -485,12 +520,17 @@ def _freed_column(kind, Y):
 
 
 @inlined
-def _outer_taken(Y, w, x, y):
-    """Y - w x yᵀ."""
-    x = (w * x[0], w * x[1], w * x[2])
-    return (Y[0] - x[0] * y[0], Y[1] - x[0] * y[1], Y[2] - x[0] * y[2],
-            Y[3] - x[1] * y[0], Y[4] - x[1] * y[1], Y[5] - x[1] * y[2],
-            Y[6] - x[2] * y[0], Y[7] - x[2] * y[1], Y[8] - x[2] * y[2])
+def _without_column(Y):
+    """Y with zeros in its last column."""
+    return Y[0], Y[1], 0.0, Y[3], Y[4], 0.0, Y[6], Y[7], 0.0
+
+
+@inlined
+def _outer_added(Y, x, y):
+    """Y + x yᵀ."""
+    return (Y[0] + x[0] * y[0], Y[1] + x[0] * y[1], Y[2] + x[0] * y[2],
+            Y[3] + x[1] * y[0], Y[4] + x[1] * y[1], Y[5] + x[1] * y[2],
+            Y[6] + x[2] * y[0], Y[7] + x[2] * y[1], Y[8] + x[2] * y[2])
 
 
 @kernel
@@ -527,15 +567,18 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
             a, b, c, d = reach
             I = mobility_at(store, ARTICULATED)
             if kind == SPHERICAL:
-                D_full = full(symmetric_at(store, _D_INV))
-                a_D, c_D, A = compose(a, D_full), compose(c, D_full), full(I[0])
-                b, d = sub_matrix(b, compose(a_D, I[1])), sub_matrix(d, compose(c_D, I[1]))
-                a, c = sub_matrix(a, compose(a_D, A)), sub_matrix(c, compose(c_D, A))
+                P, Q = _yielding_rows(store, I)
+                b, d = add_matrix(b, compose(a, Q)), add_matrix(d, compose(c, Q))
+                a, c = compose(a, P), compose(c, P)
             else:
-                U, w = _column(kind, I), store[_D_INV]
+                r = _yielding(kind, store, I)
                 x, y = _freed_column(kind, reach)
-                a, b = _outer_taken(a, w, x, U[0]), _outer_taken(b, w, x, U[1])
-                c, d = _outer_taken(c, w, y, U[0]), _outer_taken(d, w, y, U[1])
+                if kind == PRISMATIC:
+                    b, d = _without_column(b), _without_column(d)
+                else:
+                    a, c = _without_column(a), _without_column(c)
+                a, b = _outer_added(a, x, r[0]), _outer_added(b, x, r[1])
+                c, d = _outer_added(c, y, r[0]), _outer_added(d, y, r[1])
             R, p = placed(store)
             Rt = transpose(R)
             b, d = compose(b, Rt), compose(d, Rt)
@@ -559,9 +602,9 @@ def extended(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 Y = (add_matrix(Y[0], compose(D_full, transpose(reach[0]))),
                      add_matrix(Y[1], compose(D_full, transpose(reach[2]))), Y[2], Y[3])
             else:
-                x, y = _freed_column(kind, reach)
-                w = -store[_D_INV]
-                Y = _row_replaced(kind, Y, along(w, x, ZERO), along(w, y, ZERO))
+                (x, y), own = _freed_column(kind, reach), _row(kind, Y)
+                w = store[_D_INV]
+                Y = _row_set(kind, Y, along(w, x, own[0]), along(w, y, own[1]))
             for j in range(k):
                 if common[j, k] == at - starts[k] + 1:
                     there = starts[j] + at - starts[k]
@@ -580,24 +623,19 @@ def beyond_joint(tree, store, i, Y):
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
-        D_inv = symmetric_at(store, _D_INV)
-        D_full, C_full = full(D_inv), full(C)
-        P = sub_matrix(NO_TURN, compose(D_full, full(I[0])))
-        Q = compose(D_full, I[1])
-        top = sub_matrix(compose(P, full(A)), compose(Q, transpose(B)))
-        side = sub_matrix(compose(P, B), compose(Q, C_full))
-        A = upper(add_matrix(full(D_inv), sub_matrix(compose(top, transpose(P)),
-                                                     compose(side, transpose(Q)))))
-        return A, side, C
-    U, d = _column(kind, I), store[_D_INV]
-    x, y = mobility_times(Y, U)
-    w = d * (1.0 + d * (dot(U[0], x) + dot(U[1], y)))
-    x, y = along(d, x, ZERO), along(d, y, ZERO)
+        P, Q = _yielding_rows(store, I)
+        top = add_matrix(compose(P, full(A)), compose(Q, transpose(B)))
+        side = add_matrix(compose(P, B), compose(Q, full(C)))
+        own = add_matrix(compose(top, transpose(P)), compose(side, transpose(Q)))
+        return add_symmetric(symmetric_at(store, _D_INV), upper(own)), side, C
+    r = _yielding(kind, store, I)
+    x, y = mobility_times(Y, r)
+    own = dot(r[0], x) + dot(r[1], y) + store[_D_INV]
     if kind == PRISMATIC:
-        return (A, (B[0], B[1], B[2] - x[0], B[3], B[4], B[5] - x[1], B[6], B[7], B[8] - x[2]),
-                (C[0], C[1], C[2] - y[0], C[3], C[4] - y[1], C[5] - 2.0 * y[2] + w))
-    return ((A[0], A[1], A[2] - x[0], A[3], A[4] - x[1], A[5] - 2.0 * x[2] + w),
-            (B[0], B[1], B[2], B[3], B[4], B[5], B[6] - y[0], B[7] - y[1], B[8] - y[2]), C)
+        return (A, (B[0], B[1], x[0], B[3], B[4], x[1], B[6], B[7], x[2]),
+                (C[0], C[1], y[0], C[3], y[1], own))
+    return ((A[0], A[1], x[0], A[3], x[1], own),
+            (B[0], B[1], B[2], B[3], B[4], B[5], y[0], y[1], y[2]), C)
 
 
 @inlined

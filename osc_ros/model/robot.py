@@ -320,12 +320,12 @@ class Robot:
 
     def _refuse_weightless_joints(self) -> None:
         """Refuse joints that move nothing that has inertia, wherever the others stand."""
-        articulated = self.inertia.copy()
+        articulated, composite = self.inertia.copy(), self.inertia.copy()
         # Any position that is not special will do.
         q = self.neutral + np.random.default_rng(0).uniform(0.2, 0.8, self.nq)
         for i in reversed(range(len(self.parent))):
-            I = articulated[i]
-            size = np.trace(I[3:, 3:]) if self.prismatic[i] else np.trace(I[:3, :3])
+            I, whole = articulated[i], composite[i]  # what is left of the whole may be rounding
+            size = np.trace(whole[3:, 3:]) if self.prismatic[i] else np.trace(whole[:3, :3])
             axes = [0, 1, 2] if self.spherical[i] else [5] if self.prismatic[i] else [2]
             own = slice(self.v_index[i], self.v_index[i] + len(axes))
             D = I[np.ix_(axes, axes)] + np.diag(self.rotor_inertia[own])
@@ -338,6 +338,7 @@ class Robot:
                 U = I[:, axes]
                 X = _motion_transform(self.T_parent_body[i] @ self._motion(i, q))
                 articulated[self.parent[i]] += X.T @ (I - U @ np.linalg.solve(D, U.T)) @ X
+                composite[self.parent[i]] += X.T @ whole @ X
 
     def _motion(self, i: int, q: Array) -> Array:
         """Return the pose (4, 4) that joint i has at q."""
