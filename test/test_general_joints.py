@@ -11,6 +11,7 @@ import pytest
 
 from judge import JOINTS, random_tree
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.schur import constrained_motion, schur_blocks
@@ -136,15 +137,14 @@ def test_null_torque_moves_everything_but_the_tip(name, built, method):
             assert error(osc.inward(F), tau_null + terms.J.T @ F) < AGREEMENT
 
 
-@pytest.mark.parametrize('factorization', ['ldl', 'bcr'])
+@pytest.mark.parametrize('factorization', [BlockLDL, BlockCyclicReduction])
 @pytest.mark.parametrize('rotors', [False, True])
 @pytest.mark.parametrize('name', [name for name in CASES if name not in REFUSED])
 def test_joint_reactions_are_pinocchios(name, rotors, factorization):
     robot, tree = case(name, rotors, 'code')
     last = {joint: i for i, joint in enumerate(robot.joints)}
     for q, qd, _, (tau, *_), F in states(tree):
-        motion = constrained_motion(robot, q, qd, tau, F, METHODS[factorization].keywords[
-            'factorization'])
+        motion = constrained_motion(robot, q, qd, tau, F, factorization)
         expected = tree.joint_forces(q, qd, motion.qdd, F)
         assert error(motion.qdd, tree.forward_dynamics(q, qd, tau, F)) < AGREEMENT
         assert error(np.array([motion.forces[last[joint]] for joint in expected]),
