@@ -26,6 +26,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
 import depth
+import operations
 from osc_ros.dynamics.operational_space import METHODS
 import page
 import panda
@@ -95,6 +96,8 @@ def main() -> None:
     done('Panda')
     robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
     done('several tips')
+    counts = operations.section()
+    done('operations on trees')
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -105,6 +108,7 @@ def main() -> None:
         *page.longest(loading, longest),
         *page.trees(robots),
         *page.methods(rows, lengths),
+        *counts, '',
         *page.batch(batch),
         *page.depth(depths),
         *page.tick(tick),

@@ -44,7 +44,7 @@ PARTS = {
     'articulated': {'': INERTIAS},
     'extended': {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD, 'if common[j, k] == at': CROSS,
                  'Y = _to_tip(': ENDS},
-    'propagated': {'': OUTWARD, 'A, B, C = mobility_unrotated(': ENDS,
+    'propagated': {'': OUTWARD, 'put_tip_mobility(': ENDS,
                    'for j in range(k):': CROSS},
     'factored': {'': COMPOSITE, 'np.sqrt(': FACTORS},
     'jacobian': {'': JACOBIAN},
@@ -380,7 +380,7 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
     whole, _, found = _count(ball)
     alone, _, _ = _count(replace(ball, alone=True))
     base, X = found.work[EFPA][0], [_dense(*x.reshape(4, 3, 3)) for x in found.X[found.first]]
-    A, B, C = kernels.mobility_at(base, kernels._ARTICULATED)
+    A, B, C = kernels.mobility_at(base, kernels.ARTICULATED)
     blocks = [np.array(kernels.full(A)), np.array(B), np.array(kernels.transpose(B)),
               np.array(kernels.full(C))]
     with counting() as of_inverse:

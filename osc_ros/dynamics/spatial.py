@@ -146,7 +146,13 @@ def cross_rows(R: Matrix, p: Vector) -> Matrix:
 @inlined
 def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
     """Rᵀ S R."""
-    return upper(compose(transpose(R), compose(full(S), R)))
+    T = compose(full(S), R)
+    return (R[0] * T[0] + R[3] * T[3] + R[6] * T[6],
+            R[0] * T[1] + R[3] * T[4] + R[6] * T[7],
+            R[0] * T[2] + R[3] * T[5] + R[6] * T[8],
+            R[1] * T[1] + R[4] * T[4] + R[7] * T[7],
+            R[1] * T[2] + R[4] * T[5] + R[7] * T[8],
+            R[2] * T[2] + R[5] * T[5] + R[8] * T[8])
 
 
 @inlined
