@@ -65,25 +65,22 @@ from osc_ros.dynamics.tree import (
     ACCELERATION,
     add_response,
     ARTICULATED,
-    articulated,
     beyond_joint,
     force_passed,
     GATHERED,
     inertia_passed,
     inward,
-    jacobian,
     located,
     moved,
     OMEGA,
-    packed,
     PARENT,
     pendulum,
     placed,
+    PROPAGATED,
     put_own_inertia,
     put_tip_mobility,
     read_tips,
-    responded,
-    WORK_WIDTH,
+    Tree,
 )
 from osc_ros.model.robot import Robot
 
@@ -336,103 +333,58 @@ def law(robot, memory, results, q, qd, u, tau, qdd, out):
     return DONE if all_finite(out) else NOT_FINITE
 
 
-class GeneralSweep:
+class GeneralSweep(Tree):
     """
     The kernels on one robot, with the memory that they work in.
 
-    The contract is that of `osc_ros.dynamics.sweep.Sweep`. Not to be shared between threads.
+    The contract is that of `osc_ros.dynamics.sweep.Sweep`; batches of states are evaluated as
+    `Tree` does. Not to be shared between threads.
 
     """
 
     def __init__(self, robot: Robot) -> None:
         _compile()
-        self.robot = robot
-        self._constants = _packed(robot)
-        self._memory, self._results = _memory(robot)
-        self._none = np.empty(0)
-        self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
-        self.pose: Array = poses.reshape(4, 4)
+        super().__init__(robot, PROPAGATED)
+        self._grouped = _grouped(self._constants, robot.definite)
+        self._room = _room(self._memory)
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(law(self._constants, self._memory, self._results, q, qd, u, self._tau,
-                       self._qdd, out))
+        return int(law(self._grouped, self._room, self._results, q, qd, u, self._tau, self._qdd,
+                       out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(outward(self._constants, self._memory, self._results, q, qd, self._tau,
-                           self._qdd))
-
-    def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
-        """Keep τ⁰; to the kernels one of no length is none."""
-        self._tau = self._none if tau is None else tau
-        self._qdd = self._none if qdd is None else qdd
-        n = (self.robot.n,)
-        return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
-
-    def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
-        tree, _, tips, ends, _, rotors, _, _ = self._constants
-        inward(tree, tips, ends, rotors, self._tau, self._qdd, F, self._memory[0], out)
-
-    def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
-        tree, _, _, ends, _, _, path, _ = self._constants
-        jacobian(tree, ends, path, np.array([0, len(path)]), self._memory[0], out)
-
-    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
-        return self._accelerations(q, qd, tau, F, still=False)
-
-    def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
-        return self._accelerations(q, self._memory[2], x, np.zeros(6), still=True)
-
-    def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
-        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
-        work, qdd = self._memory[0], np.empty(self.robot.n)
-        located(tree, bodies, q, qd, work)
-        articulated(tree, bodies, rotors, work)
-        responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
-        return qdd
+        return int(outward(self._grouped, self._room, self._results, q, qd, self._tau, self._qdd))
 
 
-def _packed(robot: Robot) -> tuple[Any, ...]:
-    """Constants of the robot: those of `tree.packed`, and where on the path groups begin."""
-    tree, bodies, tips, ends, gravity, rotors, path, *_ = packed(robot)
-    first = np.zeros(len(tree), dtype=np.bool_)
+def _grouped(constants: tuple[Any, ...], definite: NDArray[np.bool_]) -> tuple[Any, ...]:
+    """Constants of the robot, and where on its path groups begin."""
+    path = constants[6]
+    first = np.zeros(len(definite), dtype=np.bool_)
     first[path[0]] = True
-    first[path[1:]] = robot.definite[path[:-1]]
-    return tree, bodies, tips, ends, gravity, rotors, path, first
+    first[path[1:]] = definite[path[:-1]]
+    return *constants[:7], first
 
 
-def _memory(robot: Robot) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """What the kernels work in, and what they write for others."""
-    n = robot.n
-    memory = (np.zeros((len(robot.parent), WORK_WIDTH)), np.zeros((3, 6, 6)), np.zeros(n),
-              np.zeros(n))
-    results = (np.zeros((6, 6)), np.zeros(6), np.zeros((1, 16)), np.zeros(6), np.zeros(6))
-    return memory, results
+def _room(memory: tuple[Array, ...]) -> tuple[Array, ...]:
+    """What the kernels work in, of what `Tree` has and more."""
+    work, _, _, _, rest, moved, _, _ = memory
+    return work, np.zeros((3, 6, 6)), rest, moved
 
 
 @cache
 def _compile() -> None:
-    """Compile or load every kernel, once a process, and let no other use in."""
-    robot = pendulum()
-    constants, (memory, results) = _packed(robot), _memory(robot)
-    tree, bodies, tips, ends, gravity, rotors, path, _ = constants
-    x, F, work = np.zeros(1), np.zeros(6), memory[0]
-    law(constants, memory, results, x, x, F, x, x, x)
-    outward(constants, memory, results, x, x, x, x)
-    inward(tree, tips, ends, rotors, x, x, F, work, x)
-    jacobian(tree, ends, path, np.array([0, 1]), work, np.zeros((6, 1)))
-    located(tree, bodies, x, x, work)
-    articulated(tree, bodies, rotors, work)
-    responded(tree, tips, ends, gravity, x, F, True, work, x)
-    for one in (law, outward, inward, jacobian, located, articulated, responded):
+    """Compile or load the kernels, once a process, and let no other use in."""
+    few = Tree(pendulum(), PROPAGATED)
+    grouped = _grouped(few._constants, few.robot.definite)
+    room, x = _room(few._memory), np.zeros(1)
+    law(grouped, room, few._results, x, x, np.zeros(6), x, x, x)
+    outward(grouped, room, few._results, x, x, x, x)
+    for one in (law, outward):
         one.disable_compile()
