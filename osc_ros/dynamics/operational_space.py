@@ -259,7 +259,10 @@ class OperationalSpace:
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          F_tip: ArrayLike | None = None) -> Array:
         """
-        Joint accelerations (n,) [rad/s²] under torques, by the constraint-force algorithm.
+        Joint accelerations (n,) [rad/s²] under torques.
+
+        By the constraint-force algorithm in 'sweep', 'ldl' and 'bcr', by articulated bodies in
+        'recursive', 'efpa' and 'sfa', and in 'sweep' where the robot is no plain chain.
 
         Parameters
         ----------
