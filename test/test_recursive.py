@@ -7,9 +7,9 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from judge import configuration, pinocchio_model, random_urdf, robot_cases
+from judge import configuration, pinocchio_model, random_urdf, robot_cases, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.recursive import task_bias, task_coriolis, task_gravity
+from osc_ros.dynamics.recursive import Recursive, task_bias, task_coriolis, task_gravity
 from osc_ros.errors import InputError
 from tolerances import AGREEMENT, COMMAND_MET
 
@@ -213,3 +213,30 @@ def test_states_that_are_none_are_refused(q, qd, message):
     for force in (task_coriolis, task_bias):
         with pytest.raises(InputError, match=message):
             force(arm('panda')[0], q, qd)
+
+
+def test_recursions_as_published_give_the_law_of_the_textbook(name):
+    robot, _ = arm(name)
+    published, textbook = Recursive(robot), OperationalSpace(robot, 'dense')
+    tau, u = np.empty(robot.n), np.array([1.0, -2.0, 0.5, 3.0, 1.0, -1.0])
+    for q, qd in regular_states(name):
+        for options in ((None, None), (qd, None), (None, qd), (q, qd)):
+            assert published.torque(q, qd, u, *options, tau) == 0
+            assert far(tau, textbook.torque(q, qd, u, *options)) < AGREEMENT
+        tip = textbook.outward(q, qd)
+        assert published.outward(q, qd, None, None) == 0
+        assert far(published.Lambda_inv, tip.Lambda_inv) < AGREEMENT
+        assert far(published.a0, tip.a0) < AGREEMENT
+
+
+def test_robots_that_are_no_chain_are_sent_to_where_their_terms_are():
+    text = SHIPPED_PANDA.read_text()
+    for options in ({'tip': ['panda_link8', 'panda_link4']},
+                    {'tip': 'panda_link8', 'free': ['panda_finger_joint1']},
+                    {'tip': 'panda_link8', 'floating_base': True}):
+        robot = Robot.from_urdf(text, 'panda_link0', **options)
+        for refused in (lambda r: task_gravity(r, r.neutral),
+                        lambda r: task_coriolis(r, r.neutral, np.zeros(r.n)),
+                        lambda r: task_bias(r, r.neutral, np.zeros(r.n)), Recursive):
+            with pytest.raises(InputError, match='no chain .*OperationalSpace.robot..evaluate'):
+                refused(robot)

@@ -252,8 +252,14 @@ def test_quaternions_of_any_length_turn_alike():
     q[3:7] *= -2.5
     assert far(osc.evaluate(q, qd).Lambda_inv, expected) < AGREEMENT
     q[3:7] = 0.0
-    with pytest.raises(InputError, match='not finite'):
-        osc.evaluate(q, qd)
+    zero = r"q\[3:7\], the quaternion x y z w of joint 'floating_base', is \[0.0, 0.0, 0.0, 0.0\]"
+    for refused in (lambda: osc.evaluate(q, qd), lambda: osc.torque(q, qd, np.zeros(24)),
+                    lambda: osc.outward(q, qd), lambda: osc.apply_M_inv(q, qd),
+                    lambda: osc.forward_dynamics(q, qd, qd)):
+        with pytest.raises(InputError, match=zero):
+            refused()
+    with pytest.raises(InputError, match='of state 1, the quaternion'):
+        osc.evaluate_batch([robot.neutral, q], [qd, qd])
 
 
 def test_several_tips_go_with_the_methods_that_take_them():
@@ -267,6 +273,61 @@ def test_several_tips_go_with_the_methods_that_take_them():
         OperationalSpace(robot, tips=['left_griper', 'right_gripper'])
     with pytest.raises(InputError, match=r'u has shape \(6,\), accepted is \(12,\)'):
         OperationalSpace(robot).torque(np.zeros(14), np.zeros(14), np.zeros(6))
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_halves_of_the_law_are_refused_without_the_first_and_into_other_arrays(method):
+    robot, _ = tree('baxter, both arms')
+    osc = OperationalSpace(robot, method, tips=['left_gripper'])
+    q = np.full(14, 0.3)
+    for call in (lambda: None, lambda: osc.torque(q, q, np.zeros(6)),
+                 lambda: osc.apply_M_inv(q, q), lambda: osc.forward_dynamics(q, q, q)):
+        call()
+        for half in (lambda: osc.inward(np.zeros(6)), osc.jacobian):
+            with pytest.raises(InputError, match='call outward'):
+                half()
+    osc.outward(q, q)
+    for out in (np.zeros((1, 1)), np.zeros((14, 6)), np.zeros((6, 14), order='F'),
+                np.zeros((6, 14), dtype=np.float32)):
+        with pytest.raises(InputError, match=r'out is not a .* array of shape \(6, 14\)'):
+            osc.jacobian(out=out)
+    huge = np.full(14, 1e308)
+    for result in (lambda: osc.apply_M_inv(q, huge), lambda: osc.apply_Lambda_inv(q, huge[:6]),
+                   lambda: osc.apply_Lambda(q, huge[:6])):
+        with pytest.raises(InputError, match='not finite'):
+            result()
+
+
+def test_names_that_are_none_are_refused():
+    text = SHIPPED_PANDA.read_text()
+    for tip in (None, 3, [3], []):
+        with pytest.raises(ModelError, match='tip .*accepted'):
+            Robot.from_urdf(text, 'panda_link0', tip)
+    for free in (1, None, [['x']], 'panda_finger_joint1'):
+        with pytest.raises(ModelError, match='free is .*accepted is a list of names, True or Fal'):
+            Robot.from_urdf(text, 'panda_link0', 'panda_link8', free=free)
+    with pytest.raises(ModelError, match="floating_base is 'no': accepted are True and False"):
+        Robot.from_urdf(text, 'panda_link0', 'panda_link8', floating_base='no')
+    with pytest.raises(ModelError, match="'floating_base' is in the URDF"):
+        Robot.from_urdf(text.replace('panda_joint1', 'floating_base'), 'panda_link0',
+                        'panda_link8', floating_base=True)
+    with pytest.raises(InputError, match='robot is a str: accepted is a Robot'):
+        OperationalSpace(text)
+    with pytest.raises(InputError, match='unknown .known: sweep, '):
+        OperationalSpace(tree('baxter, both arms')[0], method=['efpa'])
+
+
+def test_rotors_of_a_joint_with_several_freedoms_are_told_one_by_one():
+    text = SHIPPED_PANDA.read_text()
+
+    def floating(inertia):
+        return Robot.from_urdf(text, 'panda_link0', 'panda_link8', floating_base=True,
+                               rotor_inertia={'floating_base': inertia})
+
+    np.testing.assert_array_equal(floating([1, 2, 3, 4, 5, 6]).rotor_inertia[:7],
+                                  [1, 2, 3, 4, 5, 6, 0])
+    with pytest.raises(ModelError, match=r"'floating_base' has shape \(\), not \(6,\)"):
+        floating(0.5)
 
 
 def test_two_hands_follow_two_targets_in_mujoco():

@@ -61,7 +61,10 @@ class NumpyMethod(abc.ABC):
             return WRONG_SHAPE
         if not all(np.isfinite(x).all() for x in given):
             return NOT_FINITE
-        return self._outward(q, qd, tau, qdd)
+        try:
+            return self._outward(q, qd, tau, qdd)
+        except np.linalg.LinAlgError:  # M, or what makes it, is singular
+            return NOT_FINITE
 
     @abc.abstractmethod
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
@@ -125,7 +128,8 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     if np.shape(values) != shape:
         raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
     if not np.isfinite(array).all():
-        bad = np.flatnonzero(~np.isfinite(array))
-        raise InputError(f'{name} is not finite: {name}[{bad[0]}] = {array.flat[bad[0]]}')
+        bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
+        where = ', '.join(map(str, bad))
+        raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
     # the kernels know no read-only and no unaligned arrays
     return array if array.flags.carray else array.copy()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 
@@ -19,6 +20,7 @@ from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.dynamics.tree import EXTENDED, FACTORED, PROPAGATED, Tree
 from osc_ros.errors import InputError
+from osc_ros.model.assembly import names
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -81,11 +83,14 @@ class OperationalSpace:
 
     def __init__(self, robot: Robot, method: str | None = None,
                  tips: Sequence[str] | None = None) -> None:
+        if not isinstance(robot, Robot):
+            raise InputError(f'robot is a {type(robot).__name__}: accepted is a Robot, as of '
+                             'Robot.from_urdf')
         if tips is not None:
-            robot = replace(robot, tips=(tips,) if isinstance(tips, str) else tuple(tips))
+            robot = replace(robot, tips=names('tips', [tips] if isinstance(tips, str) else tips))
         if method is None:
             method = 'sweep' if len(robot.tips) == 1 else 'efpa'
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise InputError(f"method '{method}' is unknown (known: {', '.join(METHODS)})")
         if method in ONE_TIP and len(robot.tips) > 1:
             others = ', '.join(name for name in METHODS if name not in ONE_TIP)
@@ -95,6 +100,8 @@ class OperationalSpace:
         self.method = method
         self._dynamics = METHODS[method](robot)
         self._task = (6 * len(robot.tips),)
+        self._balls = robot.q_index[robot.spherical].tolist()
+        self._is_located = False  # whether `inward` and `jacobian` have a state to speak of
         task_inertia(np.eye(6))
 
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
@@ -133,6 +140,9 @@ class OperationalSpace:
         """
         if out is None:
             out = np.empty(self.robot.n)
+        self._is_located = False
+        if self._balls:
+            q = self._position(q)
         try:
             if not (type(q) is type(qd) is type(u) is np.ndarray
                     and q.dtype is qd.dtype is u.dtype is _FLOAT64):
@@ -143,13 +153,14 @@ class OperationalSpace:
             q, qd, tau_null, posture_acceleration = self._joint_arrays(
                 q, qd, tau_null, posture_acceleration)
             u = finite_array('u', u, self._task)
-            _require_output(out, self.robot.n)
+            _require_output(out, (self.robot.n,))
             status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)
         if status != DONE:
             self._joint_arrays(q, qd, tau_null, posture_acceleration)
             finite_array('u', u, self._task)
-            _require_output(out, self.robot.n)
-            raise InputError('the torque is not finite: the state or u is too large')
+            _require_output(out, (self.robot.n,))
+            raise InputError('the torque is not finite: the state or u is too large, or M is '
+                             'singular')
         return out
 
     def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,
@@ -161,6 +172,9 @@ class OperationalSpace:
         next call on this instance.
 
         """
+        self._is_located = False
+        if self._balls:
+            q = self._position(q)
         try:
             if not (type(q) is type(qd) is np.ndarray and q.dtype is qd.dtype is _FLOAT64):
                 raise TypeError
@@ -171,7 +185,9 @@ class OperationalSpace:
             status = self._dynamics.outward(q, qd, tau_null, posture_acceleration)
         if status != DONE:
             self._joint_arrays(q, qd, tau_null, posture_acceleration)
-            raise InputError('the motion of the tip is not finite: the state is too large')
+            raise InputError('the motion of the tip is not finite: the state is too large, or M '
+                             'is singular')
+        self._is_located = True
         found = self._dynamics
         return Tip(found.pose, found.twist, found.Lambda_inv, found.a0)
 
@@ -185,12 +201,18 @@ class OperationalSpace:
             Task forces at the tips, base axes, [moment; force] [N·m, N].
         out : (n,), optional
 
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite; no `outward` before.
+
         """
         if out is None:
             out = np.empty(self.robot.n)
-        _require_output(out, self.robot.n)
+        _require_output(out, (self.robot.n,))
+        self._require_located()
         self._dynamics.inward(finite_array('F', F, self._task), out)
-        return out
+        return _finite('torque', out)
 
     def jacobian(self, out: Array | None = None) -> Array:
         """
@@ -201,9 +223,16 @@ class OperationalSpace:
         out : (6 m, n), optional
             float64 and contiguous; written and returned.
 
+        Raises
+        ------
+        InputError
+            Another `out`; no `outward` before.
+
         """
         if out is None:
             out = np.empty((*self._task, self.robot.n))
+        _require_output(out, (*self._task, self.robot.n))
+        self._require_located()
         self._dynamics.jacobian(out)
         return out
 
@@ -221,7 +250,7 @@ class OperationalSpace:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        q, qd = finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, (self.robot.n,))
+        q, qd = self._position(q), finite_array('qd', qd, (self.robot.n,))
         tip = self.outward(q, qd, posture_acceleration=np.zeros(self.robot.n))
         return TaskState(
             q=q.copy(), qd=qd.copy(), pose=tip.pose.copy(), twist=tip.twist.copy(),
@@ -246,6 +275,8 @@ class OperationalSpace:
         k = len(np.atleast_2d(q))
         q = finite_array('q', q, (k, self.robot.nq))
         qd = finite_array('qd', qd, (k, self.robot.n))
+        self._is_located = False
+        self._require_quaternions(q)
         if isinstance(self._dynamics, (Sweep, Tree)):
             found = self._dynamics.evaluate_batch(q, qd)
             if not all(np.isfinite(values).all() for values in found):
@@ -279,33 +310,56 @@ class OperationalSpace:
         n = self.robot.n
         F = (np.zeros(self._task) if F_tip is None
              else finite_array('F_tip', F_tip, self._task))
-        qdd = self._dynamics.forward_dynamics(
-            finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, (n,)),
-            finite_array('tau', tau, (n,)), F)
-        if not np.isfinite(qdd).all():
-            raise InputError('the acceleration is not finite: the state or a force is too large')
-        return qdd
+        q, qd, tau = (self._position(q), finite_array('qd', qd, (n,)),
+                      finite_array('tau', tau, (n,)))
+        self._is_located = False
+        with _singular():
+            return _finite('acceleration', self._dynamics.forward_dynamics(q, qd, tau, F))
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
         """M⁻¹ x (n,) for x (n,), without M."""
-        return self._dynamics.apply_M_inv(finite_array('q', q, (self.robot.nq,)),
-                                          finite_array('x', x, (self.robot.n,)))
+        q, x = self._position(q), finite_array('x', x, (self.robot.n,))
+        self._is_located = False
+        with _singular():
+            return _finite('product', self._dynamics.apply_M_inv(q, x))
 
     def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
         """Λ⁻¹ f (6 m,): the accelerations that forces (6 m,) on the tips give them."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(tip.Lambda_inv @ finite_array('f', f, self._task))
+        return _finite('product', tip.Lambda_inv @ finite_array('f', f, self._task))
 
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
         """Λ a (6 m,): the forces at the tips that go with accelerations a (6 m,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return np.asarray(task_inertia(tip.Lambda_inv) @ finite_array('a', a, self._task))
+        return _finite('product', task_inertia(tip.Lambda_inv) @ finite_array('a', a, self._task))
+
+    def _position(self, q: ArrayLike) -> Array:
+        q = finite_array('q', q, (self.robot.nq,))
+        self._require_quaternions(q[None])
+        return q
+
+    def _require_quaternions(self, q: Array) -> None:
+        """Refuse lengths of which no kernel can take the square, q (k, nq)."""
+        for first in self._balls:
+            length = np.abs(q[:, first:first + 4]).max(axis=1, initial=0.0)
+            for state in np.flatnonzero(~((length > 1e-100) & (length < 1e100)))[:1]:
+                body = int(np.searchsorted(self.robot.q_index, first))
+                which = f' of state {state}' if len(q) > 1 else ''
+                raise InputError(
+                    f"q[{first}:{first + 4}]{which}, the quaternion x y z w of joint "
+                    f"'{self.robot.joints[body]}', is {q[state, first:first + 4].tolist()}: "
+                    'accepted is any length but zero (no turn is 0 0 0 1; see robot.neutral)')
+
+    def _require_located(self) -> None:
+        if not self._is_located:
+            raise InputError('there is no state to speak of: call outward(q, qd) first, and '
+                             'nothing else in between')
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None,
                       posture_acceleration: ArrayLike | None
                       ) -> tuple[Array, Array, Array | None, Array | None]:
         shape = (self.robot.n,)
-        return (finite_array('q', q, (self.robot.nq,)), finite_array('qd', qd, shape),
+        return (self._position(q), finite_array('qd', qd, shape),
                 None if tau_null is None else finite_array('tau_null', tau_null, shape),
                 None if posture_acceleration is None
                 else finite_array('posture_acceleration', posture_acceleration, shape))
@@ -425,8 +479,22 @@ class TaskStates:
     Lambda: Array
 
 
-def _require_output(out: Array, n: int) -> None:
-    fits = (isinstance(out, np.ndarray) and out.shape == (n,) and out.dtype == np.float64
+def _require_output(out: Array, shape: tuple[int, ...]) -> None:
+    fits = (isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float64
             and out.flags.c_contiguous and out.flags.writeable)
     if not fits:
-        raise InputError(f'out is not a writeable contiguous float64 array of shape {(n,)}')
+        raise InputError(f'out is not a writeable contiguous float64 array of shape {shape}')
+
+
+def _finite(what: str, values: Array) -> Array:
+    if not np.isfinite(values).all():
+        raise InputError(f'the {what} is not finite: what is given is too large, or M is singular')
+    return np.asarray(values)
+
+
+@contextmanager
+def _singular() -> Iterator[None]:
+    try:
+        yield
+    except np.linalg.LinAlgError:
+        raise InputError('M is singular here: joints without mass between them line up') from None

@@ -65,7 +65,7 @@ def task_coriolis(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
         A shape that does not fit, numbers that are not finite.
 
     """
-    at = _Located(robot, finite_array('q', q, (robot.n,)))
+    at = _located(robot, q)
     moving = at.moving(finite_array('qd', qd, (robot.n,)))
     return _finite('coriolis', task_inertia(at.Omega_tip) @ at.lag(moving.a, moving))
 
@@ -82,7 +82,7 @@ def task_gravity(robot: Robot, q: ArrayLike) -> Array:
         [rad, m].
 
     """
-    at = _Located(robot, finite_array('q', q, (robot.n,)))
+    at = _located(robot, q)
     alpha, eta = at.phi_star(at.E_star_a_g), at.psi_star(at.W_star_a_g)
     return _finite('gravity', task_inertia(at.Omega_tip) @ at.B_star(alpha - eta))
 
@@ -95,10 +95,23 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     The law's force is F = Λu + c + g (eq. 4).
 
     """
-    at = _Located(robot, finite_array('q', q, (robot.n,)))
+    at = _located(robot, q)
     moving = at.moving(finite_array('qd', qd, (robot.n,)))
     lag = at.lag(moving.a + at.E_star_a_g, moving) + at.a_g
     return _finite('bias', task_inertia(at.Omega_tip) @ lag)
+
+
+def _located(robot: Robot, q: ArrayLike) -> _Located:
+    _require_chain(robot)
+    return _Located(robot, finite_array('q', q, (robot.n,)))
+
+
+def _require_chain(robot: Robot) -> None:
+    if not robot.chain:
+        raise InputError(
+            f"robot '{robot.name}' is no chain of revolute and prismatic joints to one tip, as "
+            'these recursions are for: OperationalSpace(robot).evaluate(q, qd) has .coriolis and '
+            '.gravity of any robot')
 
 
 class Recursive(NumpyMethod):
@@ -111,6 +124,7 @@ class Recursive(NumpyMethod):
     """
 
     def __init__(self, robot: Robot) -> None:
+        _require_chain(robot)
         super().__init__(robot)
         self._q = np.full(robot.n, np.nan)
 

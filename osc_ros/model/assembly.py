@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 import math
 from typing import Any
@@ -19,16 +19,22 @@ Array = NDArray[np.float64]
 # Published tensors are rounded to a few digits: thin rods and plates miss zero by that.
 SEMIDEFINITE_TOLERANCE = 1e-6
 TRIANGLE_TOLERANCE = 1e-3
+FLOATING_BASE = 'floating_base'  # name of the joint that the base floats by
 NO_MOMENT = 1e-15  # [kg m²]: the rounding of a tensor of zeros
 
 
 def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
-           rotor_inertia: Sequence[float] | Mapping[str, float] | None,
+           rotor_inertia: Sequence[float] | Mapping[str, float | Sequence[float]] | None,
            locked: Mapping[str, float], gravity: Sequence[float], free: Sequence[str] | bool,
            floating_base: bool) -> dict[str, Any]:
     """Return the fields of a Robot; parameters, errors and warnings are those of its from_urdf."""
     if not tips:
         raise ModelError('tip names no link: accepted are one or more links')
+    if not isinstance(floating_base, (bool, np.bool_)):
+        raise ModelError(f'floating_base is {floating_base!r}: accepted are True and False')
+    if floating_base and FLOATING_BASE in description.joints:
+        raise ModelError(f"joint '{FLOATING_BASE}' is in the URDF: that name is for a base that "
+                         'floats')
     base_link = _index(description, 'base', base)
     tip_links = [_index(description, 'tip', link) for link in tips]
     given = _given_values(description, locked)
@@ -36,7 +42,7 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
                if description.kinds[i] != 'fixed' and i not in given}
     if not (on_path or floating_base):
         raise ModelError(f"no joint moves between base '{base}' and tip {urdf.quoted(tips)}: "
-                         f"at least one must ({', '.join(urdf.MOVING)})")
+                         f"at least one must ({', '.join(urdf.MOVING)}, planar, floating)")
     moving = sorted(on_path.union(_freed(description, free, base_link, given)))
     _refuse_mimics(description, moving)
     q_held = _held_values(description, set(moving), given)
@@ -59,6 +65,15 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
         'frames': dict(zip(description.links, zip(tree.body, tree.T_body_link, strict=True),
                            strict=True)),
     }
+
+
+def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
+    """Return names of links or joints; ModelError if they are none."""
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = tuple(given)
+        if all(isinstance(name, str) for name in found):
+            return found
+    raise ModelError(f'{what} is {given!r}: accepted is a list of names{more}')
 
 
 def frozen(
@@ -111,9 +126,9 @@ def _given_values(description: urdf.Description, locked: Mapping[str, float]) ->
     return values
 
 
-def _finite(what: str, value: float) -> float:
+def _finite(what: str, value: object) -> float:
     try:
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
@@ -124,15 +139,13 @@ def _finite(what: str, value: float) -> float:
 def _freed(description: urdf.Description, free: Sequence[str] | bool, base: int,
            given: Mapping[int, float]) -> list[int]:
     """Return the links whose joints move although no tip needs them to."""
-    if isinstance(free, str):
-        raise ModelError(f"free is '{free}': accepted are a list of joint names, True and False")
     can_move = [i for i, kind in enumerate(description.kinds)
                 if kind != 'fixed' and i not in given and i not in description.mimics]
-    if isinstance(free, bool):
+    if isinstance(free, (bool, np.bool_)):
         return [i for i in can_move if free and base in _above(description, i)]
     index = {joint: i for i, joint in enumerate(description.joints) if joint}
     freed: set[int] = set()
-    for joint in free:
+    for joint in names('free', free, ', True or False'):
         if joint not in index:
             raise ModelError(f"free: '{joint}' is not a joint of robot '{description.name}'; "
                              + urdf.near(joint, index))
@@ -246,7 +259,7 @@ def _tree(description: urdf.Description, moving: list[int], q_held: Array, base:
     T_joint = _held_origins(description, q_held)
     tree = _Tree(np.full(len(description.links), -1, dtype=np.intp), np.empty_like(T_joint))
     if floating_base:
-        tree.add('floating_base', 'floating', -1, np.eye(4), np.array([0.0, 0.0, 1.0]), -1)
+        tree.add(FLOATING_BASE, 'floating', -1, np.eye(4), np.array([0.0, 0.0, 1.0]), -1)
     ground = len(tree.parent) - 1
     moves = set(moving)
     first = []
@@ -337,7 +350,7 @@ def _lumped(inertia: Array, body: NDArray[np.intp], T_body_link: Array, n: int) 
 
 
 def _rotor_inertias(
-    given: Sequence[float] | Mapping[str, float] | None, freedoms: list[str],
+    given: Sequence[float] | Mapping[str, float | Sequence[float]] | None, freedoms: list[str],
 ) -> Array:
     """Return the rotor inertia of each freedom, whose joints are named in `freedoms`."""
     if given is None:
@@ -347,8 +360,12 @@ def _rotor_inertias(
     for joint in given.keys() - set(freedoms):
         raise ModelError(f"rotor_inertia: '{joint}' is not a moving joint; known: "
                          + urdf.quoted(dict.fromkeys(freedoms)))
-    return np.array([_finite(f"rotor_inertia: the value of joint '{joint}'", given.get(joint, 0.0))
-                     for joint in freedoms])
+    found = np.zeros(len(freedoms))
+    for joint, value in given.items():
+        own = [k for k, name in enumerate(freedoms) if name == joint]
+        what = f"rotor_inertia: the value of joint '{joint}'"
+        found[own] = _finite(what, value) if len(own) == 1 else frozen(what, value, (len(own),))
+    return found
 
 
 def _warn_of_limits(description: urdf.Description, moving: list[int]) -> None:
