@@ -374,6 +374,26 @@ class Tree:
         force = 0.0 if F is None else terms.J.T @ F
         return np.linalg.solve(terms.M, tau - terms.h + force)
 
+    def energy(self, q, qd):
+        """Return kinetic and potential energy, rotors included [J]."""
+        model, data = self.model, self.model.createData()
+        potential = pin.computePotentialEnergy(model, data, self.configuration(q))
+        return 0.5 * qd @ self.terms(q, qd).M @ qd + potential
+
+    def rate(self, q, qd):
+        """Return dq/dt (nq,)."""
+        parts, at, v = [], 0, 0
+        for name in self.names:
+            kind, k = self.kinds[name], self.model.nvs[self.model.getJointId(name)]
+            if kind in ('spherical', 'floating'):
+                turning = pin.Quaternion(q[at + k - 3:at + k + 1])
+                parts += [qd[v:v + k - 3],
+                          0.5 * (turning * pin.Quaternion(0, *qd[v + k - 3:v + k])).coeffs()]
+            else:
+                parts.append(qd[v:v + k])
+            at, v = at + k + (kind in ('spherical', 'floating')), v + k
+        return np.concatenate(parts)
+
     def joint_forces(self, q, qd, qdd, F=None):
         """
         Return the wrench through every one of Pinocchio's joints, by name.
@@ -399,7 +419,7 @@ class Tree:
                 for i in range(1, model.njoints)}
 
 
-def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0):
+def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0, straight=False):
     """
     Return a random Tree whose first tip is at the end of a path with the given joints.
 
@@ -418,6 +438,9 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0):
         Give every joint but the first, the fourth, … a rotor inertia.
     decades : float
         How many powers of ten a mass may be above or below the usual.
+    straight : bool
+        Lay everything out along x at q = 0, with quarter turns about x between the joints: no arm
+        can then stretch.
 
     """
     rng = np.random.default_rng(seed)
@@ -436,7 +459,8 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0):
     bodies = {'joints': [], 'parent': [], 'prismatic': [], 'spherical': [], 'T_parent_body': [],
               'inertia': []}
     parts = ["<link name='base'/>"]
-    poses = {name: _random_pose(rng, 0.4) for name, *_ in joints}
+    pose = _straight_pose if straight else _random_pose
+    poses = {name: pose(rng, 0.4) for name, *_ in joints}
     inertias = {name: _random_inertia(rng, kind, decades) for name, kind, _ in joints}
     # Pinocchio's algorithms want every branch in one piece
     for name, kind, parent in _depth_first(joints):
@@ -463,7 +487,7 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0):
     frames = {'base': (-1, np.eye(4)), **{f'{name}_link': (last[name], np.eye(4))
                                           for name, _, _ in joints}}
     for k, end in enumerate(ends):
-        T = _random_pose(rng, 0.2)
+        T = pose(rng, 0.2)
         model.addFrame(pin.Frame(f'tip_{k}', model.getJointId(end), pin.SE3(T),
                                  pin.FrameType.OP_FRAME))
         frames[f'tip_{k}'] = last[end], T
@@ -497,6 +521,13 @@ def _random_pose(rng, reach):
     T = np.eye(4)
     T[:3, :3] = pin.Quaternion(*(lambda v: v / np.linalg.norm(v))(rng.normal(size=4))).matrix()
     T[:3, 3] = rng.uniform(-reach, reach, 3)
+    return T
+
+
+def _straight_pose(rng, reach):
+    T = np.eye(4)
+    T[:3, :3] = pin.utils.rotate('x', np.pi / 2 * rng.integers(4)).round()
+    T[0, 3] = rng.uniform(0.2 * reach, reach)
     return T
 
 

@@ -29,3 +29,6 @@ LONG_CHAIN_COMMAND = 1e-10  # of what cancels at the tip: accelerations of 5000 
 EVERY_ROBOT = 1e-9  # scaled as doc/robots.md says: rounding, down to fingers of a few grams
 DUAL_ARM_TRACKING = 1e-5  # rad, m: what is left of a step of 8 cm after 20 time constants
 LONGEST_CHAIN_COMMAND = 1e-8  # relative to the command: the tip of 100,000 links
+JOINT_ROUNDING = 1e-14  # times the condition number of M: what its inverse keeps of rounding
+MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some of them without mass
+BODY_ROUNDING = 2e-13  # times what the lightest body's inverse inertia is of the answer, in norm

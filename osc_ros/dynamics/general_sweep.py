@@ -294,7 +294,9 @@ def outward(robot, memory, results, q, qd, tau, qdd):
         add_response(tips, ends, work, a0)
     put_tip_mobility(work[tips[0]], ends[0], 0, Lambda_inv)
     finite = all_finite(a0) and all_finite(Lambda_inv.ravel()) and all_finite(twists)
-    return DONE if finite and all_finite(poses.ravel()) else NOT_FINITE
+    # what is off the path need not show at the tip
+    given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
+    return DONE if finite and given and all_finite(poses.ravel()) else NOT_FINITE
 
 
 @kernel

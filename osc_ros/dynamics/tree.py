@@ -939,7 +939,9 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
         else:
             propagated(tree, ends, paths, starts, common, carriers, work, Lambda_inv)
     finite = all_finite(a0) and all_finite(Lambda_inv.ravel()) and all_finite(twists)
-    return DONE if finite and all_finite(poses.ravel()) else NOT_FINITE
+    # what is off the paths need not show at the tips
+    given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
+    return DONE if finite and given and all_finite(poses.ravel()) else NOT_FINITE
 
 
 @kernel
