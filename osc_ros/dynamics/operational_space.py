@@ -313,25 +313,28 @@ class OperationalSpace:
         q, qd, tau = (self._position(q), finite_array('qd', qd, (n,)),
                       finite_array('tau', tau, (n,)))
         self._is_located = False
-        with _singular():
+        with _judged_after():
             return _finite('acceleration', self._dynamics.forward_dynamics(q, qd, tau, F))
 
     def apply_M_inv(self, q: ArrayLike, x: ArrayLike) -> Array:
         """M⁻¹ x (n,) for x (n,), without M."""
         q, x = self._position(q), finite_array('x', x, (self.robot.n,))
         self._is_located = False
-        with _singular():
+        with _judged_after():
             return _finite('product', self._dynamics.apply_M_inv(q, x))
 
     def apply_Lambda_inv(self, q: ArrayLike, f: ArrayLike) -> Array:
         """Λ⁻¹ f (6 m,): the accelerations that forces (6 m,) on the tips give them."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return _finite('product', tip.Lambda_inv @ finite_array('f', f, self._task))
+        with _judged_after():
+            return _finite('product', tip.Lambda_inv @ finite_array('f', f, self._task))
 
     def apply_Lambda(self, q: ArrayLike, a: ArrayLike) -> Array:
         """Λ a (6 m,): the forces at the tips that go with accelerations a (6 m,)."""
         tip = self.outward(q, np.zeros(self.robot.n))
-        return _finite('product', task_inertia(tip.Lambda_inv) @ finite_array('a', a, self._task))
+        with _judged_after():
+            return _finite(
+                'product', task_inertia(tip.Lambda_inv) @ finite_array('a', a, self._task))
 
     def _position(self, q: ArrayLike) -> Array:
         q = finite_array('q', q, (self.robot.nq,))
@@ -493,8 +496,10 @@ def _finite(what: str, values: Array) -> Array:
 
 
 @contextmanager
-def _singular() -> Iterator[None]:
+def _judged_after() -> Iterator[None]:
+    """Let numbers overflow, for `_finite` to see; say what a singular matrix is."""
     try:
-        yield
+        with np.errstate(over='ignore', invalid='ignore'):
+            yield
     except np.linalg.LinAlgError:
         raise InputError('M is singular here: joints without mass between them line up') from None
