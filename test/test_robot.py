@@ -1,6 +1,7 @@
 """The arrays of a Robot, against Pinocchio's reading of the same URDF."""
 
 import copy
+import doctest
 import pickle
 from time import process_time
 
@@ -11,6 +12,7 @@ import pytest
 from judge import configuration, pinocchio_model, random_urdf, robot_cases, SHIPPED_PANDA
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.model import Robot
+from osc_ros.model import robot as robot_module
 from tolerances import INERTIA_TOLERANCE, POSE_TOLERANCE
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
@@ -293,3 +295,9 @@ def test_long_chains_load_in_linear_time_and_without_recursion():
 
     cost(100)
     assert cost(10_000) < 40 * cost(1_000)
+
+
+def test_example_of_a_robot_built_in_code_runs():
+    result = doctest.testmod(robot_module)
+    assert result.attempted > 5
+    assert result.failed == 0
