@@ -77,15 +77,20 @@ def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
 def jacobian(robot: Robot, at: Placement) -> Array:
     """Natural Jacobian J (6 m, n) of the tips, base axes, [angular; linear] (000, eq. 4)."""
     J = np.zeros((len(robot.tips), 6, robot.n))
-    for of_tip, (i, _), T_tip in zip(J, _tips(robot), at.T_tips):
-        while i >= 0:
-            own, axes = _freedoms(robot, at, i)
-            if robot.prismatic[i]:
-                of_tip[3:, own] = axes
-            else:
-                of_tip[:3, own] = axes
-                of_tip[3:, own] = np.cross(axes.T, T_tip[:3, 3] - at.p[i]).T
-            i = int(robot.parent[i])
+    parents = robot.parent.tolist()
+    for of_tip, (body, _), T_tip in zip(J, _tips(robot), at.T_tips):
+        path = [body]
+        while parents[path[-1]] >= 0:
+            path.append(parents[path[-1]])
+        on_path = np.array(path)
+        reach = T_tip[:3, 3] - at.p[on_path]
+        columns, z = robot.v_index[on_path], at.R[on_path, :, 2]
+        slides = robot.prismatic[on_path]
+        of_tip[:3, columns] = np.where(slides, 0.0, z.T)
+        of_tip[3:, columns] = np.where(slides, z.T, np.cross(z, reach).T)
+        for k in np.flatnonzero(robot.spherical[on_path]):
+            own, axes = _freedoms(robot, at, path[k])
+            of_tip[:3, own], of_tip[3:, own] = axes, skew(reach[k]).T @ axes
     return J.reshape(-1, robot.n)
 
 
