@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+from matplotlib.figure import Figure
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
@@ -18,7 +19,6 @@ for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
     os.environ[name] = str(CHECKOUT / 'config' / 'fastdds.xml')
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
 os.environ.setdefault('MPLBACKEND', 'Agg')
-
 
 
 class Judge:
@@ -40,7 +40,32 @@ PATIENCE = 60.0  # never what is tested: how long a loaded machine may take befo
 def pytest_addoption(parser):
     """Take --write-tables."""
     parser.addoption('--write-tables', action='store_true',
-                     help='write the tables in doc/ that the tests measure')
+                     help='write the tables and plots in doc/ that the tests measure')
+
+
+@pytest.fixture
+def drawn(request):
+    """
+    Give a function that keeps what a scenario measured as a plot in doc/, if that is wanted.
+
+    `drawn(name, times, panels)`: panels maps the label of an axis to a dict of lines by name.
+
+    """
+    def save(name, times, panels):
+        if not request.config.getoption('--write-tables'):
+            return
+        figure = Figure(figsize=(8, 2.1 * len(panels) + 0.6), layout='constrained')
+        axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
+        for axis, (label, lines) in zip(axes, panels.items(), strict=True):
+            for line, values in lines.items():
+                axis.plot(times, values, linewidth=1.2, label=line)
+            axis.set_ylabel(label)
+            axis.grid(color='0.9')
+            axis.legend(fontsize='small', loc='upper right')
+        axes[-1].set_xlabel('time [s]')
+        figure.savefig(CHECKOUT / 'doc' / f'{name}.png', dpi=90)
+
+    return save
 
 
 @pytest.fixture(scope='session')

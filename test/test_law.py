@@ -3,70 +3,16 @@
 import numpy as np
 import pinocchio
 import pytest
-from scipy.spatial.transform import Rotation
 
+from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law, Posture
 from osc_ros.control.limits import scaled_to_limits
-from osc_ros.control.task import Gains
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
-from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 import tolerances
-
-READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
-PERIOD = 0.002
-PANDA = robot_cases()['panda']
-
-
-def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
-    """Return what the Panda's configuration has."""
-    return Settings(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
-                    Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    np.array(robot.effort_limits))
-
-
-class Arm:
-    """The shipped Panda in MuJoCo, under the law."""
-
-    def __init__(self, q=READY, **given):
-        """Start at rest at q."""
-        plant = {key: given.pop(key) for key in ('friction', 'damping') if key in given}
-        self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
-        self.plant = Plant(PANDA.urdf_text, PANDA.base, self.robot.joint_names,
-                           **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
-        self.law = Law(self.robot, settings(self.robot, **given))
-        self.plant.reset(q)
-        self.law.latch(q)
-        self.pose = self.plant.pose(PANDA.tip)
-        self.times, self.poses, self.torques = [], [], []
-
-    def run(self, until):
-        """Step to a time, and write down what MuJoCo says."""
-        while self.plant.time < until - 0.5 * PERIOD:
-            self.times.append(self.plant.time)
-            self.poses.append(self.plant.pose(PANDA.tip))
-            tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
-            self.torques.append(tau)
-            self.plant.step(tau, 2)
-        return self
-
-    def errors(self, target):
-        """Distance [m] and angle [rad] to a pose, or to a path at each time."""
-        wanted = [target.at(t).pose if isinstance(target, Path) else target for t in self.times]
-        return np.array([(np.linalg.norm(T[:3, 3] - D[:3, 3]),
-                          Rotation.from_matrix(D[:3, :3] @ T[:3, :3].T).magnitude())
-                         for T, D in zip(self.poses, wanted)]).T
-
-
-def moved(T, shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
-    """Return a pose shifted and turned in base axes."""
-    there = T.copy()
-    there[:3, 3] += shift
-    there[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]
-    return there
 
 
 def test_after_latching_at_rest_the_torque_is_that_of_gravity():
