@@ -422,7 +422,11 @@ def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
     ----------
     handle : (C, K_a, b_a, f)
         From that force to the acceleration of the last body and of the first; what else
-        accelerates the first; all Newton-Euler forces, as one on the last body.
+        accelerates the first; all Newton-Euler forces, as one on the last body (left alone).
+
+    Returns
+    -------
+    The handle, the rows of C as the halves of Z are
 
     """
     C, K_a, b_a, f = handle
@@ -435,7 +439,7 @@ def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
         T, U = XC[0], XC[1]
         b_a = (along(-tau[i], (T[6], T[7], T[8]), b_a[0]),
                along(-tau[i], (U[6], U[7], U[8]), b_a[1]))
-    return rows_first(link, coupled(L, za, zc, ua, uc)), K_a, b_a, f
+    return coupled(L, za, zc, ua, uc), K_a, b_a, f
 
 
 @inlined
@@ -478,10 +482,10 @@ def swept(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, factor, plac
             put(factor[i], 21, residual[0] + residual[1])
             put(factor[i], 27, across[0] + across[1])
         if handle is not None:
-            carried = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
+            C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
             if qdd is not None:
-                C, K_a, b_a, f = carried
-                carried = C, K_a, b_a, plus(force_to_body(R, p, f), spatial_at(store, 12))
+                f = plus(force_to_body(R, p, f), spatial_at(store, 12))
+            carried = rows_first(link, C), K_a, b_a, f
     return R_base, p_base, v, a, b, K, carried
 
 
@@ -521,11 +525,9 @@ def on_last_body(ends, tip, F):
 
 
 @inlined
-def inward_pass(links, ends, tau, qdd, F, work, tip, out):
-    """The body of `inward`."""
-    n = len(out)
-    f = on_last_body(ends, tip, F)
-    for i in range(n - 1, -1, -1):
+def inward_from(links, tau, qdd, f, work, out):
+    """Joint torques of bodies in a row, f acting on the last of them from outside."""
+    for i in range(len(out) - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0
         if qdd is not None:
@@ -535,6 +537,12 @@ def inward_pass(links, ends, tau, qdd, F, work, tip, out):
             applied += tau[i]
         out[i] = applied + axis_part(link, f)
         f = force_to_parent(matrix_at(store, 0), vector_at(store, 9), f)
+
+
+@inlined
+def inward_pass(links, ends, tau, qdd, F, work, tip, out):
+    """The body of `inward`."""
+    inward_from(links, tau, qdd, on_last_body(ends, tip, F), work, out)
 
 
 @inlined
