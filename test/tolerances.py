@@ -28,3 +28,4 @@ MOMENTUM_RATE = 1e-7  # of the largest wrench: a difference quotient of bodies' 
 LONG_CHAIN_COMMAND = 1e-10  # of what cancels at the tip: accelerations of 5000 joints
 EVERY_ROBOT = 1e-9  # scaled as doc/robots.md says: rounding, down to fingers of a few grams
 DUAL_ARM_TRACKING = 1e-5  # rad, m: what is left of a step of 8 cm after 20 time constants
+TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments against one sweep

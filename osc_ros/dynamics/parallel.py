@@ -23,6 +23,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.shared_memory import SharedMemory
 import os
 import signal
+import sys
 from threading import Thread
 from time import perf_counter
 import traceback
@@ -88,6 +89,8 @@ _TRIAL = 0.02  # so long 'auto' tries what it has chosen [s]
 # 'auto' starts no process where two could not save as much [s]
 _LEAST_GAIN = 5e-6
 
+_yielded: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
+
 
 @dataclass(frozen=True)
 class Workers:
@@ -118,7 +121,7 @@ class Workers:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        if self.count != 'auto' and not (isinstance(self.count, int) and self.count >= 1):
+        if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
             raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
         for name in ('spin', 'deadline'):
             value = getattr(self, name)
@@ -221,6 +224,49 @@ def _memory(buffer: Any, n: int, members: int) -> _Memory:
     return _Memory(*arrays)
 
 
+class _Bell:
+    """
+    What wakes a member; `Connection` has its file descriptor, and knows how to send it.
+
+    An eventfd where there is one. A pipe would do, but Linux takes a write to a pipe as a sign
+    that the writer is about to sleep, and wakes the reader on the writer's core, which spins.
+
+    """
+
+    def __init__(self) -> None:
+        self._counts = hasattr(os, 'eventfd')
+        if self._counts:
+            self._reader = self._writer = Connection(os.eventfd(0, os.EFD_NONBLOCK))
+        else:
+            self._reader, self._writer = multiprocessing.Pipe(duplex=False)
+            os.set_blocking(self._reader.fileno(), False)
+            os.set_blocking(self._writer.fileno(), False)
+
+    def fileno(self) -> int:
+        """What becomes readable."""
+        return self._reader.fileno()
+
+    def ring(self) -> None:
+        """Wake the member; it does no harm if it is awake."""
+        try:
+            os.write(self._writer.fileno(), (1).to_bytes(8, sys.byteorder))
+        except OSError:
+            pass  # rung more often than heard, or nobody is left to hear it: others see that
+
+    def hush(self) -> None:
+        """Let it not be rung any more."""
+        try:
+            while os.read(self._reader.fileno(), 8):
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Give it back."""
+        self._reader.close()
+        self._writer.close()
+
+
 class _Member:
     """
     One process's way to wait for the others and to wake them.
@@ -228,21 +274,19 @@ class _Member:
     Parameters
     ----------
     flags, k : the words of the team, and the number of this member
-    inbox : Connection
-        Where it is rung.
-    bells : sequence of Connection
+    bells : sequence of _Bell
         Of all members.
     guards : sequence
         What becomes ready when waiting has no sense any more.
 
     """
 
-    def __init__(self, flags: Words, k: int, inbox: Connection, bells: Sequence[Connection],
-                 guards: Sequence[Any], spin: float) -> None:
+    def __init__(self, flags: Words, k: int, bells: Sequence[_Bell], guards: Sequence[Any],
+                 spin: float) -> None:
         self.progress = np.zeros(PROGRESS_WIDTH, np.int64)
         self.deadline = np.inf
         self._flags, self._k, self._members = flags, k, len(bells)
-        self._inbox, self._bells, self._guards, self._spin = inbox, bells, guards, spin
+        self._bells, self._guards, self._spin = bells, guards, spin
 
     def run(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """
@@ -267,7 +311,7 @@ class _Member:
             elif self.progress.tobytes() != seen:
                 seen, since = self.progress.tobytes(), now
             elif now - since < self._spin:
-                pass
+                _yielded()  # whom it waits for may be behind it on this core
             elif not sleepy:
                 asleep(self._flags, self._members, self._k, 1)
                 sleepy = True  # and look once more
@@ -283,33 +327,30 @@ class _Member:
         """Wake those of the members from first to before last who sleep."""
         for k in range(first, last):
             if asleep(self._flags, self._members, k, 0):
-                try:
-                    self._bells[k].send_bytes(b'!')
-                except OSError:
-                    pass  # it has ended, which whoever waits for it will see
+                self._bells[k].ring()
 
     def _sleep(self, seconds: float) -> None:
-        ready = wait([self._inbox, *self._guards],
+        bell = self._bells[self._k]
+        ready = wait([bell, *self._guards],
                      max(0.0, seconds) if np.isfinite(seconds) else None)
         self._wake()
         if not ready:
             raise Fault(f'no answer within {self.deadline:g} s')
-        if ready != [self._inbox]:
+        if ready != [bell]:
             raise Fault('ended')
 
     def _wake(self) -> None:
         asleep(self._flags, self._members, self._k, 0)
-        while self._inbox.poll():  # one that came too late wakes for nothing the next time
-            self._inbox.recv_bytes()
+        self._bells[self._k].hush()  # if it is rung only now, the next sleep is a short one
 
 
-def _serve(name: str, n: int, k: int, bounds: NDArray[np.intp], inbox: Connection,
-           bells: Sequence[Connection], report: Connection, spin: float) -> None:
+def _serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[_Bell],
+           report: Connection, spin: float) -> None:
     """Be member k until the owner says STOP, or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it means, the owner decides
     memory = SharedMemory(name)
     try:
-        _follow(_memory(memory.buf, n, len(bells)), k, bounds, inbox, bells, report, spin)
+        _follow(_memory(memory.buf, n, len(bells)), k, bounds, bells, report, spin)
     except (Fault, EOFError, BrokenPipeError):
         pass  # the owner has ended
     except Exception:
@@ -317,11 +358,11 @@ def _serve(name: str, n: int, k: int, bounds: NDArray[np.intp], inbox: Connectio
     memory.close()
 
 
-def _follow(shared: _Memory, k: int, bounds: NDArray[np.intp], inbox: Connection,
-            bells: Sequence[Connection], report: Connection, spin: float) -> None:
+def _follow(shared: _Memory, k: int, bounds: NDArray[np.intp], bells: Sequence[_Bell],
+            report: Connection, spin: float) -> None:
     owner = multiprocessing.parent_process()
     assert owner is not None
-    member = _Member(shared.flags, k, inbox, bells, [owner.sentinel], spin)
+    member = _Member(shared.flags, k, bells, [owner.sentinel], spin)
     segments.compile_kernels()
     arguments = []
     for variant in VARIANTS:
@@ -361,31 +402,31 @@ class Team:
         self._block = SharedMemory(create=True, size=sum(map(_size, _shapes(n, members))))
         self._processes: list[BaseProcess] = []
         self._reports: list[Connection] = []
+        self._bells: list[_Bell] = []
         try:
             self.shared = _memory(self._block.buf, n, members)
             self.shared.links[:], self.shared.ends[:] = links, ends
             self.shared.flags[:] = 0
-            pipes = [context.Pipe(duplex=False) for _ in range(members)]
-            bells = [bell for _, bell in pipes]
+            self._bells.extend(_Bell() for _ in range(members))
             for k in range(1, members):
                 report, said = context.Pipe(duplex=False)
                 process = context.Process(
                     target=_serve, name=f'osc_ros worker {k}', daemon=True,
-                    args=(self._block.name, n, k, bounds, pipes[k][0], bells, said, spin))
+                    args=(self._block.name, n, k, bounds, self._bells, said, spin))
                 process.start()
                 said.close()
-                pipes[k][0].close()
                 self._processes.append(process)
                 self._reports.append(report)
             for report in self._reports:
                 self._hear_ready(report)
+            self._words = [''] * len(self._processes)
         except BaseException:
             self.close(kill=True)
             raise
         finally:
             self._block.unlink()
         guards = [process.sentinel for process in self._processes]
-        self.member = _Member(self.shared.flags, 0, pipes[0][0], bells, guards, spin)
+        self.member = _Member(self.shared.flags, 0, self._bells, guards, spin)
         self.member.deadline = deadline
         self._bodies = bounds[:, 1].tolist()
         self._variant = 0
@@ -430,12 +471,20 @@ class Team:
     def account(self) -> str:
         """Who of the members has ended, and with what words."""
         told = []
-        for process, report in zip(self._processes, self._reports):
-            if process.exitcode is not None:
-                word = report.recv().strip().splitlines()[-1] if report.poll() else None
+        for k, process in enumerate(self._processes):
+            if wait([process.sentinel], 0.0):
+                process.join()
+                self._words[k] = self._words[k] or self._last_word(self._reports[k])
                 told.append(f'{process.name} (process {process.pid}) ended with '
-                            f'{word or process.exitcode}')
+                            f'{self._words[k] or process.exitcode}')
         return '; '.join(told)
+
+    @staticmethod
+    def _last_word(report: Connection) -> str:
+        try:
+            return str(report.recv()).strip().splitlines()[-1] if report.poll() else ''
+        except EOFError:
+            return ''
 
     def close(self, kill: bool = False) -> None:
         """End the processes, and give the memory back."""
@@ -449,6 +498,8 @@ class Team:
                 process.kill()  # one that is stopped too
             process.join()
             process.close()
+        for one in (*self._bells, *self._reports):
+            one.close()
         self._processes.clear()
         for name in ('shared', 'member'):
             self.__dict__.pop(name, None)
