@@ -14,8 +14,12 @@ from typing import Any
 from llvmlite import ir
 from llvmlite.binding import get_process_triple
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic as _intrinsic
+
+# Typed by numba, not by what stands in this file.
+cgutils: Any = _cgutils
+intrinsic: Any = _intrinsic
 
 _ORDERING, _ALIGNED = 'seq_cst', 8
 # What tells a processor that it is spinning, so that it lets its twin on the same core work.

@@ -43,15 +43,11 @@ from osc_ros.dynamics.segments import (
     ELIMINATE,
     FIRST_RUNG,
     follow,
-    JOINS,
     LAST,
     LAST_RUNG,
     lead,
     lead_back,
-    OUT,
     PROGRESS_WIDTH,
-    Q,
-    QD,
     QDD,
     REST,
     RING,
@@ -331,12 +327,13 @@ class _Member:
 
     def _sleep(self, seconds: float) -> None:
         bell = self._bells[self._k]
-        ready = wait([bell, *self._guards],
+        guards: list[Any] = [bell, *self._guards]
+        ready = wait(guards,
                      max(0.0, seconds) if np.isfinite(seconds) else None)
         self._wake()
         if not ready:
             raise Fault(f'no answer within {self.deadline:g} s')
-        if ready != [bell]:
+        if any(one in self._guards for one in ready):
             raise Fault('ended')
 
     def _wake(self) -> None:
@@ -355,7 +352,8 @@ def _serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[
         pass  # the owner has ended
     except Exception:
         report.send(traceback.format_exc())
-    memory.close()
+    # nothing is left to be undone, and to take down Python with LLVM takes 0.1 s
+    os._exit(0)
 
 
 def _follow(shared: _Memory, k: int, bounds: NDArray[np.intp], bells: Sequence[_Bell],
@@ -498,8 +496,10 @@ class Team:
                 process.kill()  # one that is stopped too
             process.join()
             process.close()
-        for one in (*self._bells, *self._reports):
-            one.close()
+        for bell in self._bells:
+            bell.close()
+        for report in self._reports:
+            report.close()
         self._processes.clear()
         for name in ('shared', 'member'):
             self.__dict__.pop(name, None)
@@ -680,8 +680,8 @@ def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     bodies = np.diff(costs.bounds(robot.n, members)[0])
     return Parallel(robot, members, workers, costs), Plan(
         members, ('as asked' if members == workers.count else 'one for each body')
-        + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where one '
-        f'takes {costs.segment[0] / costs.base[0]:.2f} times as long')
+        + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
+        f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long')
 
 
 def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
@@ -733,19 +733,22 @@ def measured(robot: Robot) -> Costs:
     links, x = links[:n], np.zeros(n)
     _, _, state, work, slots, force, flags = _memory(
         bytearray(sum(map(_size, _shapes(n, 2)))), n, 2)
-    flags[:] = STOP  # nobody waits
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
+
+    def prepare(stage: int) -> None:
+        flags[:], flags[:3 * segments.LINE] = 0, STOP  # nobody sleeps, and nobody waits
+        progress[:] = stage, 0, 0, 0, 0
 
     def leading(variant: int, m: int, stage: int) -> float:
         tau, qdd = x if variant & 1 else None, x if variant & 2 else None
-        progress[:] = stage, 1, 0, 0, 0
+        prepare(stage)
         started = perf_counter()
         lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0)
         return perf_counter() - started
 
     def following(variant: int, m: int) -> float:
         tau, qdd = x[:m] if variant & 1 else None, x[:m] if variant & 2 else None
-        progress[:] = ELIMINATE, 0, 0, 0, 0
+        prepare(ELIMINATE)
         started = perf_counter()
         follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
                progress, 0)
