@@ -240,6 +240,7 @@ def test_a_worker_that_raises_is_reported_with_its_words():
     # a spin that is no number: the first time that it waits, it raises
     team = Team(*sweep.packed(robot), COSTS.bounds(12, 2), 'long', PATIENCE)
     team.member._spin = 0.0
+    until(team.account)
     with pytest.raises(Fault, match='ended'):
         team.outward(q, qd, None, None, np.zeros(sweep.TIP_WIDTH))
     assert 'osc_ros worker 1' in team.account() and 'TypeError' in team.account()
