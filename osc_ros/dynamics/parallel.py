@@ -82,6 +82,7 @@ _LEAVE = 2.0  # for processes that were told to end [s]
 _LATE = 20.0  # times what a call takes alone: no deadline is shorter
 _SAMPLE, _REPEATS = 512, 15  # bodies, and times that they are gone over, to know what one costs
 _TRIAL = 0.02  # so long 'auto' tries what it has chosen [s]
+_SPREAD_EVERY = 5e-3  # how often a team that waits looks whether it shares a core [s]
 # 'auto' starts no process where two could not save as much [s]
 _LEAST_GAIN = 5e-6
 
@@ -134,6 +135,8 @@ class Plan:
     ----------
     workers : int
     reason : str
+    bodies : tuple of int
+        How many each worker has, base first, in a call without posture.
     faults : tuple of str
         What went wrong with a team so far; it is replaced every time.
 
@@ -141,6 +144,7 @@ class Plan:
 
     workers: int
     reason: str
+    bodies: tuple[int, ...] = ()
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -181,6 +185,10 @@ class Costs(NamedTuple):
             first = base[variant]
             found[variant, 1:] = first + np.rint(np.linspace(0, n - first, members))
         return found
+
+    def bodies(self, n: int, members: int) -> tuple[int, ...]:
+        """How many every member has in a call without posture."""
+        return tuple(int(count) for count in np.diff(self.bounds(n, members)[0]))
 
     def expected(self, n: int, members: int) -> float:
         """Seconds of a call without posture, by this model, waiting left out."""
@@ -281,6 +289,7 @@ class _Member:
                  spin: float) -> None:
         self.progress = np.zeros(PROGRESS_WIDTH, np.int64)
         self.deadline = np.inf
+        self.delayed: Callable[[], object] = _yielded  # whom it waits for may be behind it
         self._flags, self._k, self._members = flags, k, len(bells)
         self._bells, self._guards, self._spin = bells, guards, spin
 
@@ -307,7 +316,7 @@ class _Member:
             elif self.progress.tobytes() != seen:
                 seen, since = self.progress.tobytes(), now
             elif now - since < self._spin:
-                _yielded()  # whom it waits for may be behind it on this core
+                self.delayed()
             elif not sleepy:
                 asleep(self._flags, self._members, self._k, 1)
                 sleepy = True  # and look once more
@@ -382,6 +391,31 @@ def _follow(shared: _Memory, k: int, bounds: NDArray[np.intp], bells: Sequence[_
         member.run(follow, *arguments[value % segments.INWARD])
 
 
+def _core(stat: str) -> int:
+    """The core that a process or thread was last on, from its file in /proc."""
+    with open(stat, 'rb') as file:
+        return int(file.read().rsplit(b')', 1)[1].split()[36])
+
+
+def _spread(processes: Sequence[int]) -> None:
+    """
+    Move processes that are on this thread's core, or on one another's, to cores without any.
+
+    A scheduler that sees every core busy, or is slow to balance, may leave two on one core, each
+    in the other's way, for as long as they run. They may go on from where they are put.
+
+    """
+    allowed = os.sched_getaffinity(0)
+    taken = {_core('/proc/thread-self/stat')}
+    for process in processes:
+        core, free = _core(f'/proc/{process}/stat'), allowed - taken
+        if core in taken and free:
+            core = min(free)
+            os.sched_setaffinity(process, {core})
+            os.sched_setaffinity(process, allowed)
+        taken.add(core)
+
+
 class Team:
     """
     The processes beside this one, and the memory that they share.
@@ -426,6 +460,8 @@ class Team:
         guards = [process.sentinel for process in self._processes]
         self.member = _Member(self.shared.flags, 0, self._bells, guards, spin)
         self.member.deadline = deadline
+        self.member.delayed = self._delayed
+        self._spread = 0.0
         self._bodies = bounds[:, 1].tolist()
         self._variant = 0
 
@@ -437,6 +473,17 @@ class Team:
                     "`if __name__ == '__main__':`, for processes read it again)")
         if said != 'ready':
             raise OscError(f'a worker did not start, it said: {said}')
+
+    def _delayed(self) -> None:
+        now = perf_counter()
+        if now - self._spread > _SPREAD_EVERY and os.path.exists('/proc/thread-self/stat'):
+            self._spread = now
+            try:
+                _spread(self.pids)
+            except OSError:
+                pass  # one has ended, which the guards will tell
+        else:
+            _yielded()
 
     @property
     def pids(self) -> list[int]:
@@ -677,11 +724,11 @@ def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     if members == 1:
         return Sweep(robot), Plan(1, 'one body is one segment')
     costs = measured(robot)
-    bodies = np.diff(costs.bounds(robot.n, members)[0])
+    bodies = costs.bodies(robot.n, members)
     return Parallel(robot, members, workers, costs), Plan(
         members, ('as asked' if members == workers.count else 'one for each body')
         + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
-        f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long')
+        f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
 
 
 def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
@@ -707,7 +754,8 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     one, several = 1e6 * np.median(times, axis=0)
     found = f'{several:.0f} µs a call, one alone {one:.0f} µs, on {cores} cores'
     if several < one:
-        return team, Plan(members, f'{members} take {found}')
+        return team, Plan(members, f'{members} take {found}',
+                          costs.bodies(robot.n, members))
     team.close()
     return sweep, Plan(1, f'{members} would take {found}')
 
