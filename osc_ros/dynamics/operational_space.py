@@ -167,7 +167,7 @@ class OperationalSpace:
         if out is None:
             out = np.empty(self.robot.n)
         self._is_located = False
-        if self._balls:
+        if self._balls and not self._turns(q):
             q = self._position(q)
         try:
             if not (type(q) is type(qd) is type(u) is np.ndarray
@@ -199,7 +199,7 @@ class OperationalSpace:
 
         """
         self._is_located = False
-        if self._balls:
+        if self._balls and not self._turns(q):
             q = self._position(q)
         try:
             if not (type(q) is type(qd) is np.ndarray and q.dtype is qd.dtype is _FLOAT64):
@@ -366,6 +366,11 @@ class OperationalSpace:
         q = finite_array('q', q, (self.robot.nq,))
         self._require_quaternions(q[None])
         return q
+
+    def _turns(self, q: ArrayLike) -> bool:
+        """Whether q is an array whose quaternions have a length: a quick look."""
+        return (type(q) is np.ndarray and q.ndim == 1
+                and all(1e-200 < np.dot(q[k:k + 4], q[k:k + 4]) < 1e200 for k in self._balls))
 
     def _require_quaternions(self, q: Array) -> None:
         """Refuse lengths of which no kernel can take the square, q (k, nq)."""
