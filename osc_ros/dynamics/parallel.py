@@ -477,8 +477,8 @@ class Team:
         try:
             said = report.recv() if report.poll(_PATIENCE) else 'nothing'
         except EOFError:
-            said = ('nothing, and ended (a script that makes a team comes from a file, and does so '
-                    "under `if __name__ == '__main__':`, for processes read it again)")
+            said = ('nothing, and ended (a script that makes a team comes from a file, and does '
+                    "so under `if __name__ == '__main__':`, for processes read it again)")
         if said != 'ready':
             raise OscError(f'a worker did not start, it said: {said}')
 
