@@ -477,8 +477,8 @@ class Team:
         try:
             said = report.recv() if report.poll(_PATIENCE) else 'nothing'
         except EOFError:
-            said = ("nothing, and ended (a script that makes a team does so under "
-                    "`if __name__ == '__main__':`, for processes read it again)")
+            said = ('nothing, and ended (a script that makes a team comes from a file, and does '
+                    "so under `if __name__ == '__main__':`, for processes read it again)")
         if said != 'ready':
             raise OscError(f'a worker did not start, it said: {said}')
 
@@ -574,6 +574,7 @@ class _Keeper:
         self._thread: Thread | None = None
         self._next: Team | None = None
         self._closed = False
+        self._owner = os.getpid()
         self.faults: tuple[str, ...] = ()
         self.team: Team | None = start()
 
@@ -606,7 +607,9 @@ class _Keeper:
             self._next = found
 
     def close(self) -> None:
-        """End everything."""
+        """End everything; in a process that was forked from the owner, nothing."""
+        if os.getpid() != self._owner:
+            return
         self._closed = True
         if self._thread is not None:
             self._thread.join()
@@ -631,7 +634,8 @@ class Parallel(Sweep):
         bounds = costs.bounds(robot.n, members)
         deadline = max(workers.deadline, _LATE * robot.n * costs.serial)
         links, ends = self._links, self._ends
-        self._keeper = _Keeper(lambda: Team(links, ends, bounds, workers.spin, deadline))
+        self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
+                                          deadline))
         self._led: Team | None = None  # by whom the last outward was
         self._end = weakref.finalize(self, self._keeper.close)
 
