@@ -31,6 +31,7 @@ from osc_ros.dynamics.operational_space import METHODS
 import page
 import panda
 import plot
+import teams
 import trees
 
 DOC = Path(__file__).parents[1] / 'doc'
@@ -92,6 +93,8 @@ def main() -> None:
     done(f'{chains.LONGEST} joints')
     depths, batch = depth.depths(), panda.batch()
     done('cyclic reduction, many states')
+    parallel, model = teams.teams(seconds=1.0)
+    done('teams')
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     done('Panda')
     robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
@@ -111,6 +114,7 @@ def main() -> None:
         *counts, '',
         *page.batch(batch),
         *page.depth(depths),
+        *page.parallel(parallel, model),
         *page.tick(tick),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
@@ -118,6 +122,7 @@ def main() -> None:
     DOC.mkdir(exist_ok=True)
     (DOC / 'benchmarks.md').write_text(text, encoding='utf-8')
     plot.save(lengths, DOC / 'benchmarks.png')
+    teams.save(parallel, model, DOC / 'parallel.png')
     if arguments.json:
         figures = {
             'machine': where, 'panda': [asdict(row) for row in rows],
@@ -126,6 +131,7 @@ def main() -> None:
             'tick': [asdict(row) for row in tick], 'states a second': batch,
             'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
             'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
+            'teams': [asdict(row) for row in parallel], 'model of teams': asdict(model),
             'first use, later uses [s]': (cold, warm)}
         arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
     wrong = [row.name for row in rows if row.is_off]

@@ -12,6 +12,7 @@ from osc_ros.dynamics.operational_space import METHODS
 import panda
 from panda import row_name
 from race import LARGEST_RESIDUAL, Row
+from teams import FITTED, Model, PREDICTED, Team
 
 # What a method is for, beside what is measured.
 PURPOSES = {
@@ -185,6 +186,42 @@ def depth(rows: Sequence[Depth]) -> list[str]:
         *_table(['n blocks', 'levels', '⌈log₂ n⌉', 'steps of block LDLᵀ', 'residual'], (
             [f'{row.n:,}', str(row.reduction), str(row.expected), f'{row.ldl:,}',
              f'{row.residual:.0e}'] for row in rows)), '',
+    ]
+
+
+def parallel(rows: Sequence[Team], model: Model) -> list[str]:
+    """Return the section of teams of processes."""
+    sizes = sorted({row.workers for row in rows})
+    crossovers = '; '.join(f'{workers}: {model.crossover(workers):,.0f}' for workers in sizes)
+    predicted = [workers for workers in PREDICTED if workers >= 2]
+    return [
+        '## Teams of processes', '',
+        '![Time and speed-up of teams](parallel.png)', '',
+        'The same chains by `OperationalSpace(robot, workers=P)`: medians of calls from Python, '
+        'one process and the team in turns, nobody asleep; woken: of a team that sleeps before '
+        'every call and whenever it waits. The residual is from the torque of one process. '
+        'Eliminations: joints that have to be eliminated one after another; the papers have '
+        '⌈log₂ n⌉ of them with n processors, and so has this with one body each.', '',
+        *_table(['joints', 'P', '1 process µs', 'P µs', 'p99 µs', 'speed-up', 'efficiency',
+                 'woken µs', 'residual', 'bodies at the base', 'eliminations', '⌈log₂ n⌉'], (
+            [f'{row.n:,}', str(row.workers), _us(row.alone), _us(row.median), _us(row.p99),
+             f'{row.speed_up:.2f}', f'{row.speed_up / row.workers:.2f}', _us(row.woken),
+             _residual(row.residual), f'{row.bodies:,}', f'{row.eliminations:,}',
+             str(math.ceil(math.log2(row.n)))] for row in rows)), '',
+        f'A model, fitted to the chains up to {FITTED:,} joints: T(n, P) = call + link n₀ + '
+        '(P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P), with n₀ = n r/(r + P - 1) bodies at the '
+        f'base. Here call = {model.call:.1f} µs, link = {model.link:.3f} µs, r = '
+        f'{model.ratio:.2f} (what a body costs with two handles over with one), apart = '
+        f'{model.apart:.3f} µs (what three phases cost a body more than one sweep), exchange = '
+        f'{model.exchange:.1f} µs (all that waiting and telling costs a call, a level), scan = '
+        f'{model.scan:.2f} µs (assumed). From so many joints on P workers are faster than one, '
+        f'by the model: {crossovers}.', '',
+        'What the model predicts for more workers, each on a core of its own. **A prediction: '
+        'none of this was measured.** Speed-up:', '',
+        *_table(['joints', *map(str, predicted)], (
+            [f'{n:,}', *(f'{model.time(n, 1) / model.time(n, workers):.1f}' if workers <= n else ''
+                         for workers in predicted)] for n in (256, 1024, 4096, 16384, 65536))),
+        '',
     ]
 
 

@@ -15,3 +15,7 @@ class InputError(OscError, ValueError):
 
 class ModelWarning(UserWarning):
     """A robot description that is usable but physically suspect."""
+
+
+class WorkerWarning(RuntimeWarning):
+    """A process of a team has failed; the answer is right, and the team is replaced."""

@@ -12,6 +12,7 @@ from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.task import Gains
 from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.dynamics import segments
 from osc_ros.dynamics.compiled import KERNELS
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -25,6 +26,7 @@ def law():
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     for method in METHODS:  # their kernels too
         OperationalSpace(robot, method)
+    segments.compile_kernels()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings(gains, Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05),
                                robot.effort_limits))

@@ -293,6 +293,7 @@ def test_good_parameter_changes_the_law_while_it_runs(spin):
     ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
     ({'base': ''}, "parameter 'base' is empty"),
     ({'method': 'magic'}, "'method' is 'magic': accepted is one of sweep, "),
+    ({'workers': -1}, "'workers' is -1: accepted is an integer, at least 0"),
     ({'joints': ['panda_joint1']}, "accepted are the joints from 'panda_link0'"),
     ({'translation.speed': 'fast'}, "'translation.speed' is 'fast': accepted is a number"),
     ({'rotor_inertia': [1.0]}, 'rotor'),

@@ -88,17 +88,19 @@ class Law:
     robot : Robot
     settings : Settings
     method : str
-        See OperationalSpace.
+    workers : int or 'auto'
+        See OperationalSpace; with several, the law is to be closed.
 
     Raises
     ------
     InputError
         A robot with several tips or a floating base, joints with several freedoms; an unknown
-        method.
+        method, workers that it does not take.
 
     """
 
-    def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep') -> None:
+    def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep',
+                 workers: int | str = 1) -> None:
         if len(robot.tips) > 1:
             raise InputError(f'the law moves one tip, not {len(robot.tips)}: '
                              f"{', '.join(robot.tips)} (OperationalSpace takes several)")
@@ -108,13 +110,17 @@ class Law:
                                  'continuous and prismatic joints (OperationalSpace takes others)')
         self.robot = robot
         self.settings = settings
-        self.space = OperationalSpace(robot, method)
+        self.space = OperationalSpace(robot, method, workers=workers)
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self.error, self.u, self.F = np.zeros(6), np.zeros(6), np.zeros(6)
         self.J = np.zeros((6, robot.n))
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
+
+    def close(self) -> None:
+        """End the processes that share the work, if there are any."""
+        self.space.close()
 
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""

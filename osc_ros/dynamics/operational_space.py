@@ -15,6 +15,7 @@ from osc_ros.dynamics.dense import Dense
 from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
+from osc_ros.dynamics.parallel import Parallel, Plan, planned, Workers
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -71,18 +72,23 @@ class OperationalSpace:
         Not given: 'sweep' for one tip, 'efpa' for several.
     tips : sequence of str, optional
         Links whose motion is the task, each carried by a moving joint; the robot's if not given.
+    workers : int, 'auto' or Workers, optional
+        How many processes evaluate the law of a plain chain, by 'sweep'; 'auto' measures which
+        number is fastest. `plan` says what was chosen, and why. With several, use it as a context
+        manager, or `close` it; and in a script only under `if __name__ == '__main__':`.
 
     Raises
     ------
     InputError
-        If the method is unknown, or cannot take that many tips.
+        If the method is unknown, or cannot take that many tips, or that many workers.
     ModelError
         If a tip is not a link that moves.
 
     """
 
     def __init__(self, robot: Robot, method: str | None = None,
-                 tips: Sequence[str] | None = None) -> None:
+                 tips: Sequence[str] | None = None,
+                 workers: int | str | Workers = 1) -> None:
         if not isinstance(robot, Robot):
             raise InputError(f'robot is a {type(robot).__name__}: accepted is a Robot, as of '
                              'Robot.from_urdf')
@@ -98,11 +104,31 @@ class OperationalSpace:
                              f'(these take several: {others})')
         self.robot = robot
         self.method = method
-        self._dynamics = METHODS[method](robot)
+        self._dynamics, self._plan = _dynamics(robot, method, workers)
         self._task = (6 * len(robot.tips),)
         self._balls = robot.q_index[robot.spherical].tolist()
         self._is_located = False  # whether `inward` and `jacobian` have a state to speak of
         task_inertia(np.eye(6))
+
+    def __enter__(self) -> OperationalSpace:
+        """Itself, to be closed at the end."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """End the other processes, if there are any; what comes after is evaluated by this one."""
+        if isinstance(self._dynamics, Parallel):
+            self._dynamics.close()
+
+    @property
+    def plan(self) -> Plan:
+        """How many processes evaluate the law, why, and what went wrong with them."""
+        if isinstance(self._dynamics, Parallel):
+            return replace(self._plan, faults=self._dynamics.faults)
+        return self._plan
 
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
                tau_null: ArrayLike | None = None,
@@ -485,6 +511,20 @@ class TaskStates:
     h: Array
     Lambda_inv: Array
     Lambda: Array
+
+
+def _dynamics(robot: Robot, method: str, workers: int | str | Workers
+              ) -> tuple[Sweep | GeneralSweep | LDL | Schur | Tree | Dense, Plan]:
+    workers = workers if isinstance(workers, Workers) else Workers(workers)
+    if method == 'sweep' and robot.serial:
+        return planned(robot, workers)
+    why = f"method '{method}' is evaluated by one process ('sweep' by several)"
+    if method == 'sweep':
+        why = ('a team takes a plain chain: bodies with mass, one after the other, by revolute '
+               'and prismatic joints, the tip on the last')
+    if workers.count not in (1, 'auto'):
+        raise InputError(f'{workers.count} workers, accepted is 1: {why}')
+    return METHODS[method](robot), Plan(1, 'as asked' if workers.count == 1 else why)
 
 
 def _require_output(out: Array, shape: tuple[int, ...]) -> None:

@@ -135,6 +135,14 @@ def upper(R: Matrix) -> Symmetric:
 
 
 @inlined
+def outer_added(a: Vector, b: Vector, R: Matrix) -> Matrix:
+    """R + a bᵀ."""
+    return (R[0] + a[0] * b[0], R[1] + a[0] * b[1], R[2] + a[0] * b[2],
+            R[3] + a[1] * b[0], R[4] + a[1] * b[1], R[5] + a[1] * b[2],
+            R[6] + a[2] * b[0], R[7] + a[2] * b[1], R[8] + a[2] * b[2])
+
+
+@inlined
 def cross_rows(R: Matrix, p: Vector) -> Matrix:
     """R p× : every row of R crossed with p."""
     a = cross((R[0], R[1], R[2]), p)
@@ -172,6 +180,12 @@ def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
     """Xᵀ f: a force about the body's origin, seen about the parent's."""
     linear = rotate(R, f[1])
     return add(rotate(R, f[0]), cross(p, linear)), linear
+
+
+@inlined
+def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
+    """X⁻ᵀ f: a force about the parent's origin, seen about the body's."""
+    return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
 
 
 @inlined

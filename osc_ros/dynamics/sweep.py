@@ -27,14 +27,17 @@ from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.method import DONE, NOT_FINITE, on_all_cores, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
+    add_matrix,
     add_mobility,
     all_finite,
     along,
     compose,
     cross,
+    cross_rows,
     dot,
     downdated,
     force_cross,
+    force_to_body,
     force_to_parent,
     full,
     matrix_at,
@@ -44,6 +47,7 @@ from osc_ros.dynamics.spatial import (
     mobility_unrotated,
     motion_cross,
     motion_to_body,
+    outer_added,
     plus,
     put,
     rotate,
@@ -291,7 +295,12 @@ def inverse_inertia(link):
 
 @inlined
 def _joined(link, G, z):
-    """Eliminate the constraint force of a joint: K, what z takes off the acceleration, L."""
+    """
+    Eliminate the constraint force of a joint.
+
+    Returns K, what z takes off the acceleration, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
+
+    """
     s = np.sqrt(link[ROTOR])
     I_inv = axis_first(link, inverse_inertia(link))
     z = axis_first_pair(link, z)
@@ -299,7 +308,7 @@ def _joined(link, G, z):
     a, c = across_rows(I_inv, s)
     K, za, zc = eliminated(I_inv, L, a, c)
     y = forward_solved(L, *across_axis(s, z))
-    return axis_first(link, K), axis_first_pair(link, carried_back(L, y, za, zc)), L
+    return (axis_first(link, K), axis_first_pair(link, carried_back(L, y, za, zc)), L, y, za, zc)
 
 
 @inlined
@@ -365,17 +374,97 @@ def moved(link, R, p, i, qd, qdd, v, a, store):
 
 
 @inlined
-def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
-    gravity = vector_at(ends, 0)
-    K = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
-    R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
-    v = (ZERO, ZERO)
-    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
-    b = (ZERO, ZERO) if qdd is not None else a
+def coupling_to_body(R, p, C):
+    """X C, for C from forces to motions, as four blocks: [[C0, C1], [C2, C3]]."""
+    R_t = transpose(R)
+    return (compose(R_t, C[0]), compose(R_t, C[1]),
+            compose(R_t, add_matrix(C[2], transpose(cross_rows(transpose(C[0]), p)))),
+            compose(R_t, add_matrix(C[3], transpose(cross_rows(transpose(C[1]), p)))))
+
+
+@inlined
+def rows_first(link, C):
+    """The coupling with the joint axis among the first three of its rows, and back again."""
+    return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
+
+
+@inlined
+def coupling_rows(C, s):
+    """The rows of W̃ᵀ C, axis first, as their two halves, in the order of `factored`."""
+    T, U, V, W = C
+    return (((V[0], V[1], V[2]), (V[3], V[4], V[5]), (V[6], V[7], V[8]),
+             (T[0], T[1], T[2]), (T[3], T[4], T[5]), (s * T[6], s * T[7], s * T[8])),
+            ((W[0], W[1], W[2]), (W[3], W[4], W[5]), (W[6], W[7], W[8]),
+             (U[0], U[1], U[2]), (U[3], U[4], U[5]), (s * U[6], s * U[7], s * U[8])))
+
+
+@inlined
+def coupled(L, za, zc, ua, uc):
+    """Zᵀ D⁻¹ U, for the rows of Z and U in halves, as four blocks."""
+    empty = ZERO + ZERO + ZERO
+    T, U, V, W = empty, empty, empty, empty
+    for k in range(6):
+        a = (L[15 + k] * za[k][0], L[15 + k] * za[k][1], L[15 + k] * za[k][2])
+        c = (L[15 + k] * zc[k][0], L[15 + k] * zc[k][1], L[15 + k] * zc[k][2])
+        T, U = outer_added(a, ua[k], T), outer_added(a, uc[k], U)
+        V, W = outer_added(c, ua[k], V), outer_added(c, uc[k], W)
+    return T, U, V, W
+
+
+@inlined
+def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
+    """
+    What the unknown force on the first body does, after one more joint was eliminated.
+
+    Parameters
+    ----------
+    handle : (C, K_a, b_a, f)
+        From that force to the acceleration of the last body and of the first; what else
+        accelerates the first; all Newton-Euler forces, as one on the last body (left alone).
+
+    Returns
+    -------
+    The handle, the rows of C as the halves of Z are
+
+    """
+    C, K_a, b_a, f = handle
+    s = np.sqrt(link[ROTOR])
+    XC = rows_first(link, coupling_to_body(R, p, C))
+    ua, uc = coupling_rows(XC, s)
+    K_a, ua, uc = eliminated(K_a, L, ua, uc)
+    b_a = plus(b_a, carried_back(L, y, ua, uc))
+    if tau is not None:
+        T, U = XC[0], XC[1]
+        b_a = (along(-tau[i], (T[6], T[7], T[8]), b_a[0]),
+               along(-tau[i], (U[6], U[7], U[8]), b_a[1]))
+    return coupled(L, za, zc, ua, uc), K_a, b_a, f
+
+
+@inlined
+def swept(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, factor, placed, handle):
+    """
+    Go outward over bodies in a row, from what is known of the one inside them.
+
+    Parameters
+    ----------
+    placed : None, or anything else
+        Whether the placements are in `work` already; R_base and p_base are then left alone.
+    handle : None, or as in `inner_handle`
+        Where the bodies inside hang from a force that is not known yet.
+
+    Returns
+    -------
+    R_base, p_base, v, a, b, K, handle of the last body
+
+    """
+    carried = handle
     for i in range(len(q)):
         link, store = links[i], work[i]
-        R, p, _, _ = placement(link, q[i])
-        R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        if placed is None:
+            R, p, _, _ = placement(link, q[i])
+            R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        else:
+            R, p = matrix_at(store, 0), vector_at(store, 9)
         v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
         G, I_inv = _across(link, R, p, K), inverse_inertia(link)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
@@ -383,18 +472,43 @@ def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
             minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
             plus(motion_to_body(R, p, b), zeta))
         # where nothing reads b, the compiler drops all that leads to it
-        K, correction, L = _joined(link, G, residual)
+        K, correction, L, y, za, zc = _joined(link, G, residual)
         b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
         if factor is not None:
             across = mobility_times(G, along_axis(link, 1.0))
             put(factor[i], 0, L)
             put(factor[i], 21, residual[0] + residual[1])
             put(factor[i], 27, across[0] + across[1])
+        if handle is not None:
+            C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
+            if qdd is not None:
+                f = plus(force_to_body(R, p, f), spatial_at(store, 12))
+            carried = rows_first(link, C), K_a, b_a, f
+    return R_base, p_base, v, a, b, K, carried
+
+
+@inlined
+def at_base(ends, qdd):
+    """What is known of the base: R, p, v, a, b and K; without a posture b is its acceleration."""
+    gravity = vector_at(ends, 0)
+    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
+            (ZERO, ZERO) if qdd is not None else a, (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO))
+
+
+@inlined
+def tip_acceleration(tau, qdd, a, b):
+    """Acceleration of the last body under τ⁰, from the posture's and the elimination's."""
     if qdd is None:
-        a = b
-    elif tau is not None:
-        a = plus(a, b)
-    put_tip(ends, R_base, p_base, v, a, K, tip)
+        return b
+    return a if tau is None else plus(a, b)
+
+
+@inlined
+def _outward(links, ends, q, qd, tau, qdd, work, factor, tip):
+    R, p, v, a, b, K = at_base(ends, qdd)
+    R, p, v, a, b, K, _ = swept(links, q, qd, tau, qdd, R, p, v, a, b, K, work, factor, None, None)
+    put_tip(ends, R, p, v, tip_acceleration(tau, qdd, a, b), K, tip)
 
 
 @inlined
@@ -409,11 +523,9 @@ def on_last_body(ends, tip, F):
 
 
 @inlined
-def inward_pass(links, ends, tau, qdd, F, work, tip, out):
-    """The body of `inward`."""
-    n = len(out)
-    f = on_last_body(ends, tip, F)
-    for i in range(n - 1, -1, -1):
+def inward_from(links, tau, qdd, f, work, out):
+    """Joint torques of bodies in a row, f acting on the last of them from outside."""
+    for i in range(len(out) - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0
         if qdd is not None:
@@ -423,6 +535,12 @@ def inward_pass(links, ends, tau, qdd, F, work, tip, out):
             applied += tau[i]
         out[i] = applied + axis_part(link, f)
         f = force_to_parent(matrix_at(store, 0), vector_at(store, 9), f)
+
+
+@inlined
+def inward_pass(links, ends, tau, qdd, F, work, tip, out):
+    """The body of `inward`."""
+    inward_from(links, tau, qdd, on_last_body(ends, tip, F), work, out)
 
 
 @inlined

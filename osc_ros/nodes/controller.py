@@ -42,6 +42,8 @@ PARAMETERS = (
     *description.ENTRIES,
     Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
+    Entry('workers', 1, "Processes that share an update, by method 'sweep'; 0 measures how many "
+          'are fastest', lower=0, upper=1024),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
           'missed states', lower=1.0, upper=20000.0),
@@ -155,7 +157,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         robot = description.robot(found, description.description(found, self._urdf))
         order = description.command_order(found, robot)
         started = perf_counter()
-        law = Law(robot, _settings(found, robot), found['method'])
+        law = Law(robot, _settings(found, robot), found['method'], found['workers'] or 'auto')
         took = perf_counter() - started
         self._order = order
         self._reader = messages.JointStateReader(robot.joint_names)
@@ -165,7 +167,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._create_interface()
         self.get_logger().info(
             f"configured '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints, "
-            f"method '{found['method']}'; kernels ready in {took:.2f} s")
+            f"method '{found['method']}', {law.space.plan}; kernels ready in {took:.2f} s")
 
     def _create_interface(self) -> None:
         publish, subscribe = self.create_publisher, self.create_subscription
@@ -211,6 +213,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         for destroy, entity in self._entities:
             destroy(entity)
         self._entities = []
+        if self._law is not None:
+            self._law.close()
         self._law = None
 
     def _start(self) -> None:
@@ -401,6 +405,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             hardware_id=self._law.robot.name, values=[
                 KeyValue(key=key, value=str(value)) for key, value in (
                     ('method', self._law.space.method),
+                    ('workers', self._law.space.plan),
                     ('updates', self._updates.count),
                     *zip(('update p50 [us]', 'update p99 [us]', 'update max [us]'),
                          (f'{x:.1f}' for x in fastest)),

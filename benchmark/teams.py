@@ -1,0 +1,184 @@
+"""The law by teams of processes, on chains of 64 to 65,536 joints, beside a model of the cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+import math
+import os
+from pathlib import Path
+
+from matplotlib.figure import Figure
+import numpy as np
+from numpy.typing import NDArray
+
+import chains
+from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.parallel import measured, Workers
+from race import Contender, difference, race, State
+
+LENGTHS = tuple(2 ** k for k in range(6, 17))
+PREDICTED = tuple(2 ** k for k in range(11))
+AWAKE = 0.05  # s: longer than others' turns, so that nobody falls asleep
+FITTED = 4096  # joints: what a longer chain takes, the caches decide too
+
+
+@dataclass(frozen=True)
+class Team:
+    """
+    A team on a chain of n joints: medians in µs, of one process and of the team, in turns.
+
+    Attributes
+    ----------
+    woken : float
+        The same of a team that sleeps between any two calls.
+    residual : float
+        Of the torque, from that of one process.
+    bodies : int
+        At the base, whose elimination is the longest.
+
+    """
+
+    n: int
+    workers: int
+    alone: float
+    median: float
+    p99: float
+    woken: float
+    residual: float
+    bodies: int
+
+    @property
+    def speed_up(self) -> float:
+        """How many times as fast as one process."""
+        return self.alone / self.median
+
+    @property
+    def eliminations(self) -> int:
+        """Joints that have to be eliminated one after another, those between segments too."""
+        return self.bodies + math.ceil(math.log2(self.workers))
+
+
+@dataclass(frozen=True)
+class Model:
+    """
+    The time of a call, T = call + link n₀ + (P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P).
+
+    All in µs. There are n₀ = n r/(r + P - 1) bodies at the base. `ratio` r is what a body costs
+    with two handles over with one; `apart` is what the phases cost a body more than one sweep;
+    `scan` is what a member spends on the motion of another.
+
+    """
+
+    call: float
+    link: float
+    ratio: float
+    apart: float
+    exchange: float
+    scan: float
+
+    def time(self, n: float, workers: int) -> float:
+        """µs a call."""
+        first = n * self.ratio / (self.ratio + workers - 1)
+        more = 0.0
+        if workers > 1:
+            more = (self.apart * first + self.exchange * math.ceil(math.log2(workers))
+                    + self.scan * workers)
+        return self.call + self.link * first + more
+
+    def crossover(self, workers: int) -> float:
+        """Joints from which on so many workers are faster than one."""
+        n = np.arange(workers, 10 ** 5)
+        faster = [count for count in n if self.time(count, workers) < self.time(count, 1)]
+        return faster[0] if faster else math.inf
+
+
+def sizes() -> list[int]:
+    """Return the numbers of workers that have cores of their own: 2, 4, 8, … and all."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    return sorted({2 ** k for k in range(1, cores.bit_length()) if 2 ** k <= cores}
+                  | {cores} - {1})
+
+
+def teams(seconds: float) -> tuple[list[Team], Model]:
+    """Return a row for every length and size, and the model that is fitted to them."""
+    found = []
+    for n in LENGTHS:
+        robot = Robot.from_urdf(chains.urdf(n), 'link_0', f'link_{n}')
+        alone = OperationalSpace(robot)
+        sample = chains.states(alone, 4) if n <= 1024 else _states(n)
+        found += [_row(robot, alone, sample, workers, seconds) for workers in sizes()]
+    return found, fitted(found, measured(robot))
+
+
+def _states(n: int):
+    """Return states, however ill the tip is conditioned: it is the time that is wanted."""
+    rng = np.random.default_rng(n)
+    return [State(rng.uniform(-chains.SPREAD, chains.SPREAD, n), rng.normal(size=n) / n,
+                  u, rng.normal(size=n), u) for u in rng.normal(size=(4, 6))]
+
+
+def _row(robot: Robot, alone: OperationalSpace, sample, workers: int, seconds: float) -> Team:
+    one, several = np.empty(robot.n), np.empty(robot.n)
+    call = partial(chains._law, alone, one)
+    with OperationalSpace(robot, workers=Workers(workers, AWAKE)) as team, \
+            OperationalSpace(robot, workers=Workers(workers, 0.0)) as sleeper:
+        calls = {name: partial(chains._law, space, several)
+                 for name, space in (('team', team), ('woken', sleeper))}
+        rows = {row.name: row for name, other in calls.items() for row in race(
+            [Contender('alone', call), Contender(
+                name, other, lambda s, other=other: difference(other(s), call(s)))],
+            sample, seconds)}
+        bodies = int(team.plan.bodies[0])
+    return Team(robot.n, workers, rows['alone'].median, rows['team'].median, rows['team'].p99,
+                rows['woken'].median, rows['team'].residual, bodies)
+
+
+def fitted(rows: Sequence[Team], costs) -> Model:
+    """Return the model: ratio and scan measured, the rest by least squares, relative."""
+    ratio = float(costs.segment[0] / costs.base[0])
+    rows = [row for row in rows if row.n <= FITTED]
+    n, alone = np.array([(row.n, row.alone) for row in rows]).T
+    call, link = _least_squares(np.stack([np.ones_like(n), n], axis=1), alone)
+    scan = 0.03  # a placement, a velocity, an acceleration: about what phase 1 takes a body
+    left, columns = [], []
+    for row in rows:
+        first = row.n * ratio / (ratio + row.workers - 1)
+        left.append(row.median - call - link * first - scan * row.workers)
+        columns.append([first, math.ceil(math.log2(row.workers))])
+    weights = 1.0 / np.array([row.median for row in rows])
+    apart, exchange = np.linalg.lstsq(
+        np.array(columns) * weights[:, None], np.array(left) * weights, rcond=None)[0]
+    return Model(float(call), float(link), ratio, float(apart), float(exchange), scan)
+
+
+def _least_squares(a: NDArray, b: NDArray) -> NDArray:
+    """Return the solution whose relative errors are the least."""
+    return np.linalg.lstsq(a / b[:, None], np.ones_like(b), rcond=None)[0]
+
+
+def save(rows: Sequence[Team], model: Model, path: Path) -> None:
+    """Draw what was measured, the model, and what it predicts."""
+    figure = Figure(figsize=(11, 4.8), layout='constrained')
+    left, right = figure.subplots(1, 2)
+    lengths = sorted({row.n for row in rows})
+    left.loglog(lengths, [min(row.alone for row in rows if row.n == n) for n in lengths], 'o',
+                color='0.2', label='1, measured')
+    left.loglog(lengths, [model.time(n, 1) for n in lengths], '-', color='0.2', lw=0.8)
+    for k, workers in enumerate(sorted({row.workers for row in rows})):
+        mine = [row for row in rows if row.workers == workers]
+        left.loglog([row.n for row in mine], [row.median for row in mine], 'o', color=f'C{k}',
+                    label=f'{workers}, measured')
+        left.loglog(lengths, [model.time(n, workers) for n in lengths], '-', color=f'C{k}', lw=0.8)
+    left.set(xlabel='joints', ylabel='one call [µs]', title='measured, and the model (lines)')
+    left.legend(title='workers')
+    for n in (256, 1024, 4096, 16384, 65536):
+        right.loglog(PREDICTED, [model.time(n, 1) / model.time(n, workers)
+                                 for workers in PREDICTED], label=f'{n:,}')
+    right.set(xlabel='workers', ylabel='speed-up',
+              title='PREDICTION of the model, not measured')
+    right.legend(title='joints')
+    for axes in (left, right):
+        axes.grid(which='major', color='0.9')
+    figure.savefig(path, dpi=110)

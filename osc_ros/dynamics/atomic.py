@@ -1,0 +1,77 @@
+"""
+Words that processes hand to each other through shared memory, in compiled code.
+
+Every operation is sequentially consistent, to the compiler and to the processor: what one process
+wrote before it stored a word is seen by whoever loads that word, and of two processes that each
+store one word and load the other's, one at least sees the other. LLVM makes of it what a machine
+needs: plain loads and `xchg` on x86, `ldar`, `stlr` and the like on ARM.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from llvmlite.binding import get_process_triple
+from numba import types
+from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic as _intrinsic
+
+# Typed by numba, not by what stands in this file.
+cgutils: Any = _cgutils
+intrinsic: Any = _intrinsic
+
+_ORDERING, _ALIGNED = 'seq_cst', 8
+# What tells a processor that it is spinning, so that it lets its twin on the same core work.
+_PAUSE = {'x86_64': ('llvm.x86.sse2.pause', []), 'aarch64': ('llvm.aarch64.hint', [1]),
+          'arm64': ('llvm.aarch64.hint', [1])}
+
+
+def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Pointer to words[i] of (words, i, …)."""
+    kind = signature.args[0]
+    words = context.make_array(kind)(context, builder, arguments[0])
+    return cgutils.get_item_pointer(context, builder, kind, words, [arguments[1]],
+                                    wraparound=False)
+
+
+@intrinsic
+def loaded(typing: Any, words: Any, i: Any) -> Any:
+    """words[i], an array of int64."""
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load_atomic(_place(context, builder, signature, arguments), _ORDERING,
+                                   _ALIGNED)
+    return types.int64(words, types.intp), code
+
+
+@intrinsic
+def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
+    """words[i] = value."""
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        builder.store_atomic(arguments[2], _place(context, builder, signature, arguments),
+                             _ORDERING, _ALIGNED)
+        return context.get_dummy_value()
+    return types.void(words, types.intp, types.int64), code
+
+
+@intrinsic
+def exchanged(typing: Any, words: Any, i: Any, value: Any) -> Any:
+    """What words[i] was before it became the value."""
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.atomic_rmw('xchg', _place(context, builder, signature, arguments),
+                                  arguments[2], _ORDERING)
+    return types.int64(words, types.intp, types.int64), code
+
+
+@intrinsic
+def pause(typing: Any) -> Any:
+    """Tell the processor that this is a loop that waits; nothing where it cannot be told."""
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        name, hints = _PAUSE.get(get_process_triple().split('-')[0], (None, []))
+        if name:
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * len(hints)),
+                name)
+            builder.call(function, [ir.Constant(ir.IntType(32), hint) for hint in hints])
+        return context.get_dummy_value()
+    return types.void(), code
