@@ -35,7 +35,8 @@ pip := $(bin)/python -m pip install -qq --disable-pip-version-check -c $(constra
 
 help:
 	@echo 'make demo   a simulated arm follows targets over ROS 2: table and plots'
-	@echo "            (ARGS='--headless --duration 5 --json out.json', ARGS='--urdf FILE --base B --tip T')"
+	@echo "            (ARGS='--robot ur5e', ARGS='--headless --duration 5 --json out.json',"
+	@echo "            ARGS='--urdf FILE --base B --tip T')"
 	@echo "make test   the whole test suite (ARGS='-k sweep')"
 	@echo 'make bench  what an update costs, beside Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (three minutes; ARGS='--json out.json')"

@@ -17,7 +17,8 @@ ARGUMENTS = [
         'URDF text. Without it and robot_description_file: as in the config, else from the topic '
         'robot_description.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
-        'URDF file, or the name of a robot that comes with the package: panda.')),
+        'URDF file, or the name of a robot that comes with the package: panda, fr3, ur5e, ur10e, '
+        'iiwa14, gen3.')),
     DeclareLaunchArgument('base', default_value='', description=(
         'Link that is fixed to the ground. Empty: as in the config.')),
     DeclareLaunchArgument('tip', default_value='', description=(

@@ -24,7 +24,8 @@ from launch_ros.parameter_descriptions import ParameterValue
 TRUTH = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
     DeclareLaunchArgument('robot', default_value='panda', description=(
-        'A robot that comes with the package: its config names the URDF, base and tip.')),
+        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14 or gen3: its config '
+        'names the URDF, base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
         'URDF text of a robot of your own, instead of robot.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(

@@ -73,6 +73,12 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 1.0
 
 
+def test_robot_with_continuous_joints_is_driven_by_its_name(tmp_path):
+    figures, _ = demo(tmp_path, '--duration', 3, '--robot', 'gen3')
+    assert figures['robot'] == 'gen3'
+    assert figures['followed'] is True
+
+
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
@@ -84,7 +90,7 @@ def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     (('--urdf', 'x.urdf'), '--urdf needs --base and --tip'),
     (('--duration', '0'), 'accepted is 3 to 3600 s'),
     (('--output', '/proc/x'), 'the results cannot be written'),
-    (('--robot', 'unicorn'), '--robot unicorn: accepted is one of panda'),
+    (('--robot', 'unicorn'), '--robot unicorn: accepted is one of fr3, gen3, iiwa14'),
     (('--urdf', '/nowhere.urdf', '--base', 'a', '--tip', 'b'), "'/nowhere.urdf' cannot be read"),
     (('--tip', 'panda_hand_tpc'), 'panda_hand_tcp'),
     (('--config', '/nowhere.yaml'), '/nowhere.yaml cannot be read'),

@@ -59,7 +59,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog='osc_demo', description='A simulated arm traces a figure of eight, steps and turns, '
         'under osc_controller over ROS 2. The tip is judged by what the physics engine says.')
     robot = parser.add_mutually_exclusive_group()
-    robot.add_argument('--robot', default='panda', help='a robot of this package (panda)')
+    robot.add_argument('--robot', default='panda',
+                       help=f"a robot of this package, {', '.join(description.shipped_robots())} "
+                       '(panda)')
     robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
     parser.add_argument('--base', help='link that is fixed to the ground')
     parser.add_argument('--tip', help='link that follows the targets')

@@ -16,7 +16,7 @@ from osc_ros.nodes.parameters import Entry
 ENTRIES = (
     Entry('robot_description', '', 'URDF text; goes before robot_description_file'),
     Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
-          'panda'),
+          'panda, fr3, ur5e, ur10e, iiwa14, gen3'),
     Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
     Entry('tip', '', 'Link whose pose is controlled'),
     Entry('locked_joints', (), 'Joints that do not move', of=str),
