@@ -27,25 +27,26 @@ SEED = 7
 HEAD = f"""\
 # The Panda that is not the one of the model
 
-The shipped Panda in MuJoCo under the law with the settings of config/panda.yaml (20 rad/s, critically
-damped, posture 5 rad/s), at {1.0 / PERIOD:.0f} Hz. The controller knows nothing of what is wrong with
-the arm. It traces an eight of 30 cm × 15 cm in {EIGHT:g} s and then holds: the error of the tip while
-it moves, and in the last {HOLD - SETTLED:g} s of the hold.
+The shipped Panda in MuJoCo under the law with the settings of config/panda.yaml (20 rad/s,
+critically damped, posture 5 rad/s), at {1.0 / PERIOD:.0f} Hz. The controller knows nothing of what
+is wrong with the arm. The tip traces an eight of 30 cm × 15 cm in {EIGHT:g} s and then holds: its
+error while it moves, and in the last {HOLD - SETTLED:g} s of the hold.
 
-- masses: every moving link's mass and inertia is off by its own share, even between −{WRONG:.0%} and
-  +{WRONG:.0%}; or all of them by as much;
+- masses: every moving link's mass and inertia is off by its own share, even between −{WRONG:.0%}
+  and +{WRONG:.0%}; or all of them by as much;
 - friction: {DRY} N·m of dry friction in every joint, what franka_description gives the arm;
 - delay: a torque is at work one period, {1e3 * PERIOD:g} ms, after its state was measured;
-- encoders: positions are known to one part in 2^{BITS} of a turn ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
+- encoders: positions are known to one part in 2^{BITS} of a turn
+  ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
 - noise: on velocities, normally distributed, of {NOISE} rad/s.
 
 """
 
 TAIL = f"""
-To the law a wrong mass and friction are the same thing: a torque τ that nobody expected. It leaves the
-tip off by JM⁻¹τ/ω², so twice the natural frequency ω leaves a quarter, and small inertias (the wrist's,
-turning) suffer most from friction. Tell the controller the payload, and compensate friction. Delay,
-encoders and noise cost little at 20 rad/s; they are what bounds ω from above.
+To the law a wrong mass and friction are the same thing: a torque τ that nobody expected. It leaves
+the tip off by JM⁻¹τ/ω², so twice the natural frequency ω leaves a quarter, and small inertias (the
+wrist's, turning) suffer most from friction. Tell the controller the payload, and compensate
+friction. Delay, encoders and noise cost little at 20 rad/s; they are what bounds ω from above.
 
 Every run of the tests measures this anew and fails where it is not as written here, within
 {PERTURBED:.0%}. To write it again: `{WRITE}`.

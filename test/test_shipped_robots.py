@@ -1,10 +1,11 @@
-"""The robots that come with the package: as their makers say, and driven in MuJoCo, without ROS."""
+"""The robots that come with the package: as their makers say, and driven in MuJoCo."""
 
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 
+from matplotlib.image import imsave
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -15,6 +16,7 @@ from arm import settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
+from osc_ros.errors import InputError
 from osc_ros.nodes import scenario
 from osc_ros.sim import Plant
 import tolerances
@@ -225,3 +227,19 @@ def _pose_and_gravity(states, text, base, tip, names):
         tips.append(data.oMf[frame].translation.copy())
         torques.append(pin.computeGeneralizedGravity(model, data, full).copy())
     return np.array(tips), np.array(torques)
+
+
+def test_every_robot_can_be_drawn(request):
+    """With --write-tables, doc/arms.png."""
+    pictures = []
+    for name in NAMES:
+        base, tip = ends(name)
+        plant = Plant(urdf(name), base, Robot.from_urdf(urdf(name), base, tip).joint_names)
+        plant.reset(parameters(name, '/**/osc_simulator')['initial_positions'])
+        try:
+            pictures.append(plant.picture(width=300, height=360))
+        except InputError as error:
+            pytest.skip(str(error))
+        assert np.ptp(pictures[-1][60:300, 60:240].astype(int)) > 100
+    if request.config.getoption('--write-tables'):
+        imsave(CHECKOUT / 'doc' / 'arms.png', np.hstack(pictures))
