@@ -153,6 +153,17 @@ def test_a_team_answers_as_one_process(team):
     assert osc.plan.faults == ()
 
 
+def test_many_forces_may_follow_one_way_out(team):
+    osc, alone = team
+    q, qd, u, tau, qdd = state(osc.robot)
+    for given in variants(tau, qdd):
+        osc.outward(q, qd, *given)
+        alone.outward(q, qd, *given)
+        for F in (u, 2.0 * u, -u):
+            assert difference(osc.inward(F), alone.inward(F)) < TEAM_AGREEMENT
+    assert osc.plan.faults == ()
+
+
 def test_every_repeat_is_the_same_to_the_last_bit(team):
     osc, _ = team
     q, qd, u, tau, qdd = state(osc.robot)

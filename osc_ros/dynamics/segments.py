@@ -425,7 +425,8 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
     if progress[STAGE] == START:
         for i in range(6):
             force[i] = F[i]
-        progress[LAST] = progress[LAST] + NEXT + INWARD
+        # after another one too: many forces may follow one way out
+        progress[LAST] = (progress[LAST] // NEXT + 1) * NEXT + INWARD + progress[LAST] % INWARD
         progress[STAGE] = MOVE
         if _told(flags, members, COMMAND, progress[LAST], 1, members, progress):
             return RING
