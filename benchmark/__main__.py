@@ -94,6 +94,7 @@ def main() -> None:
     depths, batch = depth.depths(), panda.batch()
     done('cyclic reduction, many states')
     parallel, model = teams.teams(seconds=1.0)
+    exchanges = teams.exchanges(seconds=1.0)
     done('teams')
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     done('Panda')
@@ -114,7 +115,7 @@ def main() -> None:
         *counts, '',
         *page.batch(batch),
         *page.depth(depths),
-        *page.parallel(parallel, model),
+        *page.parallel(parallel, exchanges, model),
         *page.tick(tick),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
@@ -131,7 +132,9 @@ def main() -> None:
             'tick': [asdict(row) for row in tick], 'states a second': batch,
             'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
             'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
-            'teams': [asdict(row) for row in parallel], 'model of teams': asdict(model),
+            'teams': [asdict(row) for row in parallel],
+            'exchanges of teams': [asdict(row) for row in exchanges],
+            'model of teams': asdict(model),
             'first use, later uses [s]': (cold, warm)}
         arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
     wrong = [row.name for row in rows if row.is_off]

@@ -12,7 +12,7 @@ from osc_ros.dynamics.operational_space import METHODS
 import panda
 from panda import row_name
 from race import LARGEST_RESIDUAL, Row
-from teams import FITTED, Model, PREDICTED, Team
+from teams import Exchange, FITTED, Model, PREDICTED, Team
 
 # What a method is for, beside what is measured.
 PURPOSES = {
@@ -189,7 +189,7 @@ def depth(rows: Sequence[Depth]) -> list[str]:
     ]
 
 
-def parallel(rows: Sequence[Team], model: Model) -> list[str]:
+def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) -> list[str]:
     """Return the section of teams of processes."""
     sizes = sorted({row.workers for row in rows})
     crossovers = '; '.join(f'{workers}: {model.crossover(workers):,.0f}' for workers in sizes)
@@ -208,6 +208,26 @@ def parallel(rows: Sequence[Team], model: Model) -> list[str]:
              f'{row.speed_up:.2f}', f'{row.speed_up / row.workers:.2f}', _us(row.woken),
              _residual(row.residual), f'{row.bodies:,}', f'{row.eliminations:,}',
              str(math.ceil(math.log2(row.n)))] for row in rows)), '',
+        'What workers that are awake spend on each other in a call, measured on chains of '
+        f'{max(8, exchanges[0].workers)} joints (of P joints for more workers), where there is '
+        'hardly anything else, one process being subtracted: '
+        + '; '.join(f'P = {row.workers}: median {row.median:.1f} µs, p99 {row.p99:.1f} µs'
+                    for row in exchanges) + '.', '',
+        "The papers' block cyclic reduction by the same teams, `OperationalSpace(robot, 'bcr', "
+        'workers=P)`. Every joint is eliminated between two neighbours, as the sweep does beyond '
+        'the base segment only, and the blocks have to be put together first: it is for '
+        'processors in plenty. Levels: ⌈log₂⌉ of the joints of one '
+        'member, and of the members. Eliminations: joints that one of so few processors '
+        'eliminates one after another; with one for each joint they would be as many as levels.',
+        '',
+        *_table(['joints', 'P', "'sweep', 1 process µs", "'sweep', P µs", "'bcr', P µs",
+                 "to 'sweep' by 1", "to 'sweep' by P", 'residual', 'levels', '⌈log₂ n⌉',
+                 'eliminations'], (
+            [f'{row.n:,}', str(row.workers), _us(row.alone), _us(row.median), _us(row.reduced),
+             _ratio(row.reduced, row.alone), _ratio(row.reduced, row.median),
+             _residual(row.reduced_residual), str(row.levels),
+             str(math.ceil(math.log2(row.n))),
+             f'{row.joints - 1 + math.ceil(math.log2(row.workers)):,}'] for row in rows)), '',
         f'A model, fitted to the chains up to {FITTED:,} joints: T(n, P) = call + link n₀ + '
         '(P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P), with n₀ = n r/(r + P - 1) bodies at the '
         f'base. Here call = {model.call:.1f} µs, link = {model.link:.3f} µs, r = '

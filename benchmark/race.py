@@ -105,12 +105,14 @@ def race(contenders: Sequence[Contender], sample: Sequence[State], seconds: floa
     for k in running:
         size = int(np.clip(TURN / turn(k, 1)[0], 1, len(sample)))
         sizes[k] = int(np.clip(TURN / np.median(turn(k, size)), 1, len(sample)))
-    end = perf_counter() + seconds
     gc.collect()
     gc.disable()
-    while perf_counter() < end:
+    end = perf_counter() + seconds
+    while True:
         for k in running:
             times[k].append(turn(k, sizes[k]))
+        if perf_counter() >= end:
+            break
     gc.enable()
     rows = []
     for k, (one, residual) in enumerate(zip(contenders, residuals)):

@@ -37,6 +37,10 @@ class Team:
         Of the torque, from that of one process.
     bodies : int
         At the base, whose elimination is the longest.
+    reduced, reduced_residual : float
+        The same of a team that goes by cyclic reduction, awake.
+    joints : int
+        The most that one of its members reduces.
 
     """
 
@@ -48,6 +52,14 @@ class Team:
     woken: float
     residual: float
     bodies: int
+    reduced: float
+    reduced_residual: float
+    joints: int
+
+    @property
+    def levels(self) -> int:
+        """Levels of the cyclic reduction: of a member's own joints, and of the members."""
+        return math.ceil(math.log2(self.joints)) + math.ceil(math.log2(self.workers))
 
     @property
     def speed_up(self) -> float:
@@ -58,6 +70,15 @@ class Team:
     def eliminations(self) -> int:
         """Joints that have to be eliminated one after another, those between segments too."""
         return self.bodies + math.ceil(math.log2(self.workers))
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What so many workers that are awake spend on each other in a call, µs."""
+
+    workers: int
+    median: float
+    p99: float
 
 
 @dataclass(frozen=True)
@@ -101,6 +122,21 @@ def sizes() -> list[int]:
                   | {cores} - {1})
 
 
+def exchanges(seconds: float) -> list[Exchange]:
+    """Return what a call takes longer than alone where there is hardly anything to evaluate."""
+    found = []
+    for workers in sizes():
+        n = max(8, workers)
+        robot = Robot.from_urdf(chains.urdf(n), 'link_0', f'link_{n}')
+        alone, one, several = OperationalSpace(robot), np.empty(n), np.empty(n)
+        with OperationalSpace(robot, workers=Workers(workers, AWAKE)) as team:
+            serial, row = race([Contender('alone', partial(chains._law, alone, one)),
+                                Contender('team', partial(chains._law, team, several))],
+                               chains.states(alone, 4), seconds)
+        found.append(Exchange(workers, row.median - serial.median, row.p99 - serial.median))
+    return found
+
+
 def teams(seconds: float) -> tuple[list[Team], Model]:
     """Return a row for every length and size, and the model that is fitted to them."""
     found = []
@@ -123,16 +159,18 @@ def _row(robot: Robot, alone: OperationalSpace, sample, workers: int, seconds: f
     one, several = np.empty(robot.n), np.empty(robot.n)
     call = partial(chains._law, alone, one)
     with OperationalSpace(robot, workers=Workers(workers, AWAKE)) as team, \
-            OperationalSpace(robot, workers=Workers(workers, 0.0)) as sleeper:
+            OperationalSpace(robot, workers=Workers(workers, 0.0)) as sleeper, \
+            OperationalSpace(robot, 'bcr', workers=Workers(workers, AWAKE)) as reducer:
         calls = {name: partial(chains._law, space, several)
-                 for name, space in (('team', team), ('woken', sleeper))}
+                 for name, space in (('team', team), ('woken', sleeper), ('reduced', reducer))}
         rows = {row.name: row for name, other in calls.items() for row in race(
             [Contender('alone', call), Contender(
                 name, other, lambda s, other=other: difference(other(s), call(s)))],
             sample, seconds)}
-        bodies = int(team.plan.bodies[0])
+        bodies, joints = int(team.plan.bodies[0]), max(reducer.plan.bodies)
     return Team(robot.n, workers, rows['alone'].median, rows['team'].median, rows['team'].p99,
-                rows['woken'].median, rows['team'].residual, bodies)
+                rows['woken'].median, rows['team'].residual, bodies, rows['reduced'].median,
+                rows['reduced'].residual, joints)
 
 
 def fitted(rows: Sequence[Team], costs) -> Model:

@@ -26,7 +26,8 @@ def law():
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     for method in METHODS:  # their kernels too
         OperationalSpace(robot, method)
-    segments.compile_kernels()
+    for reduced in (False, True):
+        segments.compile_kernels(reduced)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), robot.effort_limits))

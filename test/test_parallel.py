@@ -15,9 +15,12 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics import segments, sweep
+from osc_ros.dynamics import reduction, segments, sweep
+from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
+from osc_ros.dynamics.ldl import packed_blocks
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.parallel import Costs, Fault, Parallel, Team, Workers
+from osc_ros.dynamics.schur import schur_blocks
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 
@@ -53,11 +56,12 @@ def difference(found, expected):
     return np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-300)
 
 
-def by_turns(robot, members, q, qd, tau, qdd, F):
+def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     """
-    Return what is known of the tip, and the torques, by members that take turns in one thread.
+    Return what is known of the tip, the torques, and slots; by members that take turns.
 
-    Nobody spins: who would have to wait returns, and the next one is called.
+    In one thread nobody spins: who would have to wait returns, and the next one is called. By
+    cyclic reduction if that is wanted.
 
     """
     variant = (tau is not None) + 2 * (qdd is not None)
@@ -69,13 +73,20 @@ def by_turns(robot, members, q, qd, tau, qdd, F):
     progress = np.zeros((members, segments.PROGRESS_WIDTH), np.int64)
     progress[1:, segments.STAGE] = segments.REST
     tip, out = np.zeros(sweep.TIP_WIDTH), np.zeros(robot.n)
+    matrix, matrices = None, [None] * members
+    if reduced:
+        blocks, rows = packed_blocks(robot), np.full((robot.n, reduction.ROW_WIDTH), np.nan)
+        matrix = blocks[:-1], rows, blocks[-1]
+        matrices = [(blocks[first:last], rows[first:last], links[first - 1],
+                     shared[2, first - 1:first]) for first, last in zip(bounds, bounds[1:])]
 
     def follow(k):
         mine = slice(bounds[k], bounds[k + 1])
         return segments.follow(
             links[mine], ends, shared[0, mine], shared[1, mine],
             None if tau is None else shared[2, mine], None if qdd is None else shared[3, mine],
-            work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0)
+            work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0,
+            matrices[k])
 
     def finish(leader):
         for _ in range(10 * members):
@@ -86,19 +97,20 @@ def by_turns(robot, members, q, qd, tau, qdd, F):
         pytest.fail('nobody goes on')
 
     finish(lambda: segments.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
-                                 flags, tip, progress[0], 0))
+                                 flags, tip, progress[0], 0, matrix))
     finish(lambda: segments.lead_back(
         links, ends, None if tau is None else shared[2], None if qdd is None else shared[3], F,
         bounds[1], shared, force, work, slots, flags, progress[0], 0, out))
-    return tip[:sweep.FORCE], out
+    return tip[:sweep.FORCE], out, slots
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
-@pytest.mark.parametrize('members', [2, 3, 4, 5, 8, 13])
-def test_segments_joined_are_the_chain(n, members):
+@pytest.mark.parametrize('members', [1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
+def test_segments_joined_are_the_chain(n, members, reduced):
     if members > n:
         pytest.skip('more members than bodies')
-    segments.compile_kernels()
+    segments.compile_kernels(reduced)
     robot = chain(n, n)
     serial = sweep.Sweep(robot)
     q, qd, F, tau0, qdd0 = state(robot)
@@ -106,11 +118,29 @@ def test_segments_joined_are_the_chain(n, members):
     for tau, qdd in variants(tau0, qdd0):
         assert serial.outward(q, qd, tau, qdd) == DONE
         serial.inward(F, expected)
-        tip, out = by_turns(robot, members, q, qd, tau, qdd, F)
+        tip, out, _ = by_turns(robot, members, q, qd, tau, qdd, F, reduced)
         for part, whole in ((tip[:36], serial.Lambda_inv), (tip[36:42], serial.a0),
                             (tip[42:58], serial.pose), (tip[58:64], serial.twist),
                             (out, expected)):
             assert difference(part, whole.ravel()) < TEAM_AGREEMENT
+
+
+@pytest.mark.parametrize('members', [1, 2, 5])
+def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
+    segments.compile_kernels(True)
+    robot = chain(5, 16)
+    q, qd, F, _, _ = state(robot)
+    _, _, slots = by_turns(robot, members, q, qd, None, None, F, True)
+    block, upper = slots[0, segments._K:segments._B], np.triu_indices(3)
+    left = np.zeros((6, 6))
+    left[:3, :3][upper], left[3:, 3:][upper] = block[:6], block[15:]
+    left[:3, 3:] = block[6:15].reshape(3, 3)
+    left = np.triu(left) + np.triu(left, 1).T
+    left[2, 2] += 1.0  # of a rotor, which is added when it is factored
+    # the half of the axis first, the papers' have angular first and the axis last
+    order = [3, 4, 5, 0, 1, 2] if robot.prismatic[-1] else [0, 1, 3, 4, 5, 2]
+    papers = schur_blocks(robot, q, BlockCyclicReduction).A_factor.last_inverse_block()
+    assert difference(np.linalg.inv(left)[np.ix_(order, order)], papers) < TEAM_AGREEMENT
 
 
 def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
@@ -125,12 +155,12 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
             assert bodies[0, 0] / bodies[0, 1] == pytest.approx(2.1, rel=0.01)
 
 
-@pytest.fixture(scope='module', params=[2, 3, 5])
+@pytest.fixture(scope='module', params=[(2, 'sweep'), (3, 'sweep'), (5, 'sweep'), (3, 'bcr')],
+                ids=['2', '3', '5', '3-bcr'])
 def team(request):
     """Give a team, more than this machine may have cores, and a serial one of the same chain."""
-    robot = chain(1, 40)
-    workers = Workers(request.param, deadline=PATIENCE)
-    with OperationalSpace(robot, workers=workers) as osc:
+    robot, (count, method) = chain(1, 40), request.param
+    with OperationalSpace(robot, method, workers=Workers(count, deadline=PATIENCE)) as osc:
         yield osc, OperationalSpace(robot)
 
 
@@ -150,6 +180,17 @@ def test_a_team_answers_as_one_process(team):
     for name in ('J', 'Jdot_qd', 'h', 'Lambda', 'M_inv', 'coriolis'):
         assert difference(getattr(one, name), getattr(other, name)) < 1e3 * TEAM_AGREEMENT
     assert np.array_equal(osc.forward_dynamics(q, qd, tau), alone.forward_dynamics(q, qd, tau))
+    assert osc.plan.faults == ()
+
+
+def test_many_forces_may_follow_one_way_out(team):
+    osc, alone = team
+    q, qd, u, tau, qdd = state(osc.robot)
+    for given in variants(tau, qdd):
+        osc.outward(q, qd, *given)
+        alone.outward(q, qd, *given)
+        for F in (u, 2.0 * u, -u):
+            assert difference(osc.inward(F), alone.inward(F)) < TEAM_AGREEMENT
     assert osc.plan.faults == ()
 
 

@@ -127,7 +127,7 @@ def packed_blocks(robot: Robot) -> Array:
 
 
 @inlined
-def _block(row):
+def block_at(row):
     """T, and the rows of V as their two halves."""
     return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
@@ -156,7 +156,7 @@ def _turned_matrix(c, s, B):
 
 
 @inlined
-def _through_joint(link, c, s, q, G):
+def through_joint(link, c, s, q, G):
     """Z G Zᵀ, axis first."""
     if link[PRISMATIC]:
         return swapped(mobility_shifted((0.0, 0.0, q), swapped(G)))
@@ -165,7 +165,7 @@ def _through_joint(link, c, s, q, G):
 
 
 @inlined
-def _vector_through_joint(link, c, s, q, z):
+def vector_through_joint(link, c, s, q, z):
     """Z z, axis first."""
     if link[PRISMATIC]:
         return add(z[0], cross(z[1], (0.0, 0.0, q))), z[1]
@@ -187,11 +187,11 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         R_base, p_base = put_placement(R, p, R_base, p_base, store)
         v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
-        T, V_a, V_c = _block(blocks[i])
+        T, V_a, V_c = block_at(blocks[i])
         inner, Z_a, Z_c = eliminated(T, L, V_a, V_c)
-        inner = _through_joint(link, c, s, q[i], inner)
+        inner = through_joint(link, c, s, q[i], inner)
         # where nothing reads y, the compiler drops all that leads to it
-        taken = _vector_through_joint(link, c, s, q[i], carried_back(L, y, Z_a, Z_c))
+        taken = vector_through_joint(link, c, s, q[i], carried_back(L, y, Z_a, Z_c))
         pulled = plus(motion_to_body(R, p, free), zeta)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
         free = mobility_times(I_inv, minus(Ht, bias))
@@ -206,7 +206,7 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             put(factor[i], 0, L)
             put(factor[i], 21, residual[0] + residual[1])
             put(factor[i], 27, bias[0] + bias[1])
-    D, E_a, E_c = _block(blocks[n])
+    D, E_a, E_c = block_at(blocks[n])
     Lambda_inv, Z_a, Z_c = eliminated(D, L, E_a, E_c)
     b = minus(free, carried_back(L, y, Z_a, Z_c))
     if qdd is None:

@@ -15,7 +15,7 @@ from osc_ros.dynamics.dense import Dense
 from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
-from osc_ros.dynamics.parallel import Parallel, Plan, planned, Workers
+from osc_ros.dynamics.parallel import Parallel, Plan, planned, reducing, Workers
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -76,6 +76,8 @@ class OperationalSpace:
         How many processes evaluate the law of a plain chain, by 'sweep'; 'auto' measures which
         number is fastest. `plan` says what was chosen, and why. With several, use it as a context
         manager, or `close` it; and in a script only under `if __name__ == '__main__':`.
+        Asked for a number, they also go by 'bcr', compiled, for comparison: the matrix is then
+        reduced by all of them for the law, and everything else found as 'sweep' does.
 
     Raises
     ------
@@ -518,8 +520,12 @@ def _dynamics(robot: Robot, method: str, workers: int | str | Workers
     workers = workers if isinstance(workers, Workers) else Workers(workers)
     if method == 'sweep' and robot.serial:
         return planned(robot, workers)
+    if method == 'bcr' and robot.serial and workers.count not in (1, 'auto'):
+        return reducing(robot, workers)
     why = f"method '{method}' is evaluated by one process ('sweep' by several)"
-    if method == 'sweep':
+    if method == 'bcr' and robot.serial:
+        why = "a team that goes by 'bcr' is for comparison, and started where it is asked for"
+    elif method in ('sweep', 'bcr'):
         why = ('a team takes a plain chain: bodies with mass, one after the other, by revolute '
                'and prismatic joints, the tip on the last')
     if workers.count not in (1, 'auto'):

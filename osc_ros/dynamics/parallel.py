@@ -11,6 +11,9 @@ that he waits for, or whoever wrote it sees that he sleeps.
 
 A member that ends, or is late by more than `Workers.deadline`, costs its team the life: the owner
 finishes the call by itself, and a new team is started in the background.
+
+A team can also reduce the papers' block tridiagonal matrix cyclicly (`reduction.py`), to be
+compared with what it does otherwise. The same kernels over messages are in `distributed.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics import segments
+from osc_ros.dynamics.ldl import BLOCK_WIDTH, packed_blocks
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.reduction import ROW_WIDTH
 from osc_ros.dynamics.segments import (
     asleep,
     command,
@@ -199,10 +204,11 @@ class Costs(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """What the members share; see `segments`."""
+    """What the members share; see `segments`. Of blocks there are none but for the reduction."""
 
     links: Array
     ends: Array
+    blocks: Array
     state: Array
     work: Array
     slots: Array
@@ -213,18 +219,18 @@ class _Memory(NamedTuple):
 _LINE = 8 * segments.LINE
 
 
-def _shapes(n: int, members: int) -> list[tuple[int, ...]]:
-    return [(n, LINK_WIDTH), (ENDS_WIDTH,), (5, n), (n, WORK_WIDTH), (members, SLOT_WIDTH), (6,),
-            (words(members),)]
+def _shapes(n: int, members: int, reduced: bool) -> list[tuple[int, ...]]:
+    return [(n, LINK_WIDTH), (ENDS_WIDTH,), ((n + 1) * reduced, BLOCK_WIDTH), (5, n),
+            (n, WORK_WIDTH), (members, SLOT_WIDTH), (6,), (words(members),)]
 
 
 def _size(shape: tuple[int, ...]) -> int:
     return -(-8 * int(np.prod(shape)) // _LINE) * _LINE
 
 
-def _memory(buffer: Any, n: int, members: int) -> _Memory:
+def _memory(buffer: Any, n: int, members: int, reduced: bool) -> _Memory:
     arrays, offset = [], 0
-    for shape, kind in zip(_shapes(n, members), [np.float64] * 6 + [np.int64]):
+    for shape, kind in zip(_shapes(n, members, reduced), [np.float64] * 7 + [np.int64]):
         arrays.append(np.ndarray(shape, kind, buffer, offset))
         offset += _size(shape)
     return _Memory(*arrays)
@@ -359,12 +365,12 @@ class _Member:
 
 
 def _serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[_Bell],
-           report: Connection, spin: float) -> None:
+           report: Connection, spin: float, reduced: bool) -> None:
     """Be member k until the owner says STOP, or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it means, the owner decides
     memory = SharedMemory(name)
     try:
-        _follow(_memory(memory.buf, n, len(bells)), k, bounds, bells, report, spin)
+        _follow(_memory(memory.buf, n, len(bells), reduced), k, bounds, bells, report, spin)
     except (Fault, EOFError, BrokenPipeError):
         pass  # the owner has ended
     except Exception:
@@ -378,15 +384,20 @@ def _follow(shared: _Memory, k: int, bounds: NDArray[np.intp], bells: Sequence[_
     owner = multiprocessing.parent_process()
     assert owner is not None
     member = _Member(shared.flags, k, bells, [owner.sentinel], spin)
-    segments.compile_kernels()
+    reduced = len(shared.blocks) > 0
+    segments.compile_kernels(reduced)
+    rows = np.empty((np.diff(bounds)[:, k].max() * reduced, ROW_WIDTH))
     arguments = []
     for variant in VARIANTS:
-        mine = slice(bounds[variant, k], bounds[variant, k + 1])
+        first, last = bounds[variant, k:k + 2]
+        mine, inside = slice(first, last), slice(first - 1, first)
         q, qd, tau, qdd, out = shared.state[:, mine]
+        matrix = (shared.blocks[mine], rows[:last - first], shared.links[first - 1],
+                  shared.state[TAU, inside]) if reduced else None
         arguments.append((
             shared.links[mine], shared.ends, q, qd, tau if variant & 1 else None,
             qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
-            shared.force, out, k, member.progress, _LOOKS))
+            shared.force, out, k, member.progress, _LOOKS, matrix))
     member.progress[STAGE] = REST
     report.send('ready')
     while True:
@@ -424,9 +435,24 @@ def _spread(processes: Sequence[int]) -> None:
         taken.add(core)
 
 
+def _matrix(blocks: Array, bodies: int) -> tuple[Array, Array, Array]:
+    """As `segments.lead` has it, for so many bodies at the base."""
+    return blocks[:-1], np.empty((bodies, ROW_WIDTH)), blocks[-1]
+
+
 class Team:
     """
     The processes beside this one, and the memory that they share.
+
+    Parameters
+    ----------
+    links, ends : from `sweep.packed`
+    bounds : (4, members + 1)
+        Where the bodies of every member begin, in every variant.
+    spin, deadline : float
+        As `Workers` has them.
+    blocks : (n + 1, BLOCK_WIDTH), optional
+        From `ldl.packed_blocks`: for cyclic reduction.
 
     Raises
     ------
@@ -436,23 +462,26 @@ class Team:
     """
 
     def __init__(self, links: Array, ends: Array, bounds: NDArray[np.intp], spin: float,
-                 deadline: float) -> None:
-        n, members = len(links), bounds.shape[1] - 1
+                 deadline: float, blocks: Array | None = None) -> None:
+        n, members, reduced = len(links), bounds.shape[1] - 1, blocks is not None
         context = multiprocessing.get_context('spawn')
-        self._block = SharedMemory(create=True, size=sum(map(_size, _shapes(n, members))))
+        self._block = SharedMemory(create=True,
+                                   size=sum(map(_size, _shapes(n, members, reduced))))
         self._processes: list[BaseProcess] = []
         self._reports: list[Connection] = []
         self._bells: list[_Bell] = []
         try:
-            self.shared = _memory(self._block.buf, n, members)
+            self.shared = _memory(self._block.buf, n, members, reduced)
             self.shared.links[:], self.shared.ends[:] = links, ends
+            if blocks is not None:
+                self.shared.blocks[:] = blocks
             self.shared.flags[:] = 0
             self._bells.extend(_Bell() for _ in range(members))
             for k in range(1, members):
                 report, said = context.Pipe(duplex=False)
                 process = context.Process(
                     target=_serve, name=f'osc_ros worker {k}', daemon=True,
-                    args=(self._block.name, n, k, bounds, self._bells, said, spin))
+                    args=(self._block.name, n, k, bounds, self._bells, said, spin, reduced))
                 process.start()
                 said.close()
                 self._processes.append(process)
@@ -471,6 +500,7 @@ class Team:
         self.member.delayed = self._delayed
         self._spread = 0.0
         self._bodies = bounds[:, 1].tolist()
+        self._matrix = _matrix(self.shared.blocks, max(self._bodies)) if reduced else None
         self._variant = 0
 
     def _hear_ready(self, report: Connection) -> None:
@@ -505,7 +535,7 @@ class Team:
         shared, member = self.shared, self.member
         return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
                           self._bodies[self._variant], shared.state, shared.work, shared.slots,
-                          shared.flags, tip, member.progress, _LOOKS)
+                          shared.flags, tip, member.progress, _LOOKS, self._matrix)
 
     def inward(self, F: Array, out: Array) -> int:
         """As `segments.lead_back`; raises Fault."""
@@ -558,7 +588,7 @@ class Team:
         for report in self._reports:
             report.close()
         self._processes.clear()
-        for name in ('shared', 'member'):
+        for name in ('shared', 'member', '_matrix'):
             self.__dict__.pop(name, None)
         try:
             self._block.close()
@@ -626,16 +656,26 @@ class Parallel(Sweep):
     The law, `outward`, `inward` and what is made of them is shared; forward dynamics and batches
     are as there. To be closed, or to be left to the garbage collector.
 
+    Parameters
+    ----------
+    robot : Robot
+    members : int
+    workers : Workers
+    costs : Costs
+    blocks : (n + 1, BLOCK_WIDTH), optional
+        From `ldl.packed_blocks`, for the team to reduce them cyclicly.
+
     """
 
-    def __init__(self, robot: Robot, members: int, workers: Workers, costs: Costs) -> None:
+    def __init__(self, robot: Robot, members: int, workers: Workers, costs: Costs,
+                 blocks: Array | None = None) -> None:
         super().__init__(robot)
-        segments.compile_kernels()
+        segments.compile_kernels(blocks is not None)
         bounds = costs.bounds(robot.n, members)
         deadline = max(workers.deadline, _LATE * robot.n * costs.serial)
         links, ends = self._links, self._ends
         self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
-                                          deadline))
+                                          deadline, blocks))
         self._led: Team | None = None  # by whom the last outward was
         self._end = weakref.finalize(self, self._keeper.close)
 
@@ -728,18 +768,27 @@ class Parallel(Sweep):
         return super().apply_M_inv(q, x)
 
 
+def reducing(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """Cyclic reduction of a plain chain's matrix, by as many processes as asked for."""
+    return _asked(robot, workers, packed_blocks(robot))
+
+
 def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     """The sweep of a plain chain by so many processes, or by as many as are fastest, and why."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:
         return Sweep(robot), Plan(1, 'as asked')
+    return _asked(robot, workers, None)
+
+
+def _asked(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sweep, Plan]:
     members = min(int(workers.count), robot.n)
     if members == 1:
         return Sweep(robot), Plan(1, 'one body is one segment')
-    costs = measured(robot)
+    costs = measured(robot, blocks)
     bodies = costs.bodies(robot.n, members)
-    return Parallel(robot, members, workers, costs), Plan(
+    return Parallel(robot, members, workers, costs, blocks), Plan(
         members, ('as asked' if members == workers.count else 'one for each body')
         + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
         f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
@@ -787,14 +836,20 @@ def _law_call(sweep: Sweep) -> Callable[[], float]:
     return call
 
 
-def measured(robot: Robot) -> Costs:
-    """What a body costs in every phase, on this machine and now, without starting anything."""
-    segments.compile_kernels()
+def measured(robot: Robot, blocks: Array | None = None) -> Costs:
+    """
+    What a body costs in every phase, on this machine and now, without starting anything.
+
+    With blocks, from `ldl.packed_blocks`, by cyclic reduction.
+
+    """
+    segments.compile_kernels(blocks is not None)
     n = min(robot.n, _SAMPLE)
     links, ends = packed(robot)
     links, x = links[:n], np.zeros(n)
-    _, _, state, work, slots, force, flags = _memory(
-        bytearray(sum(map(_size, _shapes(n, 2)))), n, 2)
+    _, _, _, state, work, slots, force, flags = _memory(
+        bytearray(sum(map(_size, _shapes(n, 2, False)))), n, 2, False)
+    leader = None if blocks is None else _matrix(blocks, n)
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
@@ -805,15 +860,17 @@ def measured(robot: Robot) -> Costs:
         tau, qdd = x if variant & 1 else None, x if variant & 2 else None
         prepare(stage)
         started = perf_counter()
-        lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0)
+        lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0,
+             leader)
         return perf_counter() - started
 
     def following(variant: int, m: int) -> float:
         tau, qdd = x[:m] if variant & 1 else None, x[:m] if variant & 2 else None
+        follower = None if leader is None else (leader[0][:m], leader[1][:m], links[0], x[:1])
         prepare(ELIMINATE)
         started = perf_counter()
         follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
-               progress, 0)
+               progress, 0, follower)
         return perf_counter() - started
 
     sweep = Sweep(robot)

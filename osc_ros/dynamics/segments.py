@@ -15,6 +15,10 @@ exchanges between them:
 To join two segments is to eliminate the joint between them. The step from body to body is the
 same with one body for the outer segment: K₂ = C₂ = K_a2 = I⁻¹.
 
+For comparison phase 2 can be the papers' block cyclic reduction (`reduction.py`), with blocks of
+𝒜 in place of mobilities: then a member tells the block of its last joint, and what it takes from
+that of the member inside. That is what `matrix` is for.
+
 What members tell each other is in `slots`, a row each; that it is there, in the words `flags`,
 which only grow: the number of the command that it belongs to. A kernel runs until it is through,
 or has spun in vain, or has to ring for somebody who sleeps; called again with the same arguments
@@ -29,8 +33,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics import reduction
 from osc_ros.dynamics.atomic import exchanged, loaded, pause, store
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -38,6 +44,8 @@ from osc_ros.dynamics.spatial import (
     all_finite,
     along,
     compose,
+    coupling_at,
+    coupling_transposed,
     cross,
     full,
     matrix_at,
@@ -50,6 +58,8 @@ from osc_ros.dynamics.spatial import (
     motion_to_body,
     plus,
     put,
+    put_coupling,
+    put_mobility,
     rotate,
     spatial_at,
     sub,
@@ -100,9 +110,13 @@ WAITING, RING = 3, 4
 # velocity, acceleration; its pose in the base, velocity and acceleration; the first joint as the
 # beginning of a row of `links`, with its present placement, and its torque; K, b, C, K_a, b_a of
 # what was joined so far; the Newton-Euler forces of the segment, as one on its last body.
+# With blocks of 𝒜: in place of K, b and C those of the last joint, A, r and U; in place of K_a and
+# b_a what it takes from the joint inside the first; and of the joint no more than the acceleration
+# of the last body when it is left alone.
 _MOTION, _END, _JOINT, _K, _B, _C, _KA, _BA, _TOTAL = 0, 24, 48, 64, 85, 91, 127, 148, 154
 SLOT_WIDTH = 160
 MOTION, RESPONSE = slice(_MOTION, _END), slice(_END, SLOT_WIDTH)
+END, TOTAL = slice(_END, _JOINT), slice(_TOTAL, SLOT_WIDTH)
 _R, _P, _TAU = 2, 11, 14  # in the joint
 
 # Rows of `state`, which the leader fills: positions, velocities, τ⁰, q̈ₚ, and torques.
@@ -210,28 +224,12 @@ def _put_end(R, p, v, a, slot):
 
 
 @inlined
-def _put_mobility(slot, k, K):
-    put(slot, k, K[0])
-    put(slot, k + 6, K[1])
-    put(slot, k + 15, K[2])
-
-
-@inlined
 def _put_handle(slot, handle):
     C, K_a, b_a, f = handle
-    put(slot, _C, C[0])
-    put(slot, _C + 9, C[1])
-    put(slot, _C + 18, C[2])
-    put(slot, _C + 27, C[3])
-    _put_mobility(slot, _KA, K_a)
+    put_coupling(slot, _C, C)
+    put_mobility(slot, _KA, K_a)
     put(slot, _BA, b_a[0] + b_a[1])
     put(slot, _TOTAL, f[0] + f[1])
-
-
-@inlined
-def _coupling_at(slot):
-    return (matrix_at(slot, _C), matrix_at(slot, _C + 9), matrix_at(slot, _C + 18),
-            matrix_at(slot, _C + 27))
 
 
 @inlined
@@ -240,20 +238,27 @@ def _eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
     R, p, v, a, b, K = at_base(ends, qdd)
     _, _, v, a, b, K, _ = swept(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True, None)
     _put_end(matrix_at(slot, _MOTION), vector_at(slot, _MOTION + 9), v, a, slot)
-    _put_mobility(slot, _K, K)
+    put_mobility(slot, _K, K)
     if qdd is not None and tau is None:
         b = (ZERO, ZERO)
     put(slot, _B, b[0] + b[1])
 
 
 @inlined
-def _eliminate(links, ends, q, qd, tau, qdd, work, slots, k):
-    """Phase 2 of member k: the same with a handle, from its first body, which hangs free."""
-    slot = slots[k]
+def _inside(ends, qdd, slots, k):
+    """What member k's segment hangs from: R, p, v and a, and R and p of its own last body."""
     R, p, v, a, _, _ = at_base(ends, qdd)
     for j in range(k):
         R, p, v, a = _followed(R, p, v, a, slots[j])
-    R_end, p_end, _, _ = _followed(R, p, v, a, slot)
+    R_end, p_end, _, _ = _followed(R, p, v, a, slots[k])
+    return R, p, v, a, R_end, p_end
+
+
+@inlined
+def _eliminate(links, ends, q, qd, tau, qdd, work, slots, k):
+    """Phase 2 of member k: the same with a handle, from its first body, which hangs free."""
+    slot = slots[k]
+    R, p, v, a, R_end, p_end = _inside(ends, qdd, slots, k)
     link, body = links[0], work[0]
     R_i, p_i = matrix_at(body, 0), vector_at(body, 9)
     slot[_JOINT + PRISMATIC], slot[_JOINT + ROTOR] = link[PRISMATIC], link[ROTOR]
@@ -279,7 +284,7 @@ def _eliminate(links, ends, q, qd, tau, qdd, work, slots, k):
     _, _, v, a, b, K, handle = swept(links[1:], q[1:], qd[1:], outer_tau, outer_qdd, R, p, v, a, b,
                                      K, work[1:], None, True, handle)
     _put_end(R_end, p_end, v, a, slot)
-    _put_mobility(slot, _K, K)
+    put_mobility(slot, _K, K)
     if qdd is not None and tau is None:
         C_a, K_a, _, f = handle
         b, handle = (ZERO, ZERO), (C_a, K_a, (ZERO, ZERO), f)
@@ -292,29 +297,81 @@ def _join(left, right, handle):
     """Join two segments to one, which goes where the left one was; handle: None at the base."""
     joint = right[_JOINT:_K]
     R, p, tau, s = matrix_at(joint, _R), vector_at(joint, _P), joint[_TAU], np.sqrt(joint[ROTOR])
-    C0, C1, C2, C3 = _coupling_at(right)
     G = add_mobility(mobility_at(right, _KA),
                      mobility_unrotated(R, mobility_shifted(p, mobility_at(left, _K))))
     z = minus(plus(mobility_times(G, along_axis(joint, tau)), spatial_at(right, _BA)),
               motion_to_body(R, p, spatial_at(left, _B)))
     L = factored(axis_first(joint, G), s)
     y = forward_solved(L, *across_axis(s, axis_first_pair(joint, z)))
-    C_t = rows_first(joint, (transpose(C0), transpose(C2), transpose(C1), transpose(C3)))
+    C_t = rows_first(joint, coupling_transposed(coupling_at(right, _C)))
     a, c = coupling_rows(C_t, s)
     K, za, zc = eliminated(mobility_at(right, _K), L, a, c)
     T, U, _, _ = C_t
     b = minus(spatial_at(right, _B), carried_back(L, y, za, zc))
     b = along(tau, (T[6], T[7], T[8]), b[0]), along(tau, (U[6], U[7], U[8]), b[1])
     if handle is not None:
-        outer = (_coupling_at(left), mobility_at(left, _KA), spatial_at(left, _BA),
+        outer = (coupling_at(left, _C), mobility_at(left, _KA), spatial_at(left, _BA),
                  spatial_at(left, _TOTAL))
         _put_handle(left, inner_handle(joint, R, p, joint[_TAU:], 0, L, y, za, zc, outer))
-    _put_mobility(left, _K, K)
+    put_mobility(left, _K, K)
     put(left, _B, b[0] + b[1])
 
 
 @inlined
-def _joined_all(slots, flags, k, value, handle, progress, spins):
+def _reduce_base(links, blocks, ends, q, qd, tau, qdd, work, rows, slot):
+    """Phase 2 of the leader, by cyclic reduction."""
+    _, _, v, a, free, _ = at_base(ends, qdd)
+    v, a, free, _, _ = reduction.assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows)
+    reduction.reduced(rows, None)
+    _put_end(matrix_at(slot, _MOTION), vector_at(slot, _MOTION + 9), v, a, slot)
+    _put_blocks(rows, free, slot)
+
+
+@inlined
+def _reduce(links, blocks, ends, q, qd, tau, qdd, work, rows, inside, inside_tau, slots, k):
+    """Phase 2 of member k, by cyclic reduction; inside: the link that its first one hangs from."""
+    slot = slots[k]
+    _, _, v, a, R_end, p_end = _inside(ends, qdd, slots, k)
+    free = reduction.freely(inside, inside_tau if tau is not None else None, qdd, v)
+    v, a, free, pushed, f = reduction.assembled(links, blocks, q, qd, tau, qdd, v, a, free, work,
+                                                rows)
+    taken, r = reduction.reduced(rows, ((ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO), pushed))
+    _put_end(R_end, p_end, v, a, slot)
+    _put_blocks(rows, free, slot)
+    put_coupling(slot, _C, reduction.coupling(rows, len(rows) - 1))
+    put_mobility(slot, _KA, taken)
+    put(slot, _BA, r[0] + r[1])
+    put(slot, _TOTAL, f[0] + f[1])
+
+
+@inlined
+def _put_blocks(rows, free, slot):
+    A, r = reduction.block(rows, len(rows) - 1)
+    put_mobility(slot, _K, A)
+    put(slot, _B, r[0] + r[1])
+    put(slot, _JOINT, free[0] + free[1])
+
+
+@inlined
+def _join_blocks(left, right, handle):
+    """As `_join`, by cyclic reduction: eliminate the last joint of the left segment."""
+    A = add_mobility(mobility_at(left, _K), mobility_at(right, _KA))
+    r = plus(spatial_at(left, _B), spatial_at(right, _BA))
+    outer, U = (mobility_at(right, _K), spatial_at(right, _B)), coupling_at(right, _C)
+    if handle is not None:
+        inner = mobility_at(left, _KA), spatial_at(left, _BA)
+        inner, outer, U = reduction.between(A, r, inner, coupling_at(left, _C), outer, U)
+        put_coupling(left, _C, U)
+        put_mobility(left, _KA, inner[0])
+        put(left, _BA, inner[1][0] + inner[1][1])
+    else:
+        outer = reduction.innermost(A, r, outer, U)
+    put_mobility(left, _K, outer[0])
+    put(left, _B, outer[1][0] + outer[1][1])
+
+
+@inlined
+def _joined_all(slots, flags, k, value, handle, progress, spins, matrix):
     """Join to member k's segment those that come to it, 1, 2, 4, … further; whether all came."""
     members = len(slots)
     while True:
@@ -323,7 +380,10 @@ def _joined_all(slots, flags, k, value, handle, progress, spins):
             return True
         if not _awaited(flags, _word(k + step, JOINED), value, spins):
             return False
-        _join(slots[k], slots[k + step], handle)
+        if matrix is None:
+            _join(slots[k], slots[k + step], handle)
+        else:
+            _join_blocks(slots[k], slots[k + step], handle)
         progress[JOINS] = 2 * step
 
 
@@ -347,7 +407,8 @@ def _outer_force(ends, slots, k, qdd, F):
 
 
 @kernel
-def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins):
+def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
+         matrix):
     """
     As `sweep.outward`, with the bodies beyond the first ones left to the team.
 
@@ -361,6 +422,9 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
     work, slots, flags : shared with the team
     progress : (PROGRESS_WIDTH,)
     spins : int
+    matrix : None, or (blocks, rows, tip_block)
+        For cyclic reduction: from `ldl.packed_blocks`, those of the leader's own joints and that
+        of the tip; and rows of `reduction.ROW_WIDTH`, overwritten.
 
     Returns
     -------
@@ -393,15 +457,23 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
         if _told(flags, members, _word(0, MOVED), progress[LAST], 1, members, progress):
             return RING
     if progress[STAGE] == ELIMINATE:
-        _eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
+        if matrix is None:
+            _eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
+        else:
+            blocks, rows, _ = matrix
+            _reduce_base(links[:bodies], blocks, ends, own_q, own_qd, own_tau, own_qdd, work,
+                         rows[:bodies], slots[0])
         progress[STAGE], progress[JOINS] = JOIN, 1
-    if not _joined_all(slots, flags, 0, progress[LAST], None, progress, spins):
+    if not _joined_all(slots, flags, 0, progress[LAST], None, progress, spins, matrix):
         return WAITING
     progress[STAGE] = START
-    last = slots[members - 1]
-    a = tip_acceleration(tau, qdd, spatial_at(last, _END + 18), spatial_at(slots[0], _B))
+    last, K, b = slots[members - 1], mobility_at(slots[0], _K), spatial_at(slots[0], _B)
+    if matrix is not None:
+        _, _, tip_block = matrix
+        K, b = reduction.at_tip(tip_block, K, b, spatial_at(last, _JOINT))
+    a = tip_acceleration(tau, qdd, spatial_at(last, _END + 18), b)
     put_tip(ends, matrix_at(last, _END), vector_at(last, _END + 9), spatial_at(last, _END + 12),
-            a, mobility_at(slots[0], _K), tip)
+            a, K, tip)
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
@@ -425,7 +497,8 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
     if progress[STAGE] == START:
         for i in range(6):
             force[i] = F[i]
-        progress[LAST] = progress[LAST] + NEXT + INWARD
+        # after another one too: many forces may follow one way out
+        progress[LAST] = (progress[LAST] // NEXT + 1) * NEXT + INWARD + progress[LAST] % INWARD
         progress[STAGE] = MOVE
         if _told(flags, members, COMMAND, progress[LAST], 1, members, progress):
             return RING
@@ -446,13 +519,17 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 
 
 @kernel
-def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins):
+def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
+           matrix):
     """
     What member k does: obey the commands that are for this kind of tau and qdd.
 
     Parameters
     ----------
     links, q, qd, tau, qdd, work, out : of its own bodies
+    matrix : None, or (blocks, rows, inside, inside_tau)
+        For cyclic reduction: blocks and rows of its own joints, and of the body that the first
+        one hangs from its row of links and, if there is a tau, that (1,).
 
     Returns
     -------
@@ -473,10 +550,15 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
                 if not _awaited(flags, _word(progress[JOINS], MOVED), value, spins):
                     return WAITING
                 progress[JOINS] += 1
-            _eliminate(links, ends, q, qd, tau, qdd, work, slots, k)
+            if matrix is None:
+                _eliminate(links, ends, q, qd, tau, qdd, work, slots, k)
+            else:
+                blocks, rows, inside, inside_tau = matrix
+                _reduce(links, blocks, ends, q, qd, tau, qdd, work, rows, inside, inside_tau,
+                        slots, k)
             progress[STAGE], progress[JOINS] = JOIN, 1
         if progress[STAGE] == JOIN:
-            if not _joined_all(slots, flags, k, value, True, progress, spins):
+            if not _joined_all(slots, flags, k, value, True, progress, spins, matrix):
                 return WAITING
             progress[STAGE] = REST
             inside = k & (k - 1)
@@ -506,23 +588,38 @@ def commanded_force(u, tip, F):
 
 
 @cache
-def compile_kernels() -> None:
-    """Compile or load every kernel for every use, once a process, and let no other one in."""
+def compile_kernels(reduced: bool = False) -> None:
+    """
+    Compile or load every kernel for every use, once a process, and let no other one in.
+
+    Parameters
+    ----------
+    reduced : bool
+        Those for cyclic reduction.
+
+    """
     links, ends, tip = np.ones((4, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
     state, work, slots = np.ones((5, 4)), np.ones((4, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
     x, F, flags = np.ones(4), np.ones(6), np.zeros(words(2), np.int64)
     progress = np.zeros(PROGRESS_WIDTH, np.int64)
+    blocks, rows = np.ones((5, BLOCK_WIDTH)), np.ones((4, reduction.ROW_WIDTH))
+    leader = follower = None
+    if reduced:
+        leader, follower = (blocks[:4], rows, blocks[4]), (blocks[:4], rows, links[0], x[:1])
+    kernels = [commanded_force, lead, lead_back, follow, asleep, command]
+    for one in kernels:
+        one.disable_compile(False)
     commanded_force(F, tip, F)
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
         flags[:] = STOP
         progress[:] = START
-        lead(links, ends, x, x, tau, qdd, 2, state, work, slots, flags, tip, progress, 0)
+        lead(links, ends, x, x, tau, qdd, 2, state, work, slots, flags, tip, progress, 0, leader)
         progress[:] = START
         lead_back(links, ends, tau, qdd, F, 2, state, F, work, slots, flags, progress, 0, x)
         flags[:] = STOP
         progress[:] = MOVE
-        follow(links, ends, x, x, tau, qdd, work, slots, flags, F, x, 1, progress, 0)
+        follow(links, ends, x, x, tau, qdd, work, slots, flags, F, x, 1, progress, 0, follower)
     asleep(flags, 2, 1, 0)
     command(flags, STOP)
-    for one in (commanded_force, lead, lead_back, follow, asleep, command):
+    for one in kernels:
         one.disable_compile()

@@ -9,6 +9,7 @@ Numbers in tuples live in registers: no array, no allocation, nothing for a comp
     spatial   (angular, linear), a pair of vectors
     mobility  (A, B, C) is [[A, B], [Bᵀ, C]]: A, C symmetric, B a matrix; takes a force
               [moment; force] to an acceleration [angular; linear]
+    coupling  (T, U, V, W) is [[T, U], [V, W]], all of them matrices
 
 A placement (R, p) is the pose of a body's frame in its parent's: x_parent = R x_body + p.
 
@@ -28,6 +29,7 @@ Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float
 Symmetric: TypeAlias = tuple[float, float, float, float, float, float]
 Spatial: TypeAlias = tuple[Vector, Vector]
 Mobility: TypeAlias = tuple[Symmetric, Matrix, Symmetric]
+Coupling: TypeAlias = tuple[Matrix, Matrix, Matrix, Matrix]
 
 Row: TypeAlias = NDArray[np.float64]
 
@@ -330,6 +332,36 @@ def put(row: Row, k: int, numbers: tuple[float, ...]) -> None:
     """Write numbers into a row, from place k on."""
     for j in range(len(numbers)):
         row[k + j] = numbers[j]
+
+
+@inlined
+def put_mobility(row: Row, k: int, K: Mobility) -> None:
+    """Twenty-one numbers into a row."""
+    put(row, k, K[0])
+    put(row, k + 6, K[1])
+    put(row, k + 15, K[2])
+
+
+@inlined
+def coupling_at(row: Row, k: int) -> Coupling:
+    """Four blocks [[C0, C1], [C2, C3]] from a row."""
+    return (matrix_at(row, k), matrix_at(row, k + 9), matrix_at(row, k + 18),
+            matrix_at(row, k + 27))
+
+
+@inlined
+def put_coupling(row: Row, k: int, C: Coupling) -> None:
+    """Four blocks into a row."""
+    put(row, k, C[0])
+    put(row, k + 9, C[1])
+    put(row, k + 18, C[2])
+    put(row, k + 27, C[3])
+
+
+@inlined
+def coupling_transposed(C: Coupling) -> Coupling:
+    """The transpose of four blocks."""
+    return transpose(C[0]), transpose(C[2]), transpose(C[1]), transpose(C[3])
 
 
 @inlined

@@ -1,0 +1,349 @@
+"""
+The law of one chain over MPI, for chains that outgrow a machine.
+
+What the ranks compute is in `segments.py`, as for a team on one machine; here is what carries it.
+Rank 0 leads, and every rank has the memory of its own segment only: links, state, torques. To the
+kernels all others always sleep, so they come back wherever they have something to tell or to
+hear. In a call P ranks exchange
+
+    after phase 1   how each segment moves          25 numbers, gathered by all
+    in phase 2      where each ends, its forces     30 numbers, gathered by all
+                    what each responds with         136 numbers, along the tree of joins
+                    the tip and the task force F    70 numbers, from the leader to all
+
+and go inward with F in silence. The joins are a tree, ⌈log₂ P⌉ messages deep, as in a team. Each
+rank could join all segments by itself instead, without messages: P - 1 joins on the critical
+path, which is faster for few ranks on a slow network, and is not O(log n).
+
+Calls are collective. What one rank refuses all refuse, so that nobody waits for it; what befalls
+a rank otherwise ends the job, see `together`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+import os
+import platform
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.dynamics import segments
+from osc_ros.dynamics.method import finite_array
+from osc_ros.dynamics.operational_space import Tip
+from osc_ros.dynamics.parallel import measured
+from osc_ros.dynamics.segments import (
+    COMMAND,
+    commanded_force,
+    END,
+    follow,
+    INWARD,
+    JOINED,
+    JOINS,
+    LAST,
+    lead,
+    lead_back,
+    LINE,
+    MOTION,
+    MOVE,
+    MOVED,
+    NEXT,
+    OUT,
+    PROGRESS_WIDTH,
+    Q,
+    QD,
+    QDD,
+    RESPONSE,
+    REST,
+    RETURNED,
+    SLOT_WIDTH,
+    STAGE,
+    STOP,
+    TAU,
+    TOTAL,
+    WAITING,
+    words,
+)
+from osc_ros.dynamics.sweep import (
+    A0,
+    FORCE,
+    packed,
+    POSE,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+if TYPE_CHECKING:
+    from mpi4py.MPI import Intracomm
+
+Array = NDArray[np.float64]
+
+_TAG = 600  # of the messages along the tree
+# What a rank is given is told with its motion: bits for τ⁰, q̈ₚ and u; NaN where it refuses it.
+_GIVES_U = 4
+_PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by revolute and '
+          'prismatic joints, the tip on the last')
+
+
+@contextmanager
+def together(comm: Intracomm) -> Iterator[None]:
+    """
+    Let the job end, with a message, if this rank leaves by any exception, SystemExit included.
+
+    The others may be waiting for it in a call that it will never make.
+
+    """
+    try:
+        yield
+    except BaseException:
+        print(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on {platform.node()}) ends '
+              f'the job:\n{traceback.format_exc()}', end='', file=sys.stderr, flush=True)
+        comm.Abort(1)
+        raise
+
+
+class Distributed:
+    """
+    The law of a plain chain, a segment on each rank of a communicator.
+
+    Constructor and methods are called by all ranks, and take and return what belongs to a rank's
+    own bodies, `mine`. Results are the same to the bit for the same segments. Answers as
+    `OperationalSpace` does, from which they differ by rounding.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        Whoever waits in it for messages from anybody should give a duplicate.
+    robot : Robot
+        The whole chain, on every rank; see `from_pieces` for chains too long for that.
+    bodies : sequence of int, optional
+        How many each rank gets, from the base. Not given: as rank 0 measures that all take as
+        long, in a law without posture.
+
+    Attributes
+    ----------
+    n : int
+        Bodies of the whole chain.
+    mine : slice
+        Those of this rank.
+
+    Raises
+    ------
+    InputError
+        Not a plain chain, or a rank would have no body. On all ranks.
+
+    """
+
+    def __init__(self, comm: Intracomm, robot: Robot, bodies: Sequence[int] | None = None) -> None:
+        ranks = comm.size
+        if not robot.serial:
+            raise InputError(_PLAIN)
+        if ranks > robot.n:
+            raise InputError(f'{ranks} ranks for {robot.n} bodies: every rank needs one, accepted '
+                             f'are 1 to {robot.n} ranks')
+        if bodies is None:
+            bodies = comm.bcast(measured(robot).bodies(robot.n, ranks) if comm.rank == 0 else None)
+        if len(bodies) != ranks or min(bodies) < 1 or sum(bodies) != robot.n:
+            raise InputError(f'bodies {list(bodies)} for {ranks} ranks and {robot.n} bodies: '
+                             f'accepted are {ranks} numbers from 1, {robot.n} in all')
+        first = sum(bodies[:comm.rank])
+        links, ends = packed(robot)
+        self._begin(comm, links[first:first + bodies[comm.rank]].copy(), ends, bodies)
+
+    @classmethod
+    def from_pieces(cls, comm: Intracomm, piece: Robot) -> Distributed:
+        """
+        From a piece of the chain on each rank: the tip of one is the base of the next.
+
+        What hangs from the link where they meet belongs to the piece whose tip it is; gravity is
+        that of the first piece. Otherwise as the class is constructed.
+
+        """
+        told = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
+        for rank, (serial, *_) in enumerate(told):
+            if not serial:
+                raise InputError(f'the piece of rank {rank} cannot be taken: {_PLAIN}')
+        T_parent_body = piece.T_parent_body.copy()
+        if comm.rank > 0:
+            T_parent_body[0] = told[comm.rank - 1][3] @ T_parent_body[0]
+        links, ends = packed(replace(
+            piece, T_parent_body=T_parent_body, gravity=told[0][2],
+            frames={**piece.frames, piece.tip: (piece.n - 1, told[-1][3])}))
+        self = cls.__new__(cls)
+        self._begin(comm, links, ends, [n for _, n, *_ in told])
+        return self
+
+    def _begin(self, comm: Intracomm, links: Array, ends: Array, bodies: Sequence[int]) -> None:
+        segments.compile_kernels()
+        ranks, m, first = comm.size, len(links), sum(bodies[:comm.rank])
+        self.n, self.mine = sum(bodies), slice(first, first + m)
+        self._comm, self._rank, self._bodies = comm, comm.rank, bodies
+        self._links, self._ends = links, ends
+        self._state, self._work = np.zeros((5, m)), np.zeros((m, WORK_WIDTH))
+        self._slots, self._tip = np.zeros((ranks, SLOT_WIDTH)), np.zeros(TIP_WIDTH)
+        self._motions, self._ends_told = np.zeros((ranks, 25)), np.zeros((ranks, 30))
+        self._force = self._tip[FORCE:FORCE + 6]
+        self._progress = np.zeros(PROGRESS_WIDTH, np.int64)
+        self._flags = np.zeros(words(ranks), np.int64)
+        lines = self._flags.reshape(-1, LINE)
+        self._words, asleep = lines[1:1 + ranks], lines[1 + ranks:]
+        asleep[:] = 1
+        self._words[:, RETURNED] = STOP  # the leader has no use for what others return
+        self._tau: Array | None = None
+        self._qdd: Array | None = None
+
+    def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
+               tau_null: ArrayLike | None = None,
+               posture_acceleration: ArrayLike | None = None) -> Array:
+        """
+        Joint torques of this rank's bodies that give the tip the acceleration u.
+
+        Parameters
+        ----------
+        q, qd, tau_null, posture_acceleration : (m,)
+            As `OperationalSpace.torque` has them, for the m bodies of this rank; every rank gives
+            the same of them, or none does.
+        u : (6,)
+            What rank 0 gives is taken.
+
+        Returns
+        -------
+        (m,) [N·m; N for prismatic]
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite. On all ranks, except where only
+            the torques of a rank are not finite.
+
+        """
+        self._go_outward(q, qd, tau_null, posture_acceleration, u)
+        out = self._go_inward()
+        if not np.isfinite(out).all():
+            raise InputError('the torque is not finite: the state or u is too large')
+        return out
+
+    def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,
+                posture_acceleration: ArrayLike | None = None) -> Tip:
+        """First half of `torque`: what the tip has and does under τ⁰, told to every rank."""
+        self._go_outward(q, qd, tau_null, posture_acceleration, None)
+        tip = self._tip
+        return Tip(tip[POSE:TWIST].reshape(4, 4), tip[TWIST:FORCE], tip[:A0].reshape(6, 6),
+                   tip[A0:POSE])
+
+    def inward(self, F: ArrayLike) -> Array:
+        """Second half: this rank's τ⁰ + JᵀF (m,), F (6,) the same everywhere. Not collective."""
+        self._force[:] = finite_array('F', F, (6,))
+        return self._go_inward()
+
+    def gathered(self, own: ArrayLike) -> Array | None:
+        """What every rank has of its own bodies (m,), as one array (n,) on rank 0; else None."""
+        whole = np.empty(self.n) if self._rank == 0 else None
+        self._comm.Gatherv(finite_array('own', own, (len(self._links),)),
+                           None if whole is None else [whole, (self._bodies, None)])
+        return whole
+
+    def _go_outward(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
+                    qdd: ArrayLike | None, u: ArrayLike | None) -> None:
+        """All of `outward`, and F where u is given."""
+        progress, slots, rank, comm = self._progress, self._slots, self._rank, self._comm
+        variant = (tau is not None) + 2 * (qdd is not None)
+        value = (int(progress[LAST]) // NEXT + 1) * NEXT + variant
+        progress[:] = 0
+        progress[STAGE], progress[LAST] = MOVE, value
+        refused = None
+        try:
+            u = self._take(q, qd, tau, qdd, u)
+        except InputError as error:
+            refused = error
+        else:
+            status = self._run(self._state[OUT])
+        self._agree(np.nan if refused else variant + _GIVES_U * (u is not None), refused)
+        if len(slots) > 1:
+            slots[:, MOTION] = self._motions[:, :24]
+            self._words[:, MOVED] = value
+            status = self._run(self._state[OUT])
+            self._tell_ends()
+            while status == WAITING:
+                other = rank + int(progress[JOINS])
+                comm.Recv(slots[other, RESPONSE], other, _TAG)
+                self._words[other, JOINED] = value
+                status = self._run(self._state[OUT])
+            if rank > 0:
+                comm.Send(slots[rank, RESPONSE], rank & (rank - 1), _TAG)
+        if rank == 0 and u is not None:
+            commanded_force(u, self._tip, self._force)
+        known = self._tip[:FORCE if u is None else FORCE + 6]
+        comm.Bcast(known)
+        if not np.isfinite(known).all():
+            raise InputError('the motion of the tip, or its force, is not finite: the state or u '
+                             'is too large')
+
+    def _take(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None, qdd: ArrayLike | None,
+              u: ArrayLike | None) -> Array | None:
+        """Put the state where the kernels read it; u as they take it."""
+        given = {'q': (Q, q), 'qd': (QD, qd), 'tau_null': (TAU, tau),
+                 'posture_acceleration': (QDD, qdd)}
+        for name, (row, values) in given.items():
+            if values is not None:
+                self._state[row] = finite_array(name, values, (len(self._links),))
+        self._tau = None if tau is None else self._state[TAU]
+        self._qdd = None if qdd is None else self._state[QDD]
+        return None if u is None else finite_array('u', u, (6,))
+
+    def _agree(self, gives: float, refused: InputError | None) -> None:
+        """Tell how the own segment moves and what was given; refuse what another one refused."""
+        self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
+        if refused is not None:
+            raise refused
+        for rank, word in enumerate(self._motions[:, 24]):
+            if np.isnan(word):
+                raise InputError(f'rank {rank} has refused what it was given, so nothing is done')
+            if word != gives:
+                raise InputError(f'rank {rank} is given {_given(word)}, and rank {self._rank} '
+                                 f'{_given(gives)}: accepted is the same of them')
+
+    def _tell_ends(self) -> None:
+        """Tell where the own segment ends and the forces on it."""
+        own, told = self._slots[self._rank], self._ends_told
+        self._comm.Allgather(np.append(own[END], own[TOTAL]), told)
+        self._slots[:, END], self._slots[:, TOTAL] = told[:, :24], told[:, 24:]
+
+    def _run(self, out: Array) -> int:
+        """Go on until there is something to tell or to hear."""
+        state, tau, qdd = self._state, self._tau, self._qdd
+        if self._rank == 0:
+            return int(lead(self._links, self._ends, state[Q], state[QD], tau, qdd,
+                            len(self._links), state, self._work, self._slots, self._flags,
+                            self._tip, self._progress, 0, None))
+        return int(follow(self._links, self._ends, state[Q], state[QD], tau, qdd, self._work,
+                          self._slots, self._flags, self._force, out, self._rank, self._progress,
+                          0, None))
+
+    def _go_inward(self) -> Array:
+        """Torques for F."""
+        m, progress, out = len(self._links), self._progress, np.empty(len(self._links))
+        if self._rank == 0:
+            progress[STAGE] = MOVE
+            lead_back(self._links, self._ends, self._tau, self._qdd, self._force, m, self._state,
+                      self._force, self._work, self._slots, self._flags, progress, 0, out)
+        else:
+            value = int(progress[LAST])
+            self._flags[COMMAND] = (value // NEXT + 1) * NEXT + INWARD + value % INWARD
+            progress[STAGE] = REST
+            self._run(out)
+        return out
+
+
+def _given(word: float) -> str:
+    names = ('tau_null', 'posture_acceleration', 'u')
+    return ' and '.join(
+        name for bit, name in enumerate(names) if int(word) >> bit & 1) or 'none of them'

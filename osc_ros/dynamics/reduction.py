@@ -1,0 +1,265 @@
+"""
+Block cyclic reduction of the papers' matrix over segments of a chain, compiled.
+
+Between the joints 𝒜 F_S = -r (000, eqs. 39-55; `schur.py` has it in the papers' letters, `ldl.py`
+packs its blocks). Of the tip's Λ⁻¹ and a⁰ only the last block is wanted, so every other block can
+be eliminated, all of them at once, and again every other one of those that are left: ⌈log₂ n⌉
+levels. With few processors (001; 004) each reduces the joints of its own segment, level by level,
+to the last one, and these are reduced in their turn, by the tree of joins of `segments.py`.
+
+To eliminate block j = L D Lᵀ between its neighbours i inside and k outside it, U being what is
+above the diagonal:
+
+    Z = L⁻¹ Uᵢⱼᵀ      Y = L⁻¹ Uⱼₖ      y = L⁻¹ rⱼ
+    Aᵢᵢ - ZᵀD⁻¹Z      Uᵢₖ = -ZᵀD⁻¹Y    Aₖₖ - YᵀD⁻¹Y
+    rᵢ - ZᵀD⁻¹y                        rₖ - YᵀD⁻¹y
+
+The block inside the first joint of a segment belongs to another one: what is taken from it is
+kept, and added to it where the two are joined. Nothing else is asked of a neighbour, but for the
+link inside the first joint.
+
+Blocks are six wide, axis first, the row of the axis times √d, as in `ldl.py`; `sweep.factored`
+adds the 1 of a rotor, and where there is none the sixth row is empty.
+"""
+
+from __future__ import annotations
+
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.ldl import block_at, through_joint, vector_through_joint
+from osc_ros.dynamics.spatial import (
+    add_mobility,
+    along,
+    coupling_at,
+    coupling_transposed,
+    force_cross,
+    force_to_body,
+    matrix_at,
+    minus,
+    mobility_at,
+    mobility_times,
+    motion_to_body,
+    plus,
+    put,
+    put_coupling,
+    put_mobility,
+    spatial_at,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.sweep import (
+    across_axis,
+    along_axis,
+    axis_first,
+    axis_first_pair,
+    carried_back,
+    coupled,
+    coupling_rows,
+    eliminated,
+    factored,
+    forward_solved,
+    inverse_inertia,
+    momentum,
+    moved,
+    placement,
+    ROTOR,
+)
+
+# Columns of `rows`, a row a joint: its block, r, and its coupling to the block inside it.
+_A, _R, _U = 0, 21, 27
+ROW_WIDTH = 63
+
+
+@inlined
+def _to_outer(L, y, U, A, r):
+    """What is left of the block outside and of its r, and the rows of Y; inside, with U turned."""
+    a, c = coupling_rows(U, 1.0)
+    A, za, zc = eliminated(A, L, a, c)
+    return A, minus(r, carried_back(L, y, za, zc)), za, zc
+
+
+@inlined
+def between(A, r, inner, U_inner, outer, U_outer):
+    """
+    Eliminate a block.
+
+    Parameters
+    ----------
+    A, r : the block, and what is on the right of it
+    inner, outer : (A, r) of its neighbours
+    U_inner, U_outer : from the inner one to it, and from it to the outer one
+
+    Returns
+    -------
+    inner, outer, and the coupling between the two
+
+    """
+    L = factored(A, 1.0)
+    y = forward_solved(L, *across_axis(1.0, r))
+    A_outer, r_outer, za, zc = _to_outer(L, y, U_outer, outer[0], outer[1])
+    A_inner, r_inner, ua, uc = _to_outer(L, y, coupling_transposed(U_inner), inner[0], inner[1])
+    U = coupled(L, ua, uc, za, zc)
+    return (A_inner, r_inner), (A_outer, r_outer), (_opposite(U[0]), _opposite(U[1]),
+                                                    _opposite(U[2]), _opposite(U[3]))
+
+
+@inlined
+def innermost(A, r, outer, U_outer):
+    """As `between`, with nothing inside: the outer one."""
+    L = factored(A, 1.0)
+    y = forward_solved(L, *across_axis(1.0, r))
+    A_outer, r_outer, _, _ = _to_outer(L, y, U_outer, outer[0], outer[1])
+    return A_outer, r_outer
+
+
+@inlined
+def _opposite(M):
+    return (-M[0], -M[1], -M[2], -M[3], -M[4], -M[5], -M[6], -M[7], -M[8])
+
+
+@inlined
+def at_tip(tip_block, A, r, free):
+    """𝒟 - ℰᵀ𝒜⁻¹ℰ about the last body's origin, and the acceleration of that body under τ⁰."""
+    L = factored(A, 1.0)
+    y = forward_solved(L, *across_axis(1.0, r))
+    D, E_a, E_c = block_at(tip_block)
+    Lambda_inv, za, zc = eliminated(D, L, E_a, E_c)
+    return Lambda_inv, minus(free, carried_back(L, y, za, zc))
+
+
+@inlined
+def freely(link, tau, qdd, v):
+    """Acceleration of a body of velocity v under its own drive, tau (1,), alone."""
+    f = (ZERO, ZERO)
+    if qdd is None:
+        f = minus(f, force_cross(v, momentum(link, v)))
+    if tau is not None:
+        f = plus(f, along_axis(link, tau[0]))
+    return mobility_times(inverse_inertia(link), f)
+
+
+@inlined
+def _with_root(s, G):
+    """G with the row and the column of the axis times s, axis first."""
+    A, B, C = G
+    return ((A[0], A[1], s * A[2], A[3], s * A[4], s * s * A[5]),
+            (B[0], B[1], B[2], B[3], B[4], B[5], s * B[6], s * B[7], s * B[8]), C)
+
+
+@inlined
+def _coupling(link, c, s, q, root, V_a, V_c):
+    """-V Zᵀ, the axis of its columns times root; and its column along the axis, not times it."""
+    a0, c0 = vector_through_joint(link, c, s, q, (V_a[0], V_c[0]))
+    a1, c1 = vector_through_joint(link, c, s, q, (V_a[1], V_c[1]))
+    a2, c2 = vector_through_joint(link, c, s, q, (V_a[2], V_c[2]))
+    a3, c3 = vector_through_joint(link, c, s, q, (V_a[3], V_c[3]))
+    a4, c4 = vector_through_joint(link, c, s, q, (V_a[4], V_c[4]))
+    a5, c5 = vector_through_joint(link, c, s, q, (V_a[5], V_c[5]))
+    U = (_opposite((a3[0], a3[1], root * a3[2], a4[0], a4[1], root * a4[2],
+                    a5[0], a5[1], root * a5[2])), _opposite(c3 + c4 + c5),
+         _opposite((a0[0], a0[1], root * a0[2], a1[0], a1[1], root * a1[2],
+                    a2[0], a2[1], root * a2[2])), _opposite(c0 + c1 + c2))
+    return U, ((-a3[2], -a4[2], -a5[2]), (-a0[2], -a1[2], -a2[2]))
+
+
+@inlined
+def assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
+    """
+    Put blocks of 𝒜, r, and couplings into `rows`, for bodies in a row that are placed.
+
+    Parameters
+    ----------
+    v, a, free : of the link inside the first one
+        Velocity, acceleration for the posture, and as `freely` has it.
+
+    Returns
+    -------
+    v, a, free of the last body; what the first joint's drive does to the r of the joint inside
+    it; all Newton-Euler forces, as one on the last body
+
+    """
+    f = pushed = (ZERO, ZERO)
+    for i in range(len(q)):
+        link, store, row = links[i], work[i], rows[i]
+        R, p = matrix_at(store, 0), vector_at(store, 9)
+        _, _, c, s = placement(link, q[i])
+        v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
+        I_inv, root = inverse_inertia(link), (link[ROTOR]) ** 0.5
+        T, V_a, V_c = block_at(blocks[i])
+        inside = through_joint(link, c, s, q[i], T)
+        U, along_joint = _coupling(link, c, s, q[i], root, V_a, V_c)
+        pulled = plus(motion_to_body(R, p, free), zeta)
+        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
+        free = mobility_times(I_inv, minus(Ht, bias))
+        r = axis_first_pair(link, minus(free, pulled))
+        if tau is not None:
+            A, B, _ = inside
+            r = (along(tau[i], (A[2], A[4], A[5]), r[0]),
+                 along(tau[i], (B[6], B[7], B[8]), r[1]))
+            push = (along(tau[i], along_joint[0], ZERO), along(tau[i], along_joint[1], ZERO))
+            if i == 0:
+                pushed = push
+            else:
+                before = plus(spatial_at(rows[i - 1], _R), push)
+                put(rows[i - 1], _R, before[0] + before[1])
+        put_mobility(row, _A, _with_root(root, add_mobility(axis_first(link, I_inv), inside)))
+        put(row, _R, (r[0][0], r[0][1], root * r[0][2]) + r[1])
+        put_coupling(row, _U, U)
+        if qdd is not None:
+            f = plus(force_to_body(R, p, f), spatial_at(store, 12))
+    return v, a, free, pushed, f
+
+
+@inlined
+def block(rows, i):
+    """(A, r) of a joint."""
+    return mobility_at(rows[i], _A), spatial_at(rows[i], _R)
+
+
+@inlined
+def coupling(rows, i):
+    """From the block inside a joint to its own."""
+    return coupling_at(rows[i], _U)
+
+
+@inlined
+def _put_block(row, block):
+    put_mobility(row, _A, block[0])
+    put(row, _R, block[1][0] + block[1][1])
+
+
+@inlined
+def reduced(rows, inside):
+    """
+    Eliminate all blocks but the last, level by level.
+
+    Parameters
+    ----------
+    inside : (A, r), or None
+        Of the block inside the first one, if there is one.
+
+    Returns
+    -------
+    What is left of it
+
+    """
+    left = inside
+    n, step = len(rows), 1
+    while step < n:
+        # every other one, from the last but one inward: none of them is beside another
+        for j in range(n - 1 - step, -1, -2 * step):
+            k, i = j + step, j - step
+            A, r = block(rows, j)
+            if i >= 0:
+                inner, outer, U = between(A, r, block(rows, i), coupling(rows, j),
+                                          block(rows, k), coupling(rows, k))
+                _put_block(rows[i], inner)
+                put_coupling(rows[k], _U, U)
+            elif inside is not None:
+                left, outer, U = between(A, r, left, coupling(rows, j),
+                                         block(rows, k), coupling(rows, k))
+                put_coupling(rows[k], _U, U)
+            else:
+                outer = innermost(A, r, block(rows, k), coupling(rows, k))
+            _put_block(rows[k], outer)
+        step *= 2
+    return left
