@@ -79,7 +79,7 @@ class Supervision:
     stop_rate : float [1/s]
         Of the exponential in which speed is braked.
     fade_time : float [s]
-        In which the difference between two sources of torque fades.
+        In which the difference between two sources of torque fades, with a torque a period.
     settle_time : float [s]
         How long a cause has to be gone before the law goes on.
     deadline : float [s]
@@ -218,6 +218,11 @@ class Supervisor:
             self.blind or float(np.abs(self._qd).max()) < AT_REST
             or self._clock() - self._began > PATIENCE)
 
+    def weight(self) -> Array:
+        """Torque (n,) that carries the arm where it was seen last: what to leave behind [N·m]."""
+        limits = self.settings.effort_limits
+        return np.clip(self._stop('gravity'), -limits, limits)
+
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Take a sign of life; the time-out begins when it has lasted [s]."""
         self._watches[name].fed = self._clock() + lasting
@@ -315,10 +320,10 @@ class Supervisor:
             wanted = np.zeros_like(self._qd) if self._tau is None else self._tau
         if source != self._source and self._tau is not None:
             self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
-            dt = min(dt, self.settings.period)  # however long nothing was sent
         self._source, self._time, self._at = source, self._new_time, now
         if self._fade is not None:
-            wanted = wanted + self._fade.left(dt)
+            # however long nothing was sent: the joints had the last torque
+            wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
         self._tau = np.clip(wanted, -limits, limits)
