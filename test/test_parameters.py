@@ -5,10 +5,11 @@ import pytest
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import controller, simulator  # noqa: E402
+from osc_ros.nodes import controller, relay, simulator  # noqa: E402
 from osc_ros.nodes.parameters import Entry  # noqa: E402
 
-TABLES = {'controller': controller.PARAMETERS, 'simulator': simulator.PARAMETERS}
+TABLES = {'controller': controller.PARAMETERS, 'relay': relay.PARAMETERS,
+          'simulator': simulator.PARAMETERS}
 
 
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
