@@ -61,6 +61,7 @@ setup(
     entry_points={
         'console_scripts': [
             f'osc_controller = {PACKAGE}.nodes.controller:main',
+            f'osc_relay = {PACKAGE}.nodes.relay:main',
             f'osc_simulator = {PACKAGE}.nodes.simulator:main',
             f'osc_demo = {PACKAGE}.nodes.demo:main',
         ],

@@ -2,6 +2,7 @@
 The controller alone, for a real arm or a simulator of your own.
 
 ros2 launch osc_ros controller.launch.py config:=my_arm.yaml base:=base_link tip:=tool0
+ros2 launch osc_ros controller.launch.py config:=my_arm.yaml relay:=true
 """
 
 from pathlib import Path
@@ -28,6 +29,9 @@ ARGUMENTS = [
     DeclareLaunchArgument(
         'command_topic', default_value='/effort_controller/commands', description=(
             'Where the torques go. Empty: the topic ~/commands of the node.')),
+    DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
+        'Send the torques through osc_relay, which stops the arm where the controller ends, hangs '
+        'or sends nonsense.')),
     DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
         'Configure and activate by itself. An active controller moves the arm; with false it '
         'waits for `ros2 lifecycle set /osc_controller configure`, then `activate`.')),
@@ -46,25 +50,34 @@ def controller(context):
     if config and not Path(config).is_file():
         raise FileNotFoundError(f"config '{config}' is not a file")
     # Text, also where it reads like a number; what is empty must not hide what the config says.
-    parameters = {
+    robot = {
         name: ParameterValue(argument[name], value_type=str)
         for name in ('robot_description', 'robot_description_file', 'base', 'tip')
         if argument[name]
     }
-    for name in ('autostart', 'use_sim_time'):
-        parameters[name] = argument[name].lower() == 'true'
+    use_sim_time = argument['use_sim_time'].lower() == 'true'
     topic = argument['command_topic']
-    logger = '.'.join([*argument['namespace'].strip('/').split('/'), 'osc_controller']).strip('.')
-    return [Node(
-        package='osc_ros',
-        executable='osc_controller',
-        name='osc_controller',
-        namespace=argument['namespace'],
-        parameters=[*([config] if config else []), parameters],
-        remappings=[('~/commands', topic)] if topic else [],
-        arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
-        output='screen',
-    )]
+    to_hardware = [('~/commands', topic)] if topic else []
+
+    def node(executable, parameters, remappings):
+        names = [*argument['namespace'].strip('/').split('/'), executable]
+        logger = '.'.join(names).strip('.')
+        return Node(
+            package='osc_ros',
+            executable=executable,
+            name=executable,
+            namespace=argument['namespace'],
+            parameters=[*([config] if config else []),
+                        {**robot, 'use_sim_time': use_sim_time, **parameters}],
+            remappings=remappings,
+            arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+            output='screen',
+        )
+
+    autostart = {'autostart': argument['autostart'].lower() == 'true'}
+    if argument['relay'].lower() == 'true':
+        return [node('osc_controller', autostart, []), node('osc_relay', {}, to_hardware)]
+    return [node('osc_controller', autostart, to_hardware)]
 
 
 def generate_launch_description():

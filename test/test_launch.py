@@ -121,7 +121,8 @@ def test_simulation_runs_in_lockstep_and_in_a_namespace(ear):
     assert launched.process.returncode == 0, output
 
 
-def test_controller_sends_torques_where_it_is_told(ear):
+@pytest.mark.parametrize('relay', ['true', 'false'])
+def test_controller_sends_torques_where_it_is_told(ear, relay):
     share = Path(get_package_share_directory('osc_ros'))
     received = ear.commands('/effort_controller/commands')
     simulator = [share.parents[1] / 'lib' / 'osc_ros' / 'osc_simulator', '--ros-args',
@@ -130,8 +131,9 @@ def test_controller_sends_torques_where_it_is_told(ear):
     with subprocess.Popen(simulator) as simulated:
         try:
             with Launched('controller.launch.py', f'config:={share}/config/panda.yaml',
-                          'use_sim_time:=True') as launched:
+                          'use_sim_time:=True', f'relay:={relay}') as launched:
                 ear.wait_for(100, received, launched)
+                assert ('osc_relay' in ear.node.get_node_names()) == (relay == 'true')
                 output = launched.output_after_ctrl_c()
         finally:
             simulated.terminate()

@@ -1,14 +1,73 @@
 """The tables of parameters: what they accept, and what they say when they do not."""
 
+import json
+from pathlib import Path
+import re
+
 import pytest
+import yaml
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from rcl_interfaces.srv import (  # noqa: E402
+    GetParameters,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
+from rclpy.node import Node  # noqa: E402
+from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
+
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import controller, simulator  # noqa: E402
+from osc_ros.nodes import controller, description, relay, simulator  # noqa: E402
 from osc_ros.nodes.parameters import Entry  # noqa: E402
 
-TABLES = {'controller': controller.PARAMETERS, 'simulator': simulator.PARAMETERS}
+TABLES = {'controller': controller.PARAMETERS, 'relay': relay.PARAMETERS,
+          'simulator': simulator.PARAMETERS}
+PAGE = Path(__file__).parents[1] / 'doc' / 'parameters.md'
+WRITE = "make test ARGS='-k parameters --write-tables'"
+
+HEAD = f"""\
+# The parameters of the nodes
+
+From the tables in the code, by `{WRITE}`; the tests compare.
+
+A value that is not accepted is refused with the reason, and so is, whole, a set with one such
+value in it (`ros2 param load` sets them one by one). A number may be given as an integer, an array
+of numbers as integers throughout. What is not live can be set while osc_controller is
+unconfigured, and when another node starts.
+
+In a file, `/**:` is for all nodes, `/**/osc_controller:` for one in any namespace; what comes
+later in the file wins. `ros2 param dump` writes such a file.
+"""
+ROWS = '| parameter | type | default | unit | accepted | live | |\n|---|---|---|---|---|---|---|\n'
+
+
+def row(entry):
+    """Return an entry as a row of the page."""
+    unit = re.search(r' *\[([^]]*)]', entry.description)
+    said = entry.description.replace(unit[0], '', 1) if unit else entry.description
+    accepted = entry.accepted.replace('an array of any number, each ', 'each ')
+    default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
+    shown = '' if default == '' else f'`{json.dumps(default)}`'
+    cells = [f'`{entry.name}`', entry.ros_type.name.lower().replace('_', ' '), shown,
+             unit[1] if unit else '', accepted, 'yes' if entry.live else '', said]
+    return '| ' + ' | '.join(cells) + ' |\n'
+
+
+def page():
+    """Return the page."""
+    tables = {'Every node: the robot': description.ENTRIES} | {
+        f'osc_{name}': [entry for entry in table if entry not in description.ENTRIES]
+        for name, table in TABLES.items()}
+    return HEAD + ''.join(
+        f'\n## {title}\n\n{ROWS}' + ''.join(map(row, table)) for title, table in tables.items())
+
+
+def test_page_of_parameters_says_what_the_tables_say(request):
+    if request.config.getoption('--write-tables'):
+        PAGE.write_text(page(), encoding='utf-8')
+    assert PAGE.read_text(encoding='utf-8') == page(), f'to write it again: {WRITE}'
 
 
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
@@ -46,3 +105,104 @@ def test_integers_are_taken_where_numbers_are_meant():
 def test_bad_values_are_refused_by_message(entry, value, message):
     with pytest.raises(InputError, match=message):
         entry.checked(value)
+
+
+@pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
+def test_every_descriptor_tells_type_bounds_and_what_is_accepted(table):
+    for entry in table:
+        told = entry.descriptor
+        assert told.type == entry.ros_type.value
+        assert (told.description, told.additional_constraints) == (
+            entry.description, entry.accepted)
+        kind = entry.of if isinstance(entry.default, tuple) else type(entry.default)
+        bounded = entry.lower > -float('inf') or entry.upper < float('inf')
+        assert len(told.integer_range) == (kind is int and bounded)
+        assert len(told.floating_point_range) == (kind is float and bounded)
+        for told_range in (*told.integer_range, *told.floating_point_range):
+            assert told_range.from_value == pytest.approx(entry.lower)
+            assert told_range.to_value == pytest.approx(min(
+                entry.upper, 2**31 - 1 if kind is int else entry.upper))
+
+
+class Other(Node):
+    """Asks a node for its parameters, as `ros2 param` and rqt_reconfigure do."""
+
+    def __init__(self, spin, node):
+        """Connect to the node."""
+        super().__init__('other')
+        self._spin, self._node = spin, node
+        spin(lambda: True, self, node)
+
+    def call(self, kind, service, **fields):
+        """Return the answer of a service of the node."""
+        client = self.create_client(kind, f'{self._node.get_name()}/{service}')
+        self._spin(client.service_is_ready)
+        future = client.call_async(kind.Request(**fields))
+        self._spin(future.done)
+        return future.result()
+
+    def dump(self):
+        """Return every parameter by name."""
+        names = self.call(ListParameters, 'list_parameters').result.names
+        found = self.call(GetParameters, 'get_parameters', names=names).values
+        values = map(parameter_value_to_python, found)
+        return {name: value if isinstance(value, (bool, int, float, str)) else list(value)
+                for name, value in zip(names, values)}
+
+
+def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(ros, tmp_path):
+    path = tmp_path / 'my.yaml'
+    path.write_text("""
+/**:
+  ros__parameters: {autostart: false, tip: for_all, locked_joints: [], effort_limits: [1.0, 2.5]}
+/**/osc_controller:
+  ros__parameters:
+    posture: {damping: 3}
+    translation.speed: 0.5
+/left/*:
+  ros__parameters: {base: left_base}
+/left/osc_controller:
+  ros__parameters: {tip: left_tip}
+""")
+    for namespace, base, tip in (('', '', 'for_all'), ('left', 'left_base', 'left_tip')):
+        node = controller.Controller(namespace=namespace, cli_args=[
+            '--ros-args', '--params-file', str(path)])
+        found = controller.values(node, controller.PARAMETERS)
+        node.destroy_node()
+        assert (found['base'], found['tip']) == (base, tip)
+        assert found['posture.damping'] == 3.0 and found['translation.speed'] == 0.5
+        assert found['effort_limits'] == (1.0, 2.5) and found['locked_joints'] == ()
+
+
+def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
+    given = [Parameter('autostart', value=False), Parameter('posture.damping', value=2),
+             Parameter('locked_joints', value=['a', 'b']), Parameter('tip', value='somewhere')]
+    first = controller.Controller(parameter_overrides=given)
+    dumped = Other(spin, first).dump()
+    path = tmp_path / 'dump.yaml'
+    path.write_text(yaml.safe_dump({'/**': {'ros__parameters': dumped}}))
+    second = controller.Controller(cli_args=['--ros-args', '--params-file', str(path)])
+    spin(lambda: True, second)
+    assert controller.values(second, controller.PARAMETERS) == controller.values(
+        first, controller.PARAMETERS)
+    assert {type(value) for value in dumped.values()} <= {bool, int, float, str, list}
+
+
+@pytest.mark.parametrize('bad, reason', [
+    ({'posture.damping': -1.0}, 'out of range'),
+    ({'translation.natural_frequency': [1.0, 2.0]}, 'accepted is an array of 3'),
+    ({'base': 3}, 'accepted is a text')])
+def test_set_with_one_bad_value_is_refused_whole_over_the_service(spin, bad, reason):
+    node = controller.Controller(parameter_overrides=[Parameter('autostart', value=False)])
+    other = Other(spin, node)
+    before = other.dump()
+    good = {'posture.natural_frequency': 1.0, 'rate': 100.0}
+    wanted = [Parameter(name, value=value).to_parameter_msg()
+              for name, value in {**good, **bad}.items()]
+    result = other.call(
+        SetParametersAtomically, 'set_parameters_atomically', parameters=wanted).result
+    assert not result.successful and reason in result.reason
+    assert other.dump() == before
+    results = other.call(SetParameters, 'set_parameters', parameters=wanted).results
+    assert [result.successful for result in results] == [True, True, False]
+    assert other.dump() == {**before, **good}

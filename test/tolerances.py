@@ -36,3 +36,4 @@ TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments
 PERTURBED = 0.05  # relative: errors of the perturbed Panda, its noise the same, on other machines
 PERTURBED_LEAST = 0.003  # mm, degrees: the same where it is next to nothing
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
+GRAVITY_HELD = 1e-8  # N·m: the weight of an arm that stands, by two ways

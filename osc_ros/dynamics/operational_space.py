@@ -242,6 +242,23 @@ class OperationalSpace:
         self._dynamics.inward(finite_array('F', F, self._task), out)
         return _finite('torque', out)
 
+    def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """
+        Torque (n,) [N·m] of a motion, M q̈ + C + G.
+
+        Parameters
+        ----------
+        q, qd, qdd : (nq,), (n,), (n,)
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, numbers that are not finite.
+
+        """
+        self.outward(q, qd, posture_acceleration=qdd)
+        return self.inward(np.zeros(self._task))
+
     def jacobian(self, out: Array | None = None) -> Array:
         """
         Natural Jacobian (6 m, n) of the tips, base axes, at the state of the last `outward`.

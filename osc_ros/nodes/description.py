@@ -13,6 +13,8 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.parameters import Entry
 
+Array = NDArray[np.float64]
+
 ENTRIES = (
     Entry('robot_description', '', 'URDF text; goes before robot_description_file'),
     Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
@@ -110,6 +112,24 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
                          f"'{robot.base}' to '{robot.tip}' in any order: "
                          + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])
+
+
+def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> Array:
+    """
+    The parameter of that name as an array (n,), base first, or the default where it is empty.
+
+    Raises
+    ------
+    InputError
+        Another number of entries than the robot has joints.
+
+    """
+    if not values[name]:
+        return np.array(default, dtype=np.float64)
+    if len(values[name]) != robot.n:
+        raise InputError(f"parameter '{name}' has {len(values[name])} entries: accepted is one "
+                         f"for each of {', '.join(robot.joint_names)}, or none")
+    return np.array(values[name], dtype=np.float64)
 
 
 def locked(values: dict[str, Any]) -> dict[str, float]:

@@ -20,6 +20,8 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+HOLD_LABEL = 'hold'  # of a command that answers no state
+
 
 def seconds(stamp: Time | Duration) -> float:
     """A stamp or duration [s]."""
@@ -142,6 +144,11 @@ def label(message: Float64MultiArray) -> str:
 def label_of(time: Time) -> str:
     """The label of the command that answers the state of that time."""
     return f'{time.sec}.{time.nanosec:09d}'
+
+
+def labelled_time(label: str) -> float | None:
+    """Time of the state that a command of that label answers [s], if it answers one."""
+    return float(label) if label.replace('.', '', 1).isdecimal() else None
 
 
 def pose_array(message: Pose) -> Array:

@@ -9,7 +9,13 @@ import difflib
 import math
 from typing import Any
 
-from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -17,6 +23,7 @@ from osc_ros.errors import InputError
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
+_LARGEST_INTEGER = 2**31 - 1  # that a slider can have
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
@@ -62,6 +69,43 @@ class Entry:
             return _ARRAYS[self.of]
         return _TYPES[type(self.default)]
 
+    @property
+    def accepted(self) -> str:
+        """What is accepted, in words."""
+        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
+                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
+        if kind in (int, float):
+            if self.lower > -math.inf:
+                accepted += f', at least {self.lower:g}'
+            if self.upper < math.inf:
+                accepted += f', at most {self.upper:g}'
+        if isinstance(self.default, tuple):
+            many = 'any number' if self.size is None else self.size
+            accepted = f'an array of {many}, each {accepted}'
+        return accepted
+
+    @property
+    def descriptor(self) -> ParameterDescriptor:
+        """
+        What ROS is told of it, with the range of a number, or of every number of an array.
+
+        Types are checked by the table, not by ROS, which would refuse 20 where 20.0 is meant.
+
+        """
+        descriptor = ParameterDescriptor(
+            type=self.ros_type.value, description=self.description, dynamic_typing=True,
+            additional_constraints=self.accepted)
+        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        if kind is float and (self.lower > -math.inf or self.upper < math.inf):
+            descriptor.floating_point_range = [
+                FloatingPointRange(from_value=self.lower, to_value=self.upper)]
+        if kind is int and (self.lower > -math.inf or self.upper < math.inf):
+            descriptor.integer_range = [IntegerRange(
+                from_value=int(max(self.lower, -_LARGEST_INTEGER)),
+                to_value=int(min(self.upper, _LARGEST_INTEGER)))]
+        return descriptor
+
     def checked(self, value: Any) -> Any:
         """
         Return the value, as the type that the default has.
@@ -94,37 +138,31 @@ class Entry:
         return value
 
     def _refusal(self, value: Any) -> InputError:
-        kind = self.of if isinstance(self.default, tuple) else type(self.default)
-        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
-                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
         value = value.tolist() if isinstance(value, array) else value
-        if kind in (int, float):
-            if self.lower > -math.inf:
-                accepted += f', at least {self.lower:g}'
-            if self.upper < math.inf:
-                accepted += f', at most {self.upper:g}'
-        if isinstance(self.default, tuple):
-            many = 'any number' if self.size is None else self.size
-            accepted = f'an array of {many}, each {accepted}'
-        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {accepted}")
+        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}")
 
 
 def declare(node: Node, table: Sequence[Entry]) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
-    Types are checked by the table, not by ROS, which would refuse 20 where 20.0 is meant.
+    A value that was given from outside and is out of range is let in: `values` refuses it, and
+    says what is accepted.
 
     """
     for entry in table:
-        descriptor = ParameterDescriptor(
-            type=entry.ros_type.value, description=entry.description, dynamic_typing=True)
-        if isinstance(entry.default, float) and math.isfinite(entry.lower + entry.upper):
-            descriptor.floating_point_range = [
-                FloatingPointRange(from_value=entry.lower, to_value=entry.upper)]
+        descriptor = entry.descriptor
         default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
-        # an empty list has no type: not set, which `values` reads as the default
-        node.declare_parameter(entry.name, default if default != [] else None, descriptor)
+        # an empty list has no type for rclpy, here and in a file
+        declared = node.declare_parameter(entry.name, default if default != [] else None,
+                                          ParameterDescriptor(dynamic_typing=True))
+        if declared.type_ == Parameter.Type.NOT_SET:
+            node.set_parameters([Parameter(entry.name, entry.ros_type, default)])
+        try:
+            node.set_descriptor(entry.name, descriptor)
+        except ParameterException:
+            descriptor.floating_point_range, descriptor.integer_range = [], []
+            node.set_descriptor(entry.name, descriptor)
     known = [entry.name for entry in table]
     for name in getattr(node, '_parameter_overrides', {}):
         if not node.has_parameter(name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import signal
+from time import perf_counter
 from typing import Any, Protocol
 
 import rclpy
@@ -20,8 +21,16 @@ except ImportError:
     EventsExecutor = SingleThreadedExecutor
 
 
+STOP_TIME = 5.0  # that a node has to come to its end [s]
+
+
 class Stoppable(Protocol):
-    """A node that can end what it does, with the means of communication still there."""
+    """
+    A node that can end what it does, with the means of communication still there.
+
+    One with a method `ready_to_stop` is asked again and again until it says True.
+
+    """
 
     def stop(self) -> None:
         """End safely."""
@@ -65,9 +74,17 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> No
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
+            _let_end(node, executor)
             node.stop()
             executor.remove_node(node)
             node.destroy_node()
             executor.shutdown()
     finally:
         rclpy.try_shutdown()
+
+
+def _let_end(node: Any, executor: Executor) -> None:
+    is_ready = getattr(node, 'ready_to_stop', lambda: True)
+    latest = perf_counter() + STOP_TIME
+    while not is_ready() and perf_counter() < latest:
+        executor.spin_once(timeout_sec=0.01)

@@ -1,0 +1,82 @@
+"""Whether a torque command makes sense, judged by somebody who did not compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+ROUNDING = 1e-9  # relative: a torque at its limit is within it
+
+
+class CommandJudge:
+    """
+    Refuses commands of the wrong size, not finite, beyond limits, or too far from the one before.
+
+    Parameters
+    ----------
+    names : sequence of str, length n
+        The joints, in the order of a command.
+    effort_limits : (n,)
+        Largest torques [N·m]; may be infinite.
+    effort_rates : (n,)
+        Largest rates of change [N·m/s]; may be infinite.
+    period : float [s]
+        Expected from one command to the next; what arrives sooner is allowed the step of one.
+
+    """
+
+    def __init__(self, names: Sequence[str], effort_limits: Array, effort_rates: Array,
+                 period: float) -> None:
+        self._names = tuple(names)
+        self._limits, self._rates, self._period = effort_limits, effort_rates, period
+        self._last: tuple[float, Array] | None = None
+
+    def torque(self, values: Sequence[float], time: float) -> Array:
+        """
+        Return the torques (n,) of a command [N·m].
+
+        It is compared with the command before, refused or not, so that a new level is refused
+        once and one wild command twice.
+
+        Parameters
+        ----------
+        values : sequence of float
+        time : float
+            When it was computed, or came [s].
+
+        Raises
+        ------
+        InputError
+            Says what is wrong with it.
+
+        """
+        tau = np.asarray(values, dtype=np.float64)
+        if tau.shape != (len(self._names),):
+            raise InputError(f'command has {tau.size} torques: accepted are {len(self._names)}, '
+                             f"for {', '.join(self._names)}")
+        before = self._last
+        for i in np.flatnonzero(~np.isfinite(tau)).tolist():
+            raise InputError(f"torque for '{self._names[i]}' is {tau[i]}: accepted are finite "
+                             'numbers')
+        self._last = time, tau
+        for i in np.flatnonzero(np.abs(tau) > self._limits * (1.0 + ROUNDING)).tolist():
+            raise InputError(f"torque for '{self._names[i]}' is {tau[i]:.4g} N m: accepted is at "
+                             f'most {self._limits[i]:g} N m')
+        if before is None:
+            return tau
+        dt = max(time - before[0], self._period)
+        step, largest = tau - before[1], self._rates * dt
+        for i in np.flatnonzero(np.abs(step) > largest * (1.0 + ROUNDING)).tolist():
+            raise InputError(f"torque for '{self._names[i]}' steps by {step[i]:.4g} N m in "
+                             f'{dt:.4f} s: accepted is at most {largest[i]:.4g} N m')
+        return tau
+
+    def forget(self) -> None:
+        """Compare the next command with none."""
+        self._last = None

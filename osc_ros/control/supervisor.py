@@ -1,0 +1,399 @@
+"""When to take the torque away from a law, what to send instead, and when to give it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.limits import scaled_to_limits
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # the last one wins
+
+# What a supervisor finds by itself, where it is asked to watch for it.
+STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
+
+JUMP_FACTOR = 2.0  # times the velocity limit is a jump: limits are kept by a law, roughly
+JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
+HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
+AT_REST = 0.01  # [rad/s, m/s]
+PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
+
+
+@dataclass(frozen=True)
+class Watchdog:
+    """
+    What is done about one cause.
+
+    Attributes
+    ----------
+    reaction : str
+        One of REACTIONS. 'report' counts it and changes nothing; 'hold' stops and stays there,
+        'damp' stops and can be pushed, 'gravity' carries only the weight, 'zero' sends no torque;
+        'deactivate' holds until the arm rests, and then says so by `Supervisor.finished`.
+    latched : bool
+        Whether it lasts until `release`, and not only until the cause is gone; 'deactivate'
+        always does.
+    timeout : float [s]
+        A silence of more than that is the cause; infinite: only `Supervisor.trip` tells of it.
+
+    Raises
+    ------
+    InputError
+        An unknown reaction, a time-out that is not positive.
+
+    """
+
+    reaction: str
+    latched: bool = False
+    timeout: float = np.inf
+
+    def __post_init__(self) -> None:
+        """Refuse what is unknown or not positive."""
+        if self.reaction not in REACTIONS:
+            raise InputError(f"reaction '{self.reaction}': accepted is one of "
+                             + ', '.join(REACTIONS))
+        if not self.timeout > 0.0:
+            raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """
+    All that may change while a supervisor runs, but for the names of the watchdogs.
+
+    Attributes
+    ----------
+    watchdogs : mapping of str to Watchdog
+        By the name of the cause.
+    effort_limits : (n,)
+        Largest torque of each joint [N·m]; may be infinite.
+    stop_rate : float [1/s]
+        Of the exponential in which speed is braked.
+    fade_time : float [s]
+        In which the difference between two sources of torque fades, with a torque a period.
+    settle_time : float [s]
+        How long a cause has to be gone before the law goes on.
+    deadline : float [s]
+        A law that takes longer has missed it.
+    period : float [s]
+        Expected from one state to the next.
+
+    Raises
+    ------
+    InputError
+        A number that is not positive.
+
+    """
+
+    watchdogs: Mapping[str, Watchdog]
+    effort_limits: Array
+    stop_rate: float = 10.0
+    fade_time: float = 0.05
+    settle_time: float = 0.1
+    deadline: float = np.inf
+    period: float = 0.002
+
+    def __post_init__(self) -> None:
+        """Refuse what is not positive."""
+        for name in ('stop_rate', 'fade_time', 'settle_time', 'deadline', 'period'):
+            if not getattr(self, name) > 0.0:
+                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+
+
+@dataclass
+class _Watch:
+    """How it stands with one cause, on the supervisor's clock [s]."""
+
+    fed: float
+    seen: float = -np.inf
+    active: bool = False
+    reason: str = ''
+
+
+@dataclass(eq=False)
+class _Fade:
+    """A difference that vanishes within a time, with no step in its rate."""
+
+    duration: float
+    start: Array
+    age: float = field(default=0.0)
+
+    def left(self, dt: float) -> Array:
+        """What is left of it (n,) after dt [s] more."""
+        self.age = min(self.age + dt, self.duration)
+        s = self.age / self.duration
+        return (1.0 - s * s * (3.0 - 2.0 * s)) * self.start
+
+
+class Supervisor:
+    """
+    Stands between a law and the joints, and replaces the law's torque where something is wrong.
+
+    It sees every state (`see`), is told of signs of life (`feed`) and of what went wrong
+    (`trip`), and gives the torque to send (`torque`): finite, within the limits, and without a
+    step where its source changes. It never raises for what the law or the sensors do.
+
+    Attributes
+    ----------
+    cause, reaction, reason : str
+        The gravest cause at present, and what is done about it; empty if there is none.
+    blind : bool
+        Whether the state is too old to act on: then 'hold' and 'damp' carry the weight only.
+    counts : Counter of str
+        How often each cause began.
+
+    Parameters
+    ----------
+    robot : Robot
+        For its limits.
+    inverse_dynamics : callable
+        Torque (n,) for q, q̇, q̈ (n,) each.
+    settings : Supervision
+    tell : callable, optional
+        Called when cause or reaction have changed.
+    clock : callable
+        A steady clock [s].
+
+    """
+
+    def __init__(self, robot: Robot, inverse_dynamics: Callable[[Array, Array, Array], Array],
+                 settings: Supervision, tell: Callable[[], None] = lambda: None,
+                 clock: Callable[[], float] = perf_counter) -> None:
+        self.settings = settings
+        self._inverse_dynamics = inverse_dynamics
+        self._tell, self._clock = tell, clock
+        self._names = robot.joint_names
+        self._lower, self._upper = robot.position_limits.T
+        self._fastest = np.asarray(robot.velocity_limits)
+        self._turns = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
+        self.counts: Counter[str] = Counter(dict.fromkeys(settings.watchdogs, 0))
+        self.begin()
+
+    def begin(self, tau: Array | None = None) -> None:
+        """
+        Forget all that was, latched causes too; the counts stay.
+
+        Parameters
+        ----------
+        tau : (n,), optional
+            What the joints have now [N·m], for the first torque to go on from.
+
+        """
+        now = self._clock()
+        self._watches = {name: _Watch(now) for name in self.settings.watchdogs}
+        self.cause = self.reaction = self.reason = ''
+        self.blind = False
+        self._tau, self._source, self._at = tau, '', now
+        self._fade: _Fade | None = None
+        self._began, self._stopping = now, False
+        self._seen = False
+        self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
+        self._time = self._new_time = 0.0
+
+    def release(self) -> None:
+        """Let latched causes go that are gone."""
+        now = self._clock()
+        for watch in self._watches.values():
+            watch.active = self._is_there(watch, now)
+        self._judge()
+
+    def stop(self) -> None:
+        """Bring the arm to rest for good: `finished` tells when."""
+        self._stopping = True
+        self._judge()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the arm was to be stopped for good, and rests, or will not within 2 s."""
+        return self.reaction == 'deactivate' and (
+            self.blind or float(np.abs(self._qd).max()) < AT_REST
+            or self._clock() - self._began > PATIENCE)
+
+    def weight(self) -> Array:
+        """Torque (n,) that carries the arm where it was seen last: what to leave behind [N·m]."""
+        limits = self.settings.effort_limits
+        return np.clip(self._stop('gravity'), -limits, limits)
+
+    def feed(self, name: str, lasting: float = 0.0) -> None:
+        """Take a sign of life; the time-out begins when it has lasted [s]."""
+        self._watches[name].fed = self._clock() + lasting
+
+    def trip(self, name: str, reason: str) -> None:
+        """Take note of a cause that is there now, whether or not it is watched for."""
+        if name in self._watches:
+            watch = self._watches[name]
+            watch.seen, watch.reason = self._clock(), reason
+
+    def see(self, time: float, q: Array, qd: Array) -> None:
+        """
+        Take a state in.
+
+        Parameters
+        ----------
+        time : float
+            Of the state, on its own clock [s].
+        q, qd : (n,)
+
+        """
+        if not (np.isfinite(q).all() and np.isfinite(qd).all()):
+            self.trip(NOT_FINITE, f'joint state {q.tolist()}, {qd.tolist()}')
+            return
+        if self._seen:
+            self._look_for_jump(time - self._new_time, q)
+        self._seen, self._q, self._qd, self._new_time = True, q, qd, time
+        if STALE_STATE in self._watches:
+            self.feed(STALE_STATE)
+
+    def watch(self) -> bool:
+        """Whether the law's torque must not be sent now; to be asked now and then."""
+        self._judge()
+        return self.reaction not in ('', 'report')
+
+    def torque(self, law: Callable[[], Array] | None = None) -> Array:
+        """
+        Return the torque to send now (n,) [N·m].
+
+        Parameters
+        ----------
+        law : callable, optional
+            Gives its torque (n,) for the state seen last; not called while the arm is stopped.
+
+        Raises
+        ------
+        InputError
+            No state was ever seen.
+
+        """
+        if not self._seen:
+            raise InputError('no joint state was seen, and none can be answered')
+        tau = None
+        if not self.watch() and law is not None:
+            tau = self._asked(law)
+            self.watch()
+        if tau is None or self.reaction not in ('', 'report'):
+            return self._sent(self._source_of_stop(), None)
+        return self._sent('law', tau)
+
+    def _asked(self, law: Callable[[], Array]) -> Array | None:
+        began = self._clock()
+        try:
+            tau = law()
+        except Exception as error:  # whatever it is, the arm needs a torque
+            self.trip(NOT_FINITE, f'{type(error).__name__}: {error}')
+            return None
+        took = self._clock() - began
+        if took > self.settings.deadline:
+            self.trip(DEADLINE, f'an update took {took:.4f} s')
+        if tau.shape != self._fastest.shape or not np.isfinite(tau).all():
+            self.trip(NOT_FINITE, f'torque {tau.tolist()}')
+            return None
+        return tau
+
+    def _source_of_stop(self) -> str:
+        if self.reaction == 'zero':
+            return 'zero'
+        if self.blind or self.reaction == 'gravity':
+            return 'gravity'
+        return 'damp' if self.reaction == 'damp' else 'hold'
+
+    def _sent(self, source: str, tau: Array | None) -> Array:
+        """Let torque come from a source, with no step where that is another one."""
+        now, limits = self._clock(), self.settings.effort_limits
+        dt = self._new_time - self._time
+        if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
+            dt = 0.0 if dt else now - self._at
+        if source == 'hold' and source != self._source:
+            self._anchor = np.clip(
+                self._q + self._qd / self.settings.stop_rate, self._lower, self._upper)
+        try:
+            wanted = self._stop(source) if tau is None else tau
+        except InputError:  # a state of 1e200: nothing is better than what was
+            wanted = np.zeros_like(self._qd) if self._tau is None else self._tau
+        if source != self._source and self._tau is not None:
+            self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
+        self._source, self._time, self._at = source, self._new_time, now
+        if self._fade is not None:
+            # however long nothing was sent: the joints had the last torque
+            wanted = wanted + self._fade.left(min(dt, self.settings.period))
+            if self._fade.age >= self._fade.duration:
+                self._fade = None
+        self._tau = np.clip(wanted, -limits, limits)
+        return self._tau
+
+    def _stop(self, source: str) -> Array:
+        """Torque (n,) that stops the arm, or carries it."""
+        q, qd, rest = self._q, self._qd, np.zeros_like(self._qd)
+        if source == 'zero':
+            return rest
+        if source == 'gravity':
+            return self._inverse_dynamics(q, rest, rest)
+        rate = self.settings.stop_rate
+        if source == 'hold':
+            # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
+            qdd = rate * (rate * self._way(self._anchor - q) - 2.0 * qd)
+        else:
+            qdd = -rate * qd
+        qdd -= self._extra_rate(q, qd) * qd
+        tau = self._inverse_dynamics(q, qd, qdd)
+        limits = self.settings.effort_limits
+        if (np.abs(tau) > limits).any():
+            tau = scaled_to_limits(tau, self._inverse_dynamics(q, qd, rest), limits)
+        return tau
+
+    def _extra_rate(self, q: Array, qd: Array) -> Array:
+        """How much harder than by the stop rate a joint is to be braked before its limit [1/s]."""
+        rate, speed = self.settings.stop_rate, np.abs(qd)
+        room = np.where(qd > 0.0, self._upper - q, q - self._lower)
+        # a steady q̈ = q̇²/(2 room) stops just there
+        needed = speed / np.maximum(2.0 * room, speed / (HARDEST * rate) + 1e-12)
+        return np.asarray(np.clip(needed - rate, 0.0, None))
+
+    def _way(self, step: Array) -> Array:
+        """Angles of joints without limits the short way round (n,)."""
+        return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
+
+    def _look_for_jump(self, dt: float, q: Array) -> None:
+        step = np.abs(self._way(q - self._q))
+        allowed = JUMP_FLOOR + JUMP_FACTOR * self._fastest * max(dt, self.settings.period)
+        if dt >= 0.0 and (step > allowed).any():
+            i = int(np.argmax(step - allowed))
+            self.trip(JUMP, f"'{self._names[i]}' went {step[i]:.4g} in {dt:.4g} s: accepted is "
+                            f'{allowed[i]:.4g}')
+            self._source = ''  # whatever follows, begins anew from the torque sent last
+
+    def _is_there(self, watch: _Watch, now: float) -> bool:
+        return now - watch.seen <= self.settings.settle_time
+
+    def _judge(self) -> None:
+        """Find the gravest cause, and what is to be done."""
+        now, before = self._clock(), (self.cause, self.reaction)
+        gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
+        for name, watch in self._watches.items():
+            dog = self.settings.watchdogs[name]
+            if now - watch.fed > dog.timeout:
+                watch.seen, watch.reason = now, f'nothing for {now - watch.fed:.3f} s'
+            was = watch.active
+            watch.active = self._is_there(watch, now) or was and (
+                dog.latched or dog.reaction == 'deactivate')
+            self.counts[name] += watch.active and not was
+            if watch.active and REACTIONS.index(dog.reaction) > gravest:
+                gravest = REACTIONS.index(dog.reaction)
+                self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
+        if self._stopping:
+            self.cause, self.reaction, self.reason = 'stop', 'deactivate', 'told to stop'
+        state = self._watches.get(STALE_STATE)
+        self.blind = (state is not None
+                      and now - state.fed > self.settings.watchdogs[STALE_STATE].timeout)
+        if (self.cause, self.reaction) != before:
+            if self.reaction != before[1]:
+                self._began = now
+            self._tell()

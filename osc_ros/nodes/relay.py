@@ -1,0 +1,273 @@
+"""osc_relay: between a controller and the hardware, so that the arm is never left alone."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+import numpy as np
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from std_srvs.srv import Trigger
+
+from osc_ros.control.command import CommandJudge
+from osc_ros.control.supervisor import STALE_STATE, Supervision, Supervisor, Watchdog
+from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description, messages
+from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.nodes.run import run
+from osc_ros.nodes.statistics import Window
+
+COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
+LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+SILENCE, NONSENSE = 'silence', 'nonsense'
+WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
+STEEPEST = 50.0  # times its limit a torque may change, where nothing is said [1/s]
+
+PARAMETERS = (
+    *description.ENTRIES,
+    Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
+    Entry('reaction', 'hold', 'What the arm does without good commands: hold stops and stays '
+          'there, damp stops and can be pushed, gravity carries only the weight, zero sends no '
+          'torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
+    Entry('latched', False, 'Good commands are forwarded again only after a call of ~/forward',
+          live=True),
+    Entry('command_timeout', 0.05, 'Silence of the controller that is one [s]', lower=1e-3,
+          upper=60.0, live=True),
+    Entry('state_timeout', 0.1, 'Without a good joint state for so long, only the weight is '
+          'carried, where the arm was last [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('settle_time', 0.1, 'How long commands have to be good before they are forwarded again '
+          '[s]', lower=1e-3, upper=60.0, live=True),
+    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
+          upper=100.0, live=True),
+    Entry('fade_time', 0.05, "In which the difference between the controller's torque and the "
+          "relay's fades [s]", lower=1e-3, upper=10.0, live=True),
+    Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
+          'the robot description', lower=1e-9),
+    Entry('effort_rates', (), 'Largest rate of change of a command, base first [N m/s]; none: '
+          f'{STEEPEST:g} times the limit a second', lower=1e-9),
+)
+
+
+class Relay(Node):  # type: ignore[misc]
+    """
+    Forwards commands as they come, and stops the arm by a model of its own when they are no good.
+
+    Nothing is sent before the first good command after a good joint state. From then on the
+    hardware always has a command: it would hold the last one for ever.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__('osc_relay', **arguments)
+        declare(self, PARAMETERS)
+        refuse_bad_sets(self, PARAMETERS, lambda: self._guard is not None, self._apply)
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._guard: Supervisor | None = None
+        self._acts = self._changed = False
+        self._forwarded = self._refused = self._own = 0
+        self._refusal, self._took = '', Window()
+        self._heard = -np.inf
+        self._create_interface()
+        found = values(self, PARAMETERS)
+        if found['robot_description'] or found['robot_description_file']:
+            self._take_robot(found, description.description(found))
+
+    def _create_interface(self) -> None:
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        for kind, topic, callback, qos in (
+                (String, 'robot_description', self._on_description, LATCHED_QOS),
+                (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
+                (Float64MultiArray, 'osc_controller/commands', self._on_command, COMMAND_QOS)):
+            self.create_subscription(kind, topic, callback, qos)
+        self.create_service(Trigger, '~/forward', self._on_forward)
+        for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose)):
+            self.create_timer(period, callback, clock=self._steady)
+
+    # the robot
+
+    def _on_description(self, message: String) -> None:
+        if self._guard is not None:
+            return
+        try:
+            self._take_robot(values(self, PARAMETERS), message.data)
+        except InputError as error:
+            self.get_logger().error(f'nothing is forwarded: {error}')
+
+    def _take_robot(self, found: dict[str, Any], text: str) -> None:
+        robot = description.robot(found, text)
+        space = OperationalSpace(robot)
+        self._order = description.command_order(found, robot)
+        self._robot, self._asked = robot, np.zeros(robot.n)
+        names = [robot.joint_names[i] for i in self._order]
+        settings = _settings(found, robot)
+        rates = description.per_joint(found, 'effort_rates', STEEPEST * settings.effort_limits,
+                                      robot)
+        self._judge = CommandJudge(names, settings.effort_limits[self._order],
+                                   rates[self._order], settings.period)
+        self._reader = messages.JointStateReader(robot.joint_names)
+        self._command = messages.Command(robot.n)
+        self._label = ''  # of the newest state
+        # compiles the kernels, so that nothing is slow when it is needed
+        space.inverse_dynamics(robot.neutral, self._asked, self._asked)
+        self._guard = Supervisor(robot, space.inverse_dynamics, settings, self._on_change)
+        self.get_logger().info(
+            f"guards '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints")
+
+    def _apply(self, found: dict[str, Any]) -> None:
+        self._guard.settings = _settings(found, self._robot)
+
+    # the loop
+
+    def _on_joint_states(self, message: JointState) -> None:
+        if self._guard is None:
+            return
+        try:
+            q, qd = self._reader.read(message)
+        except InputError as error:
+            self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
+            return
+        self._guard.see(messages.seconds(message.header.stamp), q, qd)
+        self._label = messages.label_of(message.header.stamp)
+        if self._acts and self._guard.watch():
+            self._send(self._label)
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        started = perf_counter()
+        if self._guard is None or not self._label:
+            self.get_logger().warning(
+                'commands are not forwarded before there is '
+                + ('a robot' if self._guard is None else 'a good joint state'),
+                throttle_duration_sec=5.0)
+            return
+        label = messages.label(message)
+        was_stopping = self._acts and self._guard.watch()
+        time = messages.labelled_time(label)
+        try:
+            # the clock of the states is not ours, but only differences matter, and those between
+            # the two are taken for late
+            tau = self._judge.torque(message.data, started if time is None else time)
+        except InputError as error:
+            self._refused += 1
+            self._refusal = str(error)
+            self._guard.trip(NONSENSE, self._refusal)
+            self.get_logger().error(f'not forwarded: {error}', throttle_duration_sec=1.0)
+            if not self._acts:
+                return
+        else:
+            self._guard.feed(SILENCE)
+            self._heard = started
+            self._asked[self._order] = tau
+            self._acts = True
+        if not (was_stopping and self._guard.watch()):
+            self._send(label)
+            self._took.add(perf_counter() - started)
+
+    def _send(self, label: str) -> None:
+        tau = self._guard.torque(lambda: self._asked)
+        self._commands.publish(self._command.filled(tau[self._order], label))
+        if self._guard.reaction:
+            self._own += 1
+        else:
+            self._forwarded += 1
+        if self._changed:
+            self._diagnose()
+
+    def _watch(self) -> None:
+        if not self._acts:
+            return
+        was_stopping = bool(self._guard.reaction)
+        if self._guard.watch():
+            if self._guard.blind:
+                self._send(messages.HOLD_LABEL)
+            elif not was_stopping:
+                self._send(self._label)
+
+    def _on_forward(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        if self._acts:
+            self._guard.release()
+        response.success = self._acts and not self._guard.reaction
+        response.message = self._state()
+        return response
+
+    # the end
+
+    def ready_to_stop(self) -> bool:
+        """Stop the arm; whether it rests, or there is nothing to stop it by."""
+        if not self._acts:
+            return True
+        self._guard.stop()
+        return self._guard.finished
+
+    def stop(self) -> None:
+        """Leave a command that carries the weight."""
+        if self._acts:
+            weight = self._guard.weight()
+            self._commands.publish(self._command.filled(
+                weight[self._order], messages.HOLD_LABEL))
+            self.get_logger().info('ends: the last command holds the arm against gravity')
+
+    # what it has to say
+
+    def _state(self) -> str:
+        if self._guard is None:
+            return 'waits for a robot description'
+        if not self._acts:
+            return 'waits for a joint state and a command'
+        if not self._guard.reaction:
+            return 'forwards'
+        return f'{self._guard.cause}: {self._guard.reason}: {self._guard.reaction}'
+
+    def _on_change(self) -> None:
+        self._changed = True
+        if self._guard.reaction:
+            self.get_logger().error(self._state())
+        else:
+            self.get_logger().info('good commands again: forwards')
+
+    def _diagnose(self) -> None:
+        self._changed = False
+        level = DiagnosticStatus.OK if self._acts else DiagnosticStatus.WARN
+        pairs = [('forwarded', self._forwarded), ('refused', self._refused),
+                 ('last refusal', self._refusal), ('sent of its own', self._own),
+                 ('command age [s]', f'{perf_counter() - self._heard:.3f}')]
+        if self._guard is not None:
+            level = DiagnosticStatus.ERROR if self._guard.reaction else level
+            pairs.extend(self._guard.counts.items())
+        pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
+            f'{1e6 * x:.1f}' for x in self._took.percentile(50, 99, 100))))
+        status = DiagnosticStatus(
+            level=level, name=f'{self.get_fully_qualified_name()[1:]}: relay',
+            message=self._state(), hardware_id=self._robot.name if self._guard else '',
+            values=[KeyValue(key=key, value=str(value)) for key, value in pairs])
+        message = DiagnosticArray(status=[status])
+        message.header.stamp = self.get_clock().now().to_msg()
+        self._diagnostics.publish(message)
+
+
+def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
+    reaction, latched = found['reaction'], found['latched']
+    return Supervision(
+        {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
+         NONSENSE: Watchdog(reaction, latched),
+         STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
+        effort_limits=description.per_joint(found, 'effort_limits', robot.effort_limits, robot),
+        stop_rate=found['stop_rate'], fade_time=found['fade_time'],
+        settle_time=found['settle_time'], period=1.0 / found['rate'])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until it is told to stop."""
+    run(Relay, arguments)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,276 @@
+"""The relay between controller and hardware, over real DDS, with MuJoCo as the hardware."""
+
+import signal
+
+import numpy as np
+import pytest
+
+from arm import READY
+from tolerances import GRAVITY_HELD
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Float64MultiArray, String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
+from osc_ros.errors import OscError  # noqa: E402
+from osc_ros.nodes import messages, relay  # noqa: E402
+from osc_ros.nodes.share import share_directory  # noqa: E402
+from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
+
+LIMITS = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
+GOOD = 0.5 * LIMITS
+FADE = 0.02
+NEVER = 30.0  # [s]
+
+
+class Ends(Node):
+    """Stands where the controller stands, and where the hardware stands."""
+
+    def __init__(self):
+        """Listen."""
+        super().__init__('ends')
+        self.tick, self.torques, self.labels, self.diagnoses = 0, [], [], []
+        listen, tell = self.create_subscription, self.create_publisher
+        listen(Float64MultiArray, 'osc_relay/commands', self._on_command, 100)
+        listen(DiagnosticArray, '/diagnostics', self._on_diagnostics, 100)
+        self.states = tell(JointState, 'joint_states', 10)
+        self.commands = tell(Float64MultiArray, 'osc_controller/commands', 10)
+
+    def _on_command(self, message):
+        self.torques.append(np.array(message.data))
+        self.labels.append(messages.label(message))
+
+    def _on_diagnostics(self, message):
+        self.diagnoses.extend(message.status)
+
+    def state(self, q=READY, qd=(0.0,) * 7):
+        """Say where the joints are, at a new time."""
+        self.tick += 1
+        self.states.publish(messages.joint_state(
+            JOINTS, 0.002 * self.tick, np.array(q), np.array(qd), np.zeros(7)))
+
+    def command(self, tau=GOOD, label=None):
+        """Answer the last state."""
+        message = Float64MultiArray(data=list(map(float, tau)))
+        if label is None:
+            label = messages.label_of(messages.stamp(0.002 * self.tick))
+        message.layout.dim = [messages.MultiArrayDimension(label=label)]
+        self.commands.publish(message)
+
+
+class Rig:
+    """A relay in this process, and both its ends."""
+
+    def __init__(self, spin, **parameters):
+        """Connect them."""
+        self.spin, self.ends = spin, Ends()
+        self.relay = relay.Relay(parameter_overrides=given(**({
+            **ROBOT, 'command_timeout': NEVER, 'state_timeout': NEVER, 'settle_time': 0.02,
+            'fade_time': FADE, 'effort_rates': [1e6] * 7} | parameters)))
+        spin(lambda: self.ends.states.get_subscription_count() > 0
+             and self.ends.commands.get_subscription_count() > 0
+             and self.ends.count_publishers('osc_relay/commands') > 0, self.ends, self.relay)
+
+    def until(self, happened, act, why=''):
+        """Do something again and again until something is true."""
+        def done():
+            act()
+            return happened()
+        self.spin(done, why=why)
+
+    def talk(self, tau=GOOD):
+        """Send a state and its answer."""
+        self.ends.state()
+        self.ends.command(tau)
+
+    def until_sent(self, torque, act):
+        """Do something until the hardware gets a torque."""
+        self.until(lambda: self.ends.torques and np.allclose(
+            self.ends.torques[-1], torque, rtol=0.0, atol=GRAVITY_HELD), act,
+            f'for {torque}')
+
+    def forwarding(self):
+        """Get it to forward."""
+        self.until_sent(GOOD, self.talk)
+        return self
+
+
+def test_commands_arrive_as_they_were_sent(spin):
+    rig = Rig(spin).forwarding()
+    rig.ends.state()
+    label = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
+    rig.until_sent(-GOOD, lambda: rig.ends.command(-GOOD))
+    assert rig.ends.labels[-1] == label
+
+
+def test_nothing_is_sent_before_a_state_and_a_good_command(spin):
+    rig = Rig(spin)
+    rig.until(lambda: spin.said('before there is a good joint state'), rig.ends.command)
+    rig.until(lambda: spin.said('not forwarded: command has 6 torques'),
+              lambda: (rig.ends.state(), rig.ends.command([0.0] * 6)))
+    assert not rig.ends.torques
+
+
+BAD = {
+    'size': ([0.0] * 6, 'command has 6 torques: accepted are 7, for panda_joint1'),
+    'empty': ([], 'command has 0 torques'),
+    'nan': ([np.nan, *GOOD[1:]], "torque for 'panda_joint1' is nan: accepted are finite"),
+    'inf': ([*GOOD[:6], -np.inf], "torque for 'panda_joint7' is -inf: accepted are finite"),
+    'limit': ([*GOOD[:6], 12.1], "torque for 'panda_joint7' is 12.1 N m: accepted is at most 12"),
+    'step': (-GOOD, "torque for 'panda_joint1' steps by -87 N m"),
+}
+
+
+@pytest.mark.parametrize('bad, message', BAD.values(), ids=BAD)
+def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
+    # a state comes every 2 ms of its own clock, whose commands step by half of 43.5 at most
+    rig = Rig(spin, effort_rates=[20.0 / 0.002] * 7, latched=True).forwarding()
+    seen = len(rig.ends.torques)
+    rig.until(lambda: spin.said(message), lambda: (rig.ends.command(GOOD), rig.ends.command(bad)))
+    rig.until_sent(gravity(READY), lambda: (rig.ends.state(), rig.ends.command(bad)))
+    sent = np.array(rig.ends.torques[seen - 1:])
+    steps = np.abs(np.diff(sent, axis=0))
+    assert (np.abs(sent) <= LIMITS).all()
+    assert (steps <= 1.5 * 0.002 / FADE * 2.0 * LIMITS).all()
+    rig.relay._guard.release()
+    rig.until_sent(GOOD, lambda: (rig.talk(), rig.relay._guard.release()))
+
+
+def test_silence_is_answered_by_the_torque_that_holds_the_arm_until_it_ends(spin):
+    rig = Rig(spin, command_timeout=0.2).forwarding()
+    rig.until_sent(gravity(READY), rig.ends.state)
+    assert rig.relay._guard.cause == 'silence'
+    rig.until(lambda: any(
+        status.level == DiagnosticStatus.ERROR and status.message.startswith('silence: nothing')
+        for status in rig.ends.diagnoses), rig.ends.state)
+    rig.forwarding()
+    rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
+    assert rig.ends.diagnoses[-1].message == 'forwards'
+
+
+def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
+    rig = Rig(spin, state_timeout=0.2).forwarding()
+    rig.until_sent(gravity(READY), rig.ends.command)
+    assert rig.ends.labels[-1] == messages.HOLD_LABEL
+
+
+def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
+    rig = Rig(spin, latched=True, reaction='zero').forwarding()
+    rig.until_sent([0.0] * 7, lambda: (rig.ends.state(), rig.ends.command([np.nan] * 7)))
+    client = rig.ends.create_client(Trigger, 'osc_relay/forward')
+    spin(client.service_is_ready)
+    rig.until(lambda: not rig.relay._guard._is_there(
+        rig.relay._guard._watches['nonsense'], rig.relay._guard._clock()), rig.talk)
+    assert rig.relay._guard.watch()
+    future = client.call_async(Trigger.Request())
+    rig.until(future.done, rig.talk)
+    assert future.result().success
+    rig.forwarding()
+
+
+def test_live_parameters_apply_at_once_and_bad_sets_change_nothing(spin):
+    rig = Rig(spin).forwarding()
+    before = rig.relay._guard.settings
+    result = rig.relay.set_parameters_atomically([
+        Parameter('reaction', value='damp'), Parameter('stop_rate', value=-1.0)])
+    assert not result.successful
+    assert rig.relay._guard.settings is before
+    result = rig.relay.set_parameters_atomically([
+        Parameter('reaction', value='zero'), Parameter('command_timeout', value=0.2)])
+    assert result.successful
+    rig.until_sent([0.0] * 7, rig.ends.state)
+
+
+def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
+    reverse = list(reversed(JOINTS))
+    rig = Rig(spin, robot_description_file='', joints=reverse, latched=True)
+    rig.until(lambda: spin.said('before there is a robot'), rig.talk)
+    publisher = rig.ends.create_publisher(String, 'robot_description', relay.LATCHED_QOS)
+    publisher.publish(String(data=PANDA.urdf_text))
+    rig.until_sent(GOOD[::-1], lambda: rig.talk(GOOD[::-1]))
+    rig.until_sent(gravity(READY)[::-1],
+                   lambda: (rig.ends.state(), rig.ends.command([np.nan] * 7)))
+
+
+@pytest.mark.parametrize('parameters, message', [
+    ({'tip': 'nowhere'}, 'nowhere'),
+    ({'reaction': 'panic'}, "'reaction' is 'panic': accepted is one of hold, damp, gravity, zero"),
+    ({'effort_limits': [1.0]}, "'effort_limits' has 1 entries: accepted is one for each of"),
+    ({'effort_rates': [1.0]}, "'effort_rates' has 1 entries: accepted is one for each of"),
+])
+def test_relay_refuses_bad_parameters(ros, parameters, message):
+    with pytest.raises(OscError, match=message):
+        relay.Relay(parameter_overrides=given(**{**ROBOT, **parameters}))
+
+
+class Judge(Node):
+    """Sees what MuJoCo says, and tells the controller where to go."""
+
+    def __init__(self):
+        """Listen."""
+        super().__init__('judge')
+        self.times, self.q, self.qd, self.answered, self.pose = [], [], [], [], None
+        listen = self.create_subscription
+        listen(JointState, 'joint_states', self._on_state, 1000)
+        listen(Float64MultiArray, 'osc_controller/commands', self._on_answer, 1000)
+        listen(PoseStamped, 'osc_controller/pose', lambda message: setattr(self, 'pose', message),
+               10)
+        self.targets = self.create_publisher(PoseStamped, 'osc_controller/target_pose', 10)
+
+    def _on_state(self, message):
+        time = messages.seconds(message.header.stamp)
+        if not self.times or time > self.times[-1]:
+            self.times.append(time)
+            self.q.append(np.array(message.position))
+            self.qd.append(np.array(message.velocity))
+
+    def _on_answer(self, message):
+        time = messages.labelled_time(messages.label(message))
+        if time is not None:
+            self.answered.append(time)
+
+    @property
+    def speed(self):
+        """Of the fastest joint, relative to its limit."""
+        return np.max(np.abs(self.qd[-1]) / 2.175)
+
+
+def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin, start):
+    judge = Judge()
+    simulator = Simulator(parameter_overrides=given(
+        **ROBOT, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
+        lockstep_timeout=3600.0))
+    guard = relay.Relay(parameter_overrides=given(
+        **ROBOT, command_timeout=0.5, state_timeout=NEVER, effort_rates=[1e6] * 7))
+    controller = start('controller', '--ros-args', '--params-file',
+                       share_directory() / 'config' / 'panda.yaml', '-p', 'state_timeout:=30.0')
+    spin(lambda: judge.pose, judge, simulator, guard, why=controller.log.read_text)
+    target = judge.pose
+    target.pose.position.y += 0.5
+    target.pose.position.z -= 0.2
+    target.header.stamp = messages.stamp(0.0)
+    judge.targets.publish(target)
+
+    spin(lambda: judge.speed > 0.8, why='for speed')
+    controller.send_signal(signal.SIGKILL)
+    controller.wait()
+    spin(lambda: guard._guard.cause == 'silence')
+    killed = judge.answered[-1]
+    spin(lambda: judge.times[-1] > killed + 1.0)
+
+    times, q, qd = np.array(judge.times), np.array(judge.q), np.array(judge.qd)
+    at = np.searchsorted(times, killed)
+    assert np.abs(qd[at]).max() > 1.5
+    assert np.abs(qd[times >= killed + 1.0]).max() < 0.01
+    limits = simulator._plant._position_limits
+    assert ((q > limits[:, 0]) & (q < limits[:, 1])).all()
+    # the hardware stepped with a command for every state, and was never left without
+    np.testing.assert_allclose(np.diff(times), 0.002, atol=1e-9)
+    assert simulator._unanswered == 0

@@ -1,0 +1,314 @@
+"""The supervisor: what it does about what goes wrong, judged by MuJoCo and Pinocchio."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import numpy as np
+import pinocchio
+import pytest
+
+from arm import PANDA, PERIOD, READY
+from judge import configuration, pinocchio_model
+from osc_ros import OperationalSpace, Robot
+from osc_ros.control.supervisor import (
+    DEADLINE,
+    JUMP,
+    NOT_FINITE,
+    REACTIONS,
+    STALE_STATE,
+    Supervision,
+    Supervisor,
+    Watchdog,
+)
+from osc_ros.errors import InputError
+from osc_ros.sim import Plant
+from tolerances import GRAVITY_HELD
+
+ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+SPACE = OperationalSpace(ROBOT)
+LIMITS = np.array(ROBOT.effort_limits)
+FADE = 0.05
+STEEPEST = 1.5  # of a fade, times its mean rate
+REST = np.zeros(7)
+
+
+class Clock:
+    """A clock that is set by hand [s]."""
+
+    time = 100.0
+
+    def __call__(self):
+        """Tell the time."""
+        return self.time
+
+
+def watchdogs(reaction, latched=False):
+    """Return one for every cause, all with one reaction."""
+    return {'told': Watchdog(reaction, latched), JUMP: Watchdog(reaction, latched),
+            NOT_FINITE: Watchdog(reaction, latched), DEADLINE: Watchdog(reaction, latched),
+            STALE_STATE: Watchdog(reaction, latched, timeout=0.1)}
+
+
+class Bench:
+    """A supervised arm that stands still, and a clock."""
+
+    def __init__(self, reaction='hold', latched=False, **given):
+        """See the arm once."""
+        self.clock, self.time, self.news = Clock(), 0.0, []
+        self.supervisor = Supervisor(
+            ROBOT, SPACE.inverse_dynamics,
+            Supervision(watchdogs(reaction, latched), LIMITS, fade_time=FADE, period=PERIOD,
+                        deadline=0.01, **given),
+            lambda: self.news.append(self.supervisor.reaction), self.clock)
+        self.see()
+
+    def see(self, q=READY, qd=REST, after=PERIOD):
+        """Let time pass, and a state come."""
+        self.wait(after)
+        self.time += after
+        self.supervisor.see(self.time, np.array(q), np.array(qd))
+
+    def wait(self, time):
+        """Let time pass."""
+        self.clock.time += time
+
+    def settled(self, law):
+        """Return the torque after a while of good states."""
+        for _ in range(150):
+            self.see()
+            tau = self.supervisor.torque(law)
+        return tau
+
+
+def gravity(q):
+    """Return the torque that holds the arm, by Pinocchio."""
+    model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, ROBOT.joint_names, {})
+    return pinocchio.computeGeneralizedGravity(model, data, configuration(model, q))
+
+
+def law(tau=0.5 * LIMITS):
+    """Return a law that asks for one torque."""
+    return lambda: np.array(tau)
+
+
+def failing():
+    """Fail, as a law may."""
+    raise ZeroDivisionError('nothing to divide by')
+
+
+def test_law_passes_untouched_while_nothing_is_wrong():
+    bench = Bench()
+    for share in (0.5, -1.0, 0.3):
+        bench.see()
+        np.testing.assert_array_equal(bench.supervisor.torque(law(share * LIMITS)), share * LIMITS)
+
+
+@pytest.mark.parametrize('reaction, torque', [
+    ('report', 0.5 * LIMITS), ('hold', gravity(READY)), ('damp', gravity(READY)),
+    ('gravity', gravity(READY)), ('zero', REST), ('deactivate', gravity(READY))])
+def test_reaction_replaces_the_law_until_the_cause_is_gone(reaction, torque):
+    bench = Bench(reaction)
+    for _ in range(40):
+        bench.see()
+        bench.supervisor.trip('told', 'for a reason')
+        tau = bench.supervisor.torque(law())
+    np.testing.assert_allclose(tau, torque, atol=GRAVITY_HELD)
+    assert (bench.supervisor.cause, bench.supervisor.reason) == ('told', 'for a reason')
+    assert bench.supervisor.counts['told'] == 1
+    if reaction != 'deactivate':
+        np.testing.assert_array_equal(bench.settled(law()), 0.5 * LIMITS)
+        assert bench.news == [reaction, '']
+
+
+def test_law_goes_on_only_when_the_cause_has_been_gone_for_the_settle_time():
+    bench = Bench(settle_time=0.1)
+    bench.supervisor.trip('told', '')
+    bench.see(after=0.09)
+    assert bench.supervisor.watch()
+    bench.see(after=0.02)
+    assert not bench.supervisor.watch()
+
+
+@pytest.mark.parametrize('reaction, latched', [('gravity', True), ('deactivate', False)])
+def test_latched_reaction_stays_until_it_is_released(reaction, latched):
+    bench = Bench(reaction, latched)
+    bench.supervisor.trip('told', '')
+    bench.settled(law())
+    assert bench.supervisor.watch()
+    bench.supervisor.trip('told', 'again')
+    bench.supervisor.release()
+    assert bench.supervisor.watch()
+    bench.settled(law())
+    bench.supervisor.release()
+    assert not bench.supervisor.watch()
+
+
+@pytest.mark.parametrize('graver, lighter', zip(REACTIONS[1:], REACTIONS))
+def test_gravest_of_several_causes_decides(graver, lighter):
+    bench = Bench(lighter)
+    bench.supervisor.settings = replace(
+        bench.supervisor.settings, watchdogs=watchdogs(lighter) | {JUMP: Watchdog(graver)})
+    bench.supervisor.trip('told', '')
+    bench.supervisor.trip(JUMP, '')
+    bench.supervisor.watch()
+    assert (bench.supervisor.cause, bench.supervisor.reaction) == (JUMP, graver)
+
+
+def test_stale_state_is_answered_by_what_carries_the_arm_where_it_was():
+    bench = Bench()
+    bench.see(READY, [1.0] * 7)
+    bench.supervisor.torque(law())
+    bench.wait(0.11)
+    assert bench.supervisor.watch() and bench.supervisor.blind
+    for _ in range(40):
+        tau = bench.supervisor.torque()
+        bench.wait(PERIOD)
+    np.testing.assert_allclose(tau, gravity(READY), atol=GRAVITY_HELD)
+    assert 'nothing for 0.1' in bench.supervisor.reason
+
+
+def test_sign_of_life_may_last():
+    bench = Bench()
+    bench.supervisor.feed(STALE_STATE, lasting=5.0)
+    bench.wait(5.09)
+    assert not bench.supervisor.watch()
+    bench.wait(0.02)
+    assert bench.supervisor.watch()
+
+
+@pytest.mark.parametrize('bad', [
+    failing, law([np.nan] * 7), law([np.inf] * 7), law([1.0] * 6)])
+@pytest.mark.parametrize('reaction', REACTIONS)
+def test_law_that_fails_never_reaches_the_joints(bad, reaction):
+    bench = Bench(reaction)
+    for _ in range(100):
+        bench.see()
+        tau = bench.supervisor.torque(bad)
+        assert np.isfinite(tau).all()
+    assert bench.supervisor.cause == NOT_FINITE
+    np.testing.assert_allclose(
+        tau, REST if reaction == 'zero' else gravity(READY), atol=GRAVITY_HELD)
+
+
+@pytest.mark.parametrize('q, qd', [
+    ([np.nan, *READY[1:]], REST), (READY, [np.inf] * 7), ([1e200] * 7, [1e200] * 7)])
+def test_state_that_is_none_is_survived(q, qd):
+    bench = Bench()
+    bench.supervisor.torque(law())
+    bench.see(q, qd)
+    tau = bench.supervisor.torque(law())
+    assert (np.abs(tau) <= LIMITS).all()
+    assert bench.supervisor.watch()
+    np.testing.assert_array_equal(bench.settled(law()), 0.5 * LIMITS)
+
+
+@pytest.mark.parametrize('factor, trips', [(1.0, False), (1.9, False), (6.0, True)])
+def test_jump_is_what_the_velocity_limits_do_not_allow(factor, trips):
+    bench = Bench()
+    bench.see(READY + factor * PERIOD * ROBOT.velocity_limits)
+    assert bench.supervisor.watch() == trips
+    assert ("'panda_joint" in bench.supervisor.reason) == trips
+
+
+def test_turn_of_a_continuous_joint_is_no_jump():
+    urdf = PANDA.urdf_text.replace('name="panda_joint7" type="revolute"',
+                                   'name="panda_joint7" type="continuous"')
+    robot = Robot.from_urdf(urdf, PANDA.base, PANDA.tip)
+    assert not np.isfinite(robot.position_limits[6]).any()
+    supervisor = Supervisor(robot, SPACE.inverse_dynamics, Supervision(watchdogs('hold'), LIMITS))
+    supervisor.see(0.0, np.array([*READY[:6], np.pi - 1e-3]), REST)
+    supervisor.see(0.002, np.array([*READY[:6], 1e-3 - np.pi]), REST)
+    assert not supervisor.watch()
+
+
+def test_update_that_takes_too_long_has_missed_its_deadline():
+    bench = Bench()
+
+    def slow():
+        bench.wait(0.011)
+        return REST
+
+    bench.supervisor.torque(slow)
+    assert bench.supervisor.cause == DEADLINE
+    assert bench.supervisor.reason == 'an update took 0.0110 s'
+
+
+def test_a_law_is_not_asked_while_the_arm_is_stopped():
+    bench = Bench()
+    asked = []
+    bench.supervisor.trip('told', '')
+    bench.supervisor.torque(lambda: asked.append(1))
+    assert not asked
+
+
+@pytest.mark.parametrize('bad, message', [
+    (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, hold"),
+    (lambda: Watchdog('hold', timeout=0.0), 'time-out of 0.0 s: accepted is more than 0'),
+    (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted is more than 0'),
+    (lambda: Supervisor(ROBOT, SPACE.inverse_dynamics, Supervision({}, LIMITS)).torque(law()),
+     'no joint state was seen'),
+])
+def test_bad_settings_are_refused_by_message(bad, message):
+    with pytest.raises(InputError, match=message):
+        bad()
+
+
+acts = st.lists(st.tuples(
+    st.sampled_from(['see', 'see', 'see', 'jump', 'silence', 'told', 'fail', 'feed', 'release',
+                     'hold', 'gravity', 'zero', 'damp', 'deactivate', 'report']),
+    st.floats(-1.0, 1.0)), max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(acts)
+def test_torque_is_without_a_step_whatever_happens_to_an_arm_that_stands(happens):
+    bench = Bench()
+    last = bench.supervisor.torque(law())
+    for act, share in happens:
+        asked = law()
+        if act == 'told':
+            bench.supervisor.trip('told', '')
+        elif act == 'jump':
+            bench.see(READY + 0.1)
+        elif act == 'fail':
+            asked = failing
+        elif act == 'feed':
+            bench.supervisor.feed(STALE_STATE)
+        elif act == 'release':
+            bench.supervisor.release()
+        elif act in REACTIONS:
+            bench.supervisor.settings = replace(
+                bench.supervisor.settings, watchdogs=watchdogs(act, share > 0.5))
+        bench.wait(0.2 if act == 'silence' else 0.0)
+        if act != 'silence':
+            bench.see()
+        tau = bench.supervisor.torque(asked)
+        assert (np.abs(tau) <= LIMITS).all()
+        assert (np.abs(tau - last) <= STEEPEST * PERIOD / FADE * 2.0 * LIMITS).all(), act
+        last = tau
+
+
+@pytest.mark.parametrize('reaction', ['hold', 'damp', 'deactivate'])
+def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction):
+    rng = np.random.default_rng(7)
+    lower, upper = ROBOT.position_limits.T
+    plant = Plant(PANDA.urdf_text, PANDA.base, ROBOT.joint_names, friction=REST, damping=REST)
+    for _ in range(12):
+        fastest = rng.choice(7)
+        qd = rng.uniform(-0.5, 0.5, 7) * ROBOT.velocity_limits
+        qd[fastest] = rng.choice([-1.0, 1.0]) * ROBOT.velocity_limits[fastest]
+        q = rng.uniform(*(lower + 0.25 * (upper - lower), upper - 0.25 * (upper - lower)))
+        plant.reset(q, qd)
+        bench = Bench(reaction, latched=True)
+        bench.supervisor.begin(np.clip(SPACE.inverse_dynamics(q, qd, REST), -LIMITS, LIMITS))
+        bench.supervisor.trip('told', '')
+        while plant.time < 1.0:
+            bench.wait(PERIOD)
+            bench.supervisor.see(plant.time, plant.q, plant.qd)
+            tau = bench.supervisor.torque(law())
+            assert (np.abs(tau) <= LIMITS).all()
+            assert ((plant.q > lower) & (plant.q < upper)).all()
+            plant.step(tau, 2)
+        assert np.abs(plant.qd).max() < 0.01, (q, qd)
+    assert bench.supervisor.finished == (reaction == 'deactivate')
