@@ -79,14 +79,13 @@ def constructors(comm, cases):
 
 def fails(comm, cases, how):
     """Call the law for ever, until the last rank fails in the middle of it."""
-    with together(comm):
-        space, q, qd, u = leaning(comm, cases)
-        calls = 0
-        while True:
-            if comm.rank == comm.size - 1 and calls == 100:
-                how()
-            space.torque(q, qd, u)
-            calls += 1
+    space, q, qd, u = leaning(comm, cases)
+    calls = 0
+    while True:
+        if comm.rank == comm.size - 1 and calls == 100:
+            how()
+        space.torque(q, qd, u)
+        calls += 1
 
 
 def raises(comm, cases):
@@ -94,6 +93,14 @@ def raises(comm, cases):
     def how():
         raise RuntimeError('no measurement of joint 7')
     fails(comm, cases, how)
+
+
+def exits(comm, cases):
+    """Leave without having been in any call; the others wait for it."""
+    with together(comm):
+        if comm.rank == comm.size - 1:
+            sys.exit('no robot')
+        leaning(comm, cases)
 
 
 def killed(comm, cases):

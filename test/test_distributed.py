@@ -37,7 +37,8 @@ FREELY = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
 @pytest.fixture(scope='module')
 def job(tmp_path_factory):
     """Run what ranks do; return the exit status, what was written, and what was found."""
-    segments.compile_kernels()  # for all ranks to find them in the cache
+    segments.compile_kernels()  # for all ranks to find what they need in the cache
+    OperationalSpace(chain(1, 2))
 
     def run(ranks, cases, *tasks):
         folder = tmp_path_factory.mktemp('job')
@@ -142,11 +143,13 @@ def test_every_rank_needs_a_body():
         Distributed(SimpleNamespace(size=4, rank=0), chain(3, 3))
 
 
-def test_a_rank_that_raises_ends_the_job_and_says_why(job):
+@pytest.mark.parametrize('how, why', [
+    ('raises', 'RuntimeError: no measurement of joint 7'), ('exits', 'SystemExit: no robot')])
+def test_a_rank_that_leaves_ends_the_job_and_says_why(job, how, why):
     robot = chain(3, 20)
-    status, said, _ = job(2, [(robot, None, state(robot))], 'raises')
+    status, said, _ = job(2, [(robot, None, state(robot))], how)
     assert status != 0
-    assert 'rank 1 of 2' in said and 'RuntimeError: no measurement of joint 7' in said
+    assert 'rank 1 of 2' in said and why in said
 
 
 def test_a_rank_that_is_killed_ends_the_job_with_a_message(job):

@@ -10,6 +10,7 @@ from judge import configuration, pinocchio_model, robot_cases
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from geometry_msgs.msg import PoseStamped, TwistStamped  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
@@ -125,6 +126,19 @@ class Rig:
 def test_first_command_is_the_torque_that_holds_the_arm_where_it_is(spin):
     rig = Rig(spin).activate()
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
+    rig, said = Rig(spin, workers=2), []
+    rig.hardware.create_subscription(
+        DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
+    np.testing.assert_allclose(rig.activate().ask(), gravity(READY), atol=1e-8)
+    team = rig.controller._law.space._dynamics
+    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
+                     for one in said), why='for the diagnostics')
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    assert rig.controller.trigger_cleanup() == SUCCESS
+    assert team.team is None
 
 
 def test_activation_latches_the_pose_of_that_moment(spin):

@@ -19,7 +19,7 @@ from osc_ros.dynamics import reduction, segments, sweep
 from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.ldl import packed_blocks
 from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.parallel import Costs, Fault, Parallel, Team, Workers
+from osc_ros.dynamics.parallel import Costs, Parallel, Workers
 from osc_ros.dynamics.schur import schur_blocks
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
@@ -262,9 +262,10 @@ def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
     robot = chain(3, 24)
     alone, before = OperationalSpace(robot), in_shared_memory()
     q, qd, u, tau, qdd = state(robot)
-    with OperationalSpace(robot, workers=Workers(2, deadline=0.1)) as osc:
+    with OperationalSpace(robot, workers=PATIENT) as osc:
         worker, = osc._dynamics.team.pids
         osc.outward(q, qd, tau)
+        osc._dynamics.team.member.deadline = 0.1  # from here on, so that a slow start is none
         os.kill(worker, signal.SIGSTOP)
         with pytest.warns(WorkerWarning, match='no answer within'):
             found = osc.inward(u)  # in the middle: outward was the team's
@@ -275,17 +276,28 @@ def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
     assert in_shared_memory() == before
 
 
-def test_a_worker_that_raises_is_reported_with_its_words():
+class Mistaken(float):
+    """A number in this process, and none in those that it is sent to."""
+
+    def __reduce__(self):
+        """Be sent as a word."""
+        return str, ('long',)
+
+
+def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     robot = chain(4, 12)
-    q, qd, _, _, _ = state(robot)
-    # a spin that is no number: the first time that it waits, it raises
-    team = Team(*sweep.packed(robot), COSTS.bounds(12, 2), 'long', PATIENCE)
-    team.member._spin = 0.0
-    until(team.account)
-    with pytest.raises(Fault, match='ended'):
-        team.outward(q, qd, None, None, np.zeros(sweep.TIP_WIDTH))
-    assert 'osc_ros worker 1' in team.account() and 'TypeError' in team.account()
-    team.close(kill=True)
+    alone, before = OperationalSpace(robot), in_shared_memory()
+    q, qd, u, tau, _ = state(robot)
+    expected = alone.torque(q, qd, u, tau)
+    # a spin that is no number: the first time that a worker waits, it raises
+    team = Parallel(robot, 2, Workers(2, Mistaken(0.0), PATIENCE), COSTS)
+    found = np.empty(12)
+    with pytest.warns(WorkerWarning, match='worker 1 .* ended with TypeError'):
+        while not team.faults:
+            assert team.torque(q, qd, u, tau, None, found) == DONE
+            assert difference(found, expected) < TEAM_AGREEMENT
+    team.close()
+    assert in_shared_memory() == before
 
 
 OWNER = """

@@ -28,6 +28,7 @@ import os
 import platform
 import sys
 import traceback
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,16 +99,34 @@ def together(comm: Intracomm) -> Iterator[None]:
     """
     Let the job end, with a message, if this rank leaves by any exception, SystemExit included.
 
-    The others may be waiting for it in a call that it will never make.
+    The others may be waiting for it in a call that it will never make. Without this, the job ends
+    by exceptions that nobody catches once there is a `Distributed`.
 
     """
     try:
         yield
     except BaseException:
-        print(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on {platform.node()}) ends '
-              f'the job:\n{traceback.format_exc()}', end='', file=sys.stderr, flush=True)
-        comm.Abort(1)
+        traceback.print_exc()
+        _end(comm)
         raise
+
+
+def _end(comm: Intracomm) -> None:
+    print(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on {platform.node()}) ends the '
+          'job', file=sys.stderr, flush=True)
+    comm.Abort(1)
+
+
+def _end_by_what_nobody_catches(comm: Intracomm) -> None:
+    """On its way out Python would finalize MPI, and wait for ranks that wait for this one."""
+    before = sys.excepthook
+
+    def excepthook(kind: type[BaseException], error: BaseException,
+                   trace: TracebackType | None) -> None:
+        before(kind, error, trace)
+        _end(comm)
+
+    sys.excepthook = excepthook
 
 
 class Distributed:
@@ -182,6 +201,8 @@ class Distributed:
         return self
 
     def _begin(self, comm: Intracomm, links: Array, ends: Array, bodies: Sequence[int]) -> None:
+        if comm.size > 1:
+            _end_by_what_nobody_catches(comm)
         segments.compile_kernels()
         ranks, m, first = comm.size, len(links), sum(bodies[:comm.rank])
         self.n, self.mine = sum(bodies), slice(first, first + m)

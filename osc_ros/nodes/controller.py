@@ -42,7 +42,7 @@ PARAMETERS = (
     *description.ENTRIES,
     Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
-    Entry('workers', 1, "Processes that share an update, by method 'sweep'; 0 measures how many "
+    Entry('workers', 1, "Processes that share an update, by 'sweep' or 'bcr'; 0 measures how many "
           'are fastest', lower=0, upper=1024),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
