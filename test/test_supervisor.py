@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio
 import pytest
 
-from arm import PANDA, PERIOD, READY
+from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.supervisor import (
@@ -21,6 +21,7 @@ from osc_ros.control.supervisor import (
     Supervisor,
     Watchdog,
 )
+from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 from tolerances import GRAVITY_HELD
@@ -312,3 +313,36 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
             plant.step(tau, 2)
         assert np.abs(plant.qd).max() < 0.01, (q, qd)
     assert bench.supervisor.finished == (reaction == 'deactivate')
+
+
+@pytest.mark.parametrize('killed', [0.1, 0.2, 0.35, 0.5])
+def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, drawn):
+    arm, clock = Arm(), Clock()
+    supervisor = Supervisor(ROBOT, SPACE.inverse_dynamics, Supervision(
+        {'silence': Watchdog('hold', timeout=0.05)}, LIMITS, period=PERIOD), clock=clock)
+    arm.law.follow(Hold(moved(arm.pose, (0.0, 0.5, -0.2))), 0.0)
+    supervisor.feed('silence')
+    times, speeds, torques = [], [], []
+    while arm.plant.time < killed + 1.2:
+        time, q, qd = arm.plant.time, arm.plant.q, arm.plant.qd
+        clock.time += PERIOD
+        supervisor.see(time, q, qd)
+        if time < killed:
+            supervisor.feed('silence')
+            tau = arm.law.torque(time, q, qd)
+        if time < killed or supervisor.watch():
+            tau = supervisor.torque(lambda tau=tau: tau)
+        assert ((q > ROBOT.position_limits[:, 0]) & (q < ROBOT.position_limits[:, 1])).all()
+        times.append(time)
+        speeds.append(qd)
+        torques.append(tau)
+        arm.plant.step(tau, 2)
+    speeds, torques, after = np.array(speeds), np.array(torques), np.array(times) >= killed
+    assert np.abs(speeds[after][0]).max() > 1.5
+    assert np.abs(speeds[np.array(times) >= killed + 1.0]).max() < 0.01
+    steps = np.abs(np.diff(torques[after], axis=0)) / LIMITS
+    assert steps.max() < STEEPEST * PERIOD / FADE
+    if killed == 0.35:
+        drawn('relay', times, {
+            'speed [rad/s]': dict(zip(map(str, range(1, 8)), speeds.T)),
+            'torque [% of limit]': dict(zip(map(str, range(1, 8)), (100 * torques / LIMITS).T))})
