@@ -13,10 +13,10 @@ from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Gains, Target, Task
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -112,7 +112,7 @@ class _Setup:
         self.solver = Priorities(at, len(self.links), robot.n)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
-        self.frames = [self._frame(task) for task in settings.tasks]
+        self._frames = [self._frame(task) for task in settings.tasks]
         rest = np.zeros(robot.n)
         if q is None:
             q = np.clip(rest, *robot.position_limits.T)
@@ -134,20 +134,20 @@ class _Setup:
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
                                 tips=self.links, workers=1 if several else workers)
 
-    def _frame(self, task: Task) -> Array | str | int:
-        """Axes of a task: those of a pose, of a link with a task, or of any link that moves."""
-        if not task.frame or task.frame == self.robot.base:
+    def axes(self, k: int, poses: Array, q: Array) -> Array:
+        """Pose (4, 4) whose rotation is that of the frame of task k, links being at `poses`."""
+        frame = self._frames[k]
+        if isinstance(frame, int):
+            return np.asarray(poses[frame])
+        return frame.at(q) if isinstance(frame, LinkAxes) else frame
+
+    def _frame(self, task: Task) -> Array | LinkAxes | int:
+        """Axes of a task: fixed ones, those of any link, or which link with a task has them."""
+        if not task.frame:
             return np.eye(4)
         if task.frame in self.links:
             return self.links.index(task.frame)
-        T = link_pose(self.robot, self.robot.neutral, task.frame)
-        return T if self.robot.frames[task.frame][0] < 0 else task.frame
-
-    def axes(self, frame: Array | str | int, poses: Array, q: Array) -> Array:
-        """Pose (4, 4) whose rotation is that of a task's frame."""
-        if isinstance(frame, int):
-            return np.asarray(poses[frame])
-        return link_pose(self.robot, q, frame) if isinstance(frame, str) else frame
+        return LinkAxes(self.robot, task.frame)
 
 
 class Law:
@@ -191,6 +191,8 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
+        self._last: tuple[float, Array, Array, Array] | None = None
+        self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
 
@@ -270,6 +272,7 @@ class Law:
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
+        self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
@@ -426,8 +429,74 @@ class Law:
         tau = self._commanded(time, q, qd) + self._fading(time)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._q = q
+        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
+        self._q = self._last[1]
         return tau
+
+    def terms(self) -> dict[str, Array]:
+        """
+        What the torque of the last tick is made of: (n,) by name [N·m], which add up to it.
+
+        'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
+        ones includes what makes up for those below; 'limits' is what they took away, 'fading' what
+        a change left over.
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        time, q, qd, tau = self._last
+        setup = self._setup
+        bias = self.bias_torque(q, qd)
+        setup.space.outward(q, qd, posture_acceleration=self._posture_acceleration(q, qd))
+        posture = setup.space.inward(setup.no_force) - bias
+        J = setup.space.jacobian()
+        terms = {'bias': bias, 'posture': posture}
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            F = setup.solver.forces[6 * k:6 * k + 6]
+            terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
+        terms['fading'] = self._fading(time)
+        terms['limits'] = tau - sum(terms.values())
+        return terms
+
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        _, q, qd, _ = self._last
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(q, qd).Lambda_inv[own, own].copy())
+
+    def predicted_and_met(self) -> tuple[Array, Array]:
+        """
+        Joint accelerations as the model predicted them, and as they were met (n,), (n,) [rad/s²].
+
+        From the tick before the last one to the last one. Their difference is what the model
+        lacks: friction, payload, contact.
+
+        Raises
+        ------
+        InputError
+            If there were no two ticks since `latch`, or no time between them.
+
+        """
+        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+            raise InputError('there were no two ticks to tell of')
+        time, q, qd, tau = self._before
+        met = (self._last[2] - qd) / (self._last[0] - time)
+        return self._setup.space.forward_dynamics(q, qd, tau), met
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
         """Joint torques (n,) of the setup in force, before what a change left over."""
@@ -437,8 +506,9 @@ class Law:
         links = setup.space.outward(q, qd, posture_acceleration=qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = bool(self.saturated.any())
-        for level, i, frame, row in zip(setup.levels, setup.at, setup.frames, setup.solver.rows):
-            level.ask(time, poses[i], twists[i], setup.axes(frame, poses, q), is_saturated, row)
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            level.ask(time, poses[i], twists[i], setup.axes(k, poses, q), is_saturated,
+                      setup.solver.rows[k])
         J = setup.space.jacobian(out=setup.J)
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
         tau = setup.space.inward(F)
