@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains, Task
+from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.sim import Plant
@@ -16,9 +16,14 @@ PERIOD = 0.002
 PANDA = robot_cases()['panda']
 
 
-def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
-    """Return what the Panda's configuration has."""
-    return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration)),),
+JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)
+
+
+def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
+             limits=JUMPS):
+    """Return what the Panda's configuration has, but that targets jump if not told otherwise."""
+    return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
+                          limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
                     np.array(robot.effort_limits))
 

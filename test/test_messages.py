@@ -126,7 +126,7 @@ def test_bad_trajectories_are_refused_by_message():
     def read(message):
         return messages.path(message, 0.0, lambda frame: np.eye(4))
 
-    with pytest.raises(InputError, match='two or more'):
+    with pytest.raises(InputError, match='one point with a velocity'):
         read(trajectory(1))
     with pytest.raises(InputError, match='point 1 has 0 transforms'):
         bad = trajectory(2)

@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains, Task
+from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
@@ -67,6 +67,26 @@ PARAMETERS = (
           upper=1e3, live=True),
     Entry('rotation.acceleration', 60.0, 'Most acceleration that feedback asks for [rad/s²]',
           lower=1e-6, upper=1e4, live=True),
+    Entry('target.translation.speed', 1.0, 'Most speed of the target; infinite, with the five '
+          'beside it: targets jump [m/s]', lower=1e-6, live=True),
+    Entry('target.translation.acceleration', 5.0, 'Most acceleration of the target [m/s²]',
+          lower=1e-6, live=True),
+    Entry('target.translation.jerk', 50.0, 'Most jerk of the target [m/s³]', lower=1e-6,
+          live=True),
+    Entry('target.translation.leash', 0.2, 'How far the target may leave the arm behind before it '
+          'waits [m]', lower=1e-6, live=True),
+    Entry('target.rotation.speed', 2.5, 'Most speed of the target [rad/s]', lower=1e-6, live=True),
+    Entry('target.rotation.acceleration', 12.5, 'Most acceleration of the target [rad/s²]',
+          lower=1e-6, live=True),
+    Entry('target.rotation.jerk', 125.0, 'Most jerk of the target [rad/s³]', lower=1e-6,
+          live=True),
+    Entry('target.rotation.leash', 1.0, 'How far the target may leave the arm behind before it '
+          'waits [rad]', lower=1e-6, live=True),
+    Entry('target.twist_timeout', 0.2, 'How long a twist is followed after its stamp [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('workspace.lower', (), 'Lowest x y z of the target in the base frame; none: no box [m]',
+          size=3, live=True),
+    Entry('workspace.upper', (), 'Highest x y z of the same [m]', size=3, live=True),
     Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the null space '
           '[rad/s]', lower=0.0, upper=1e3, live=True),
     Entry('posture.damping_ratio', 1.0, 'Damping ratio of the same', lower=0.0, upper=1e2,
@@ -183,6 +203,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
                   (PoseStamped, '~/target_pose', self._on_target_pose, 10),
                   (MultiDOFJointTrajectory, '~/target_trajectory', self._on_target_trajectory, 10),
+                  (TwistStamped, '~/target_twist', self._on_target_twist, 10),
                   (JointState, '~/target_posture', self._on_target_posture, 10))),
             (self.destroy_service, self.create_service(Trigger, '~/hold', self._on_hold)),
             *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
@@ -253,6 +274,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _apply_times(self, found: dict[str, Any]) -> None:
         self._period = 1.0 / found['rate']
         self._state_timeout = found['state_timeout']
+        self._twist_timeout = found['target.twist_timeout']
         self._report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
 
     # the loop
@@ -322,7 +344,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return
         try:
             motion, stamp = plan()
-            self._law.follow(motion, self._start_of(stamp))
+            if not self._law.follow(motion, self._start_of(stamp)):
+                self.get_logger().warning(f'{topic} is outside of the workspace box: the nearest '
+                                          'position inside is taken', throttle_duration_sec=1.0)
         except InputError as error:
             self.get_logger().error(f'{topic} refused, the old target stays: {error}')
 
@@ -343,6 +367,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._follow('target_trajectory',
                      partial(messages.path, message, self._time, self._frame_pose))
 
+    def _on_target_twist(self, message: TwistStamped) -> None:
+        self._follow('target_twist', partial(
+            messages.jog, message, self._time, self._twist_timeout, self._frame_pose))
+
     def _on_target_posture(self, message: JointState) -> None:
         if not self._active:
             self.get_logger().warning('target_posture ignored: the controller is not active')
@@ -355,8 +383,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._active
         if self._active:
-            self._law.latch(self._q)
-        response.message = 'holding the present pose' if self._active else 'not active'
+            self._law.stop()
+        response.message = 'stopping' if self._active else 'not active'
         return response
 
     # what it has to say
@@ -390,6 +418,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _diagnose(self) -> None:
         others = self.count_publishers(self._commands.topic_name) - 1
         stale = self._active and self._state_age() > self._state_timeout
+        guides = [level.guide for level in self._law.levels.values()]
         level, text = DiagnosticStatus.OK, 'active' if self._active else 'inactive'
         if stale:
             level, text = DiagnosticStatus.ERROR, 'no good joint state: holding against gravity'
@@ -397,6 +426,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, f'{others} others publish on the command topic'
         elif self._active and self._law.saturated.any():
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
+        elif self._active and any(guide.waits for guide in guides):
+            level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
         solved = self._law.priorities
@@ -419,6 +450,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('saturated joints', ' '.join(
                         name for name, at in zip(self._law.robot.joint_names,
                                                  self._law.saturated) if at)),
+                    ('target', 'waits for the arm' if guides[0].waits else 'at the edge'
+                     if guides[0].clamped else 'free'),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
                 )])
@@ -438,12 +471,19 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
 
     return Settings(
         tasks=(Task(Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
-                          both('acceleration'))),),
+                          both('acceleration')), limits=_target_limits(found)),),
         posture=Posture(found['posture.natural_frequency'], found['posture.damping_ratio'],
                         found['posture.damping']),
         damping=SingularityDamping(found['singularity.length'], found['singularity.low'],
                                    found['singularity.high']),
         effort_limits=limits)
+
+
+def _target_limits(found: dict[str, Any]) -> TargetLimits:
+    both = {name: (found[f'target.rotation.{name}'], found[f'target.translation.{name}'])
+            for name in ('speed', 'acceleration', 'jerk', 'leash')}
+    return TargetLimits(**both, box=(found['workspace.lower'] or (-np.inf,) * 3,
+                                     found['workspace.upper'] or (np.inf,) * 3))
 
 
 def main(arguments: list[str] | None = None) -> None:
