@@ -34,3 +34,6 @@ MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some of them witho
 BODY_ROUNDING = 2e-13  # times what the lightest body's inverse inertia is of the answer, in norm
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments against one sweep
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
+GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms of what has a jerk of 125/s³
+GUIDE_LIMIT = 1.15  # of a limit: what a target takes that is sent elsewhere while it turns
+GUIDE_LIMIT_MOVING = 1.05  # the same, while it moves

@@ -30,10 +30,12 @@ LONGEST_STEP = 0.25  # between two ticks; after a longer pause the target goes o
 PIECES = 12  # of constant jerk: two into the limits, seven, the end, and room
 SAMPLES = np.linspace(0.0, 1.0, 33)  # of a plan, where it is compared with the limits
 KEPT = 1.0 + 1e-3  # of a limit: what rounding may add
+TOLERATED = 1.02  # of a limit, to be spared a stop on the way
 SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed that are tried, until a plan keeps all
 SOME = 0.05  # of a limit is left to an axis that hardly moves: it may have to, to stop
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])  # rad, m and per s, s²: taken for none
 AT_THE_EDGE = 1e-9  # [m]
+SPARSEST = 0.25  # between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist meets later is none yet [s]
 
 _FREE = np.array([[-np.inf] * 3, [np.inf] * 3])
@@ -165,9 +167,10 @@ class Guide:
         self._offset: _Offset | None = None
         self._rest: Target | None = self.target
         # times: of the last tick; the end of a twist; on the late clock of the motion: when the
-        # arm was left behind, and when there is something to do next
+        # arm was left behind, when there is something to do next, when the last pose came
         self._now, self._until = -np.inf, np.inf
         self._stopped, self._event = 0.0, np.inf
+        self._posed = -np.inf
         self._late = 0.0
         self._bounds = _FREE
 
@@ -235,7 +238,13 @@ class Guide:
         elif isinstance(motion, Hold):
             goal = Hold(limits.inside(motion.pose))
             self.clamped = goal.pose is not motion.pose
-            self._join(goal, present, limits, now, duration=motion.arrival - now)
+            # of a stream, each pose is on the way when the next one comes
+            apart, self._posed = now - self._posed, now
+            pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
+            share = self._join(goal, present, limits, now,
+                               duration=max(pace, motion.arrival - now))
+            if share > TOLERATED:  # sharp turns: stop, and go on from there
+                self._jog(STOP, present, limits, now)
         elif now < motion.times[0]:
             first = motion.at(float(motion.times[0]))
             self._join(Hold(first.pose), present, limits, now, duration=motion.times[0] - now,
@@ -262,6 +271,8 @@ class Guide:
                 self._begin(motion, limits, self._late, now)
         elif isinstance(base, Hold):
             self._settle(base)
+        elif isinstance(motion, Hold) and not self.waits:
+            self._begin(motion, limits, self._late, now)
         else:
             pose = self._sample(now).pose
             self._settle(_Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
@@ -309,7 +320,7 @@ class Guide:
             face = limits.box[int(along > 0.0), axis]
             if abs(face - pose[axis, 3]) < FORESIGHT * abs(along):
                 twist[3 + axis] = 0.0
-                if (face - pose[axis, 3]) * along > 0.0:
+                if (face - pose[axis, 3]) * np.sign(along) > AT_THE_EDGE:
                     pose[axis, 3], speed[3 + axis] = face, abs(along)
                 else:
                     self.clamped = True
@@ -317,9 +328,11 @@ class Guide:
 
     def _join(self, base: Hold | Path | _Drift, present: Target, limits: TargetLimits, now: float,
               duration: float = 0.0, goal: Target | None = None, speed: Array | None = None
-              ) -> None:
+              ) -> float:
         """
         Make the target base ⊕ offset, with the offset that brings it there.
+
+        Returns the largest share of a limit that the target takes on the way.
 
         Parameters
         ----------
@@ -339,13 +352,13 @@ class Guide:
         """
         self._base, self._offset, self._rest, self._event = base, None, None, now
         if not limits.smooth:
-            return
+            return 0.0
         begin, x = base.at(now), np.empty((3, 6))
         _offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
                 present.acceleration, x)
         x[np.abs(x) < NEGLIGIBLE] = 0.0
         if speed is None and goal is None and not x.any():
-            return
+            return 0.0
         found: list[tuple[float, float, int]] = []
         plans: list[_Offset] = []
         for plan in _plans(x, limits, duration, goal, speed):
@@ -356,16 +369,17 @@ class Guide:
             if min(found)[0] == KEPT and (len(plans) % 2 == 0 or not x[1:].any()):
                 break
         if not found and goal is not None:
-            self._join(base, present, limits, now, duration)
-            return
+            return self._join(base, present, limits, now, duration)
         if not found:
             raise InputError(f'no motion was found for an offset of {x.tolist()}')
-        self._offset = plans[min(found)[2]]
+        share, _, best = min(found)
+        self._offset = plans[best]
         self._event = min(self._offset.end,
                           float(base.times[-1]) if isinstance(base, Path) else np.inf)
+        return share
 
     def _share(self, limits: TargetLimits, now: float) -> float:
-        """Largest share of a limit that the target takes while it joins."""
+        """Largest share of a limit that the target takes while it joins; 2 outside of the box."""
         assert self._offset is not None
         times = (self._offset.end - now) * SAMPLES
         poses, twists, accelerations = _STATES
@@ -375,7 +389,7 @@ class Guide:
             state = self._base.at(now + time)
             poses[k:], twists[k:], accelerations[k:] = state.pose, state.twist, state.acceleration
         return float(_largest_share(poses, twists, accelerations, self._offset.pieces, times,
-                                    limits.speed, limits.acceleration))
+                                    limits.speed, limits.acceleration, self._bounds))
 
 
 def _plans(x: Array, limits: TargetLimits, duration: float, goal: Target | None,
@@ -420,12 +434,14 @@ def _plans(x: Array, limits: TargetLimits, duration: float, goal: Target | None,
 
 def _shares(way: Array, speed: Array, acceleration: Array, most_speed: Array,
             most_acceleration: Array, most_jerk: Array) -> Array:
-    """Shares of the limits by the time that each axis (6,) would need alone; of norm 1."""
-    time = np.max([way / most_speed, 2.0 * np.sqrt(way / most_acceleration),
-                   speed / most_acceleration + np.sqrt(speed / most_jerk),
-                   acceleration / most_jerk], axis=0).reshape(2, 3)
-    total = np.linalg.norm(time, axis=1, keepdims=True)
-    shares = np.maximum(np.divide(time, total, out=np.ones((2, 3)), where=total > 0.0), SOME)
+    """Shares of the limits by the way of each axis (6,), or the time it needs alone; of norm 1."""
+    need = way.reshape(2, 3)
+    if speed.any() or acceleration.any():
+        need = np.max([way / most_speed, 2.0 * np.sqrt(way / most_acceleration),
+                       speed / most_acceleration + np.sqrt(speed / most_jerk),
+                       acceleration / most_jerk], axis=0).reshape(2, 3)
+    total = np.linalg.norm(need, axis=1, keepdims=True)
+    shares = np.maximum(np.divide(need, total, out=np.ones((2, 3)), where=total > 0.0), SOME)
     return np.asarray((shares / np.linalg.norm(shares, axis=1, keepdims=True)).ravel())
 
 
@@ -502,13 +518,16 @@ def _joined(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist, 
 
 
 @kernel
-def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration):
-    """Largest of the shares of limits (2,) that states at an offset from others take."""
+def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds):
+    """Largest of the shares of limits (2,) that states at an offset from others take; 2 outside."""
     most = 0.0
     to_pose, to_twist, to_acceleration = np.empty((4, 4)), np.empty(6), np.empty(6)
     for k in range(len(times)):
         _combined(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
                   to_acceleration)
+        for i in range(3):
+            if not (bounds[0, i] - AT_THE_EDGE <= to_pose[i, 3] <= bounds[1, i] + AT_THE_EDGE):
+                most = max(most, 2.0)
         for vector, limits in ((to_twist, speed), (to_acceleration, acceleration)):
             for part in range(2):
                 x, y, z = vector[3 * part], vector[3 * part + 1], vector[3 * part + 2]
