@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.guide import Motion, require, STOP
+from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Target, Task
@@ -258,9 +258,8 @@ class Law:
 
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
-        path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
-        self.follow(path, start=0.0)
-        self.torque(0.5, self.posture, self._rest)
+        rehearse()
+        self.torque(0.0, self.posture, self._rest)
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         self.latch(self.posture)
