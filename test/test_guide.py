@@ -84,7 +84,7 @@ class Led:
 
 
 def random_motion(random, led):
-    """Return any motion, from anywhere: a pose, a twist, a path near the target or ahead in time."""
+    """Return any motion: a pose, a twist, a path near the target and ahead in time."""
     kind, now = random.integers(4), led.time
     if kind == 0:
         return Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),

@@ -529,7 +529,7 @@ def _joined(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist, 
 
 @kernel
 def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds):
-    """Largest of the shares of limits (2,) that states at an offset from others take; 2 outside."""
+    """Largest share of limits (2,) that states at an offset from others take; 2 outside."""
     most = 0.0
     to_pose, to_twist, to_acceleration = np.empty((4, 4)), np.empty(6), np.empty(6)
     for k in range(len(times)):
