@@ -42,7 +42,8 @@ class Arm:
                            **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
         tasks = given.pop('tasks', None)
         self.law = Law(self.robot, settings(self.robot, **given) if tasks is None else
-                       replace(settings(self.robot, **given), tasks=tasks))
+                       replace(settings(self.robot, **given), tasks=[
+                           replace(task, limits=given.get('limits', JUMPS)) for task in tasks]))
         self.plant.reset(q)
         self.law.latch(q)
         self.pose = self.plant.pose(PANDA.tip)

@@ -39,6 +39,8 @@ SPARSEST = 0.25  # between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist meets later is none yet [s]
 
 _FREE = np.array([[-np.inf] * 3, [np.inf] * 3])
+# where plans are compared with the limits: of the motion, of the target
+_STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
 _POSITION, _VELOCITY = ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity
@@ -253,7 +255,8 @@ class Guide:
             pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
             share = self._join(goal, present, limits, now,
                                duration=max(pace, motion.arrival - now))
-            if share > TOLERATED:  # sharp turns: stop, and go on from there
+            # where it would have to turn off sharply, it stops, and goes on from there
+            if share > TOLERATED and present.twist.any():
                 self._jog(STOP, present, limits, now)
         elif now < motion.times[0]:
             first = motion.at(float(motion.times[0]))
@@ -399,7 +402,7 @@ class Guide:
             state = self._base.at(now + time)
             poses[k:], twists[k:], accelerations[k:] = state.pose, state.twist, state.acceleration
         return float(_largest_share(poses, twists, accelerations, self._offset.pieces, times,
-                                    limits.speed, limits.acceleration, self._bounds))
+                                    limits.speed, limits.acceleration, self._bounds, *_STATE))
 
 
 def _plans(x: Array, limits: TargetLimits, duration: float, goal: Target | None,
@@ -528,10 +531,10 @@ def _joined(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist, 
 
 
 @kernel
-def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds):
+def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
+                   to_pose, to_twist, to_acceleration):
     """Largest share of limits (2,) that states at an offset from others take; 2 outside."""
     most = 0.0
-    to_pose, to_twist, to_acceleration = np.empty((4, 4)), np.empty(6), np.empty(6)
     for k in range(len(times)):
         _combined(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
                   to_acceleration)

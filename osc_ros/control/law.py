@@ -17,7 +17,7 @@ from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -477,6 +477,22 @@ class Law:
         terms['fading'] = self._fading(time)
         terms['limits'] = tau - sum(terms.values())
         return terms
+
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        _, q, qd, _ = self._last
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(q, qd).Lambda_inv[own, own].copy())
 
     def predicted_and_met(self) -> tuple[Array, Array]:
         """

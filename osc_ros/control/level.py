@@ -119,7 +119,8 @@ class Level:
         row : (WIDTH,)
 
         """
-        self.pose, self.twist = pose, twist
+        # they are views that another look at the dynamics writes over
+        self.pose, self.twist = pose.copy(), twist.copy()
         self.target = target = self.guide.at(time, self.task.limits, self._lag(axes))
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
               self._drag, self._yields, self._gains, self._bounds, self.error, row)
