@@ -45,7 +45,7 @@ setup(
     zip_safe=False,
     # Here and not in pyproject.toml, where `requires-python` makes `colcon build` fail.
     python_requires='>=3.10',
-    install_requires=['numpy>=1.23', 'scipy>=1.9', 'numba>=0.57', 'PyYAML>=5.4'],
+    install_requires=['numpy>=1.23', 'scipy>=1.9', 'numba>=0.57', 'PyYAML>=5.4', 'ruckig>=0.12'],
     extras_require={
         'sim': SIM,
         'demo': DEMO,

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains, Task
+from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.sim import Plant
@@ -18,9 +18,14 @@ PERIOD = 0.002
 PANDA = robot_cases()['panda']
 
 
-def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
-    """Return what the Panda's configuration has."""
-    return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration)),),
+JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)
+
+
+def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
+             limits=JUMPS):
+    """Return what the Panda's configuration has, but that targets jump if not told otherwise."""
+    return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
+                          limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
                     np.array(robot.effort_limits))
 
@@ -37,7 +42,8 @@ class Arm:
                            **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
         tasks = given.pop('tasks', None)
         self.law = Law(self.robot, settings(self.robot, **given) if tasks is None else
-                       replace(settings(self.robot, **given), tasks=tasks))
+                       replace(settings(self.robot, **given), tasks=[
+                           replace(task, limits=given.get('limits', JUMPS)) for task in tasks]))
         self.plant.reset(q)
         self.law.latch(q)
         self.pose = self.plant.pose(PANDA.tip)

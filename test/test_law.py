@@ -9,6 +9,7 @@ from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture
 from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -170,7 +171,7 @@ def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
     ((0.0,) * 6, 1e3, 'accepted is at most 2.5 rad/s'),
 ])
 def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, acceleration, message):
-    arm = Arm()
+    arm = Arm(limits=TargetLimits())
     poses = [arm.pose, moved(arm.pose, shift=(0.05, 0.0, 0.0))]
     path = Path([0.0, 1.0], poses, [twist] * 2, np.full((2, 6), acceleration))
     with pytest.raises(InputError, match=message):

@@ -5,7 +5,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from geometry_msgs.msg import Pose, Transform, Twist, Vector3  # noqa: E402
+from geometry_msgs.msg import Pose, Transform, Twist, TwistStamped, Vector3  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
@@ -112,6 +112,26 @@ def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
     np.testing.assert_allclose(target.twist, [0.0, 0.0, 0.2, 0.0, 1.0, 0.0], atol=1e-12)
 
 
+def test_single_point_is_a_pose_and_when_to_be_there():
+    message = trajectory(1, twists=False)
+    message.points[0].time_from_start.sec = 2
+    hold, start = messages.path(message, 10.0, lambda frame: np.eye(4))
+    assert (start, hold.arrival) == (10.0, 12.0)
+    np.testing.assert_array_equal(hold.pose, np.eye(4))
+
+
+def test_twist_is_read_linear_first_turned_into_base_axes_and_given_its_time():
+    T = np.array([[0.0, -1.0, 0.0, 5.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0],
+                  [0.0, 0.0, 0.0, 1.0]])
+    message = TwistStamped(twist=Twist(linear=Vector3(x=1.0), angular=Vector3(y=0.2)))
+    motion, start = messages.jog(message, 10.0, 0.5, lambda frame: T)
+    assert (start, motion.until) == (10.0, 10.5)
+    np.testing.assert_allclose(motion.twist, [-0.2, 0.0, 0.0, 0.0, 1.0, 0.0], atol=1e-15)
+    message.header.stamp = messages.stamp(9.0)
+    with pytest.raises(InputError, match='is 1.000 s old: accepted is less than 0.5 s'):
+        messages.jog(message, 10.0, 0.5, lambda frame: T)
+
+
 def test_trajectory_message_of_a_path_is_that_path():
     path = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 1.0, 3.0, swing=0.5)
     back, start = messages.path(messages.trajectory_message(path, 'base', 'tip'), 0.0,
@@ -126,7 +146,7 @@ def test_bad_trajectories_are_refused_by_message():
     def read(message):
         return messages.path(message, 0.0, lambda frame: np.eye(4))
 
-    with pytest.raises(InputError, match='two or more'):
+    with pytest.raises(InputError, match='one point with a velocity'):
         read(trajectory(1))
     with pytest.raises(InputError, match='point 1 has 0 transforms'):
         bad = trajectory(2)

@@ -17,8 +17,10 @@ from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
+from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
 from osc_ros.nodes.controller import Controller, HOLD_LABEL  # noqa: E402
@@ -199,6 +201,102 @@ def test_bad_target_is_refused_and_the_old_one_stays(spin, bad, message):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
+def jogging(linear=(0.0, 0.1, 0.0), frame='panda_link0', stamp=0.0):
+    """Return a twist."""
+    message = TwistStamped()
+    message.header.stamp, message.header.frame_id = messages.stamp(stamp), frame
+    message.twist.linear.x, message.twist.linear.y, message.twist.linear.z = linear
+    return message
+
+
+@pytest.mark.parametrize('bad, message', [
+    (jogging(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda'"),
+    (jogging(linear=(np.nan, 0.0, 0.0)), 'accepted are 6 finite numbers'),
+    (jogging(stamp=1e-3), 'accepted is less than 0.2 s, or 0 for now'),
+    (jogging(stamp=1.8e9), 'is far ahead of the joint states'),
+])
+def test_bad_twist_is_refused_and_the_old_target_stays(spin, bad, message):
+    rig = Rig(spin).activate()
+    twists = rig.hardware.create_publisher(TwistStamped, 'osc_controller/target_twist', 10)
+    rig.hardware.tick = 1000
+    rig.ask()
+    rig.until_said(message, lambda: twists.publish(bad))
+    assert spin.said('target_twist refused, the old target stays')
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_twist_in_the_frame_of_a_link_moves_the_target_until_its_time_out(spin):
+    rig = Rig(spin).activate()
+    twists = rig.hardware.create_publisher(TwistStamped, 'osc_controller/target_twist', 10)
+    spin(lambda: twists.get_subscription_count() > 0)
+
+    def moves():
+        twists.publish(jogging((0.1, 0.2, 0.0), 'panda_hand_tcp'))
+        rig.ask()
+        # the hand points down: its y is the base's -y at this posture
+        return np.allclose(rig.controller._law.target.twist, [0, 0, 0, 0.1, -0.2, 0.0],
+                           atol=1e-6)
+
+    spin(moves, why='for the target to move')
+
+    def rests():
+        rig.ask()
+        return not rig.controller._law.target.twist.any()
+
+    spin(rests, why='for the target to rest')
+
+
+def test_hold_service_stops_the_target_and_does_not_throw_it(spin):
+    rig = Rig(spin).activate()
+    holds = rig.hardware.create_client(Trigger, 'osc_controller/hold')
+    rig.hardware.poses.publish(target((0.4, 0.3, 0.4)))
+
+    def moves():
+        rig.ask()
+        return np.linalg.norm(rig.controller._law.target.twist[3:]) > 0.05
+
+    spin(moves, why='for the target to move')
+    before = rig.controller._law.target
+    answer = holds.call_async(Trigger.Request())
+    spin(answer.done)
+    assert answer.result().success and answer.result().message == 'stopping'
+    rig.ask()
+    assert rig.controller._law.target.twist[3:] @ before.twist[3:] > 0.0
+
+    def rests():
+        rig.ask()
+        return not rig.controller._law.target.twist.any()
+
+    spin(rests, why='for the target to rest')
+
+
+def test_pose_outside_of_the_workspace_is_clamped_and_reported(spin):
+    rig = Rig(spin, **{'workspace.lower': [0.2, -0.4, 0.1],
+                       'workspace.upper': [0.7, 0.4, 0.8]}).activate()
+    rig.until_said('target_pose is outside of the workspace box',
+                   lambda: rig.hardware.poses.publish(target((0.4, 0.9, 0.4))))
+    rig.ask()
+    guide = rig.controller._law.levels['tip'].guide
+    assert guide.clamped
+    np.testing.assert_array_equal(guide._motion.pose[:3, 3], [0.4, 0.9, 0.4])
+
+
+def test_single_point_of_a_trajectory_is_a_pose_to_be_at_then(spin):
+    rig = Rig(spin).activate()
+    path = figure_of_eight(rig.controller._law.pose, 0.1, 0.1, 2.0, 1.0, 0.0)
+    message = messages.trajectory_message(path, 'panda_link0', 'panda_hand_tcp')
+    message.points = message.points[30:31]
+    message.points[0].velocities, message.points[0].accelerations = [], []
+    message.header.stamp = messages.stamp(0.0)
+
+    def moves():
+        rig.hardware.paths.publish(message)
+        rig.ask()
+        return rig.controller._law.target.twist.any()
+
+    spin(moves, why='for the target to move')
+
+
 def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
     rig = Rig(spin).activate()
     rig.spin(lambda: rig.hardware.paths.get_subscription_count() > 0)
@@ -213,7 +311,9 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
     ('panda_hand_tcp', (0.0, 0.0, 0.1), (0.0, 0.0, -0.1)),
 ])
 def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
-    rig = Rig(spin, report_rate=20000.0).activate()
+    jumps = {f'target.{part}.{rate}': np.inf for part in ('rotation', 'translation')
+             for rate in ('speed', 'acceleration', 'jerk')}
+    rig = Rig(spin, report_rate=20000.0, **jumps).activate()
     T = rig.controller._law.pose.copy()
     if position is None:
         T[2, 3] += 0.1
@@ -241,6 +341,8 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
     ('singularity.low', 0.5, 'accepted is 0 < low < high < 1'),
     ('effort_limits', [1.0], 'accepted is one for each of panda_joint1'),
     ('state_timeout', 0.0, 'out of range Min: 0.001'),
+    ('target.translation.jerk', float('inf'), 'accepted are finite ones only, or infinite'),
+    ('workspace.upper', [0.0], 'accepted is an array of 3'),
     ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured"),
 ])
 def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(

@@ -7,7 +7,7 @@ import pinocchio
 import pytest
 import scipy.linalg
 
-from arm import Arm, moved, PANDA, PERIOD, READY
+from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
@@ -321,7 +321,7 @@ def test_arms_of_three_to_nine_joints_go_where_they_can_along_the_axes_that_they
     robot = Robot.from_urdf(urdf, 'link0', 'tip')
     plant = Plant(urdf, 'link0', robot.joint_names, friction=[0.0] * n, damping=[0.0] * n)
     axes = ('motion',) * 6 if n >= 6 else POSITION
-    law = Law(robot, Settings((Task(GAINS, axes=axes),), Posture(5.0, 1.0, 1.0),
+    law = Law(robot, Settings((Task(GAINS, axes=axes, limits=JUMPS),), Posture(5.0, 1.0, 1.0),
                               SingularityDamping(0.3, 0.02, 0.06), robot.effort_limits))
     plant.reset(q)
     law.latch(q)

@@ -37,3 +37,6 @@ PERTURBED = 0.05  # relative: errors of the perturbed Panda, its noise the same,
 PERTURBED_LEAST = 0.003  # mm, degrees: the same where it is next to nothing
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
 GRAVITY_HELD = 1e-8  # N·m: the weight of an arm that stands, by two ways
+GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms of what has a jerk of 125/s³
+GUIDE_LIMIT = 1.15  # of a limit: what a target takes that is sent elsewhere while it turns
+GUIDE_LIMIT_MOVING = 1.05  # the same, while it moves

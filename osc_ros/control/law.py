@@ -9,9 +9,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
-from osc_ros.control.task import Gains, Target, Task
+from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
@@ -259,9 +260,8 @@ class Law:
 
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
-        path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
-        self.follow(path, start=0.0)
-        self.torque(0.5, self.posture, self._rest)
+        rehearse()
+        self.torque(0.0, self.posture, self._rest)
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         self.latch(self.posture)
@@ -314,28 +314,43 @@ class Law:
         raise InputError(f"there is no task '{task}' (there are: "
                          f"{', '.join(level.task.name for level in levels)})")
 
-    def follow(self, motion: Hold | Path, start: float, task: str | None = None) -> None:
+    def follow(self, motion: Motion, start: float, task: str | None = None) -> bool:
         """
         Let a motion take over at `start` [s]; what was to start then or later is dropped.
 
+        The target joins it without a jump, within the task's limits: see `Guide`.
+
         Parameters
         ----------
-        motion : Hold or Path
+        motion : Hold, Path or Jog
         start : float
         task : str, optional
             The first one if not given.
 
+        Returns
+        -------
+        bool
+            False if a pose is outside of the workspace box: the nearest position inside is taken.
+
         Raises
         ------
         InputError
-            A path that is faster or accelerates more than the gains allow the feedback to; a task
-            that is not there.
+            A path that is faster or accelerates more than the limits of the task's target allow,
+            or that leaves the workspace box; a task that is not there.
 
         """
         level = self._level(task)
-        if isinstance(motion, Path) and isinstance(level.task.gains, Gains):
-            _refuse_too_fast(motion, level.task.gains)
-        level.schedule.add(motion, start)
+        limits = level.task.limits
+        if isinstance(motion, Path):
+            require(motion, limits)
+        level.guide.add(motion, start)
+        return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
+
+    def stop(self) -> None:
+        """Stop all targets with bounded jerk, as soon as may be, and keep the posture as it is."""
+        for level in (self._next or self._setup).levels:
+            level.guide.add(STOP, -math.inf)
+        self.posture = self._q
 
     def push(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
@@ -551,15 +566,6 @@ class Law:
         fastest = self._setup.robot.velocity_limits
         approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
         return np.asarray(rate * (approach - qd))
-
-
-def _refuse_too_fast(path: Path, gains: Gains) -> None:
-    for found, accepted, units in zip(path.peaks(), (gains.speed, gains.acceleration),
-                                      (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
-        for part in range(2):
-            if not found[part] <= accepted[part]:
-                raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
-                                 f'accepted is at most {accepted[part]:g} {units[part]}')
 
 
 def _wrench(given: ArrayLike) -> Array:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.guide import Guide
 from osc_ros.control.task import asked, Gains, Target, Task, told
-from osc_ros.control.trajectory import Hold, Schedule
 from osc_ros.dynamics import priority
 
 Array = NDArray[np.float64]
@@ -80,7 +80,7 @@ class Level:
         """Make the pose (4, 4) the target, want no force, and forget what was planned."""
         self.pose: Array = pose.copy()
         self.target: Target = Target(self.pose)
-        self.schedule: Schedule = Schedule(Hold(self.pose))
+        self.guide: Guide = Guide(self.pose)
         self.wanted_wrench: Array = np.zeros(6)
         self.wrench: Array = np.zeros(6)
         self._rate: Array = np.zeros(6)
@@ -91,7 +91,8 @@ class Level:
 
     def _go_on_as(self, before: Level) -> None:
         """Take over what another task on the same link remembers."""
-        self.pose, self.target, self.schedule = before.pose, before.target, before.schedule
+        self.pose, self.target, self.guide = before.pose, before.target, before.guide
+        self.error = before.error.copy()
         self.activation = before.activation.copy()
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
@@ -120,8 +121,7 @@ class Level:
         """
         # they are views that another look at the dynamics writes over
         self.pose, self.twist = pose.copy(), twist.copy()
-        self.target = self.schedule.at(time)
-        target = self.target
+        self.target = target = self.guide.at(time, self.task.limits, self._lag(axes))
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
               self._drag, self._yields, self._gains, self._bounds, self.error, row)
         told(row, self.u)
@@ -131,6 +131,14 @@ class Level:
         if self._force.any():
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
+
+    def _lag(self, axes: Array) -> Array:
+        """How far the link was from its target (6,), base axes, along the axes of motion."""
+        if self._motion.all():
+            return self.error
+        R = axes[:3, :3]
+        return np.concatenate([R @ (self._motion[part] * (self.error[part] @ R))
+                               for part in (slice(0, 3), slice(3, 6))])
 
     def _activate(self, time: float) -> None:
         """Bring the activation to where it is wanted, C²."""

@@ -86,3 +86,14 @@ def body_acceleration(phi, dphi, ddphi):
     # d/dt of -b φ×φ̇ + c φ×(φ×φ̇) with φ̈ left out; φ̇×φ̇ = 0
     own = along(-db, once, along(dc, twice, along(c, cross(dphi, once), ZERO)))
     return add(body_rate(phi, ddphi), own)
+
+
+@inlined
+def solved_rate(phi, w):
+    """φ̇ of an angular velocity w in turned axes: the inverse right Jacobian, by Cramer's rule."""
+    x = body_rate(phi, (1.0, 0.0, 0.0))
+    y = body_rate(phi, (0.0, 1.0, 0.0))
+    z = body_rate(phi, (0.0, 0.0, 1.0))
+    yz, zx, xy = cross(y, z), cross(z, x), cross(x, y)
+    scale = 1.0 / dot(x, yz)
+    return (scale * dot(yz, w), scale * dot(zx, w), scale * dot(xy, w))

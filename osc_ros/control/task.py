@@ -39,6 +39,69 @@ class Target:
 
 
 @dataclass(frozen=True, eq=False)
+class TargetLimits:
+    """
+    How a target may move, and where.
+
+    Attributes
+    ----------
+    speed, acceleration, jerk : (2,)
+        Most of the lengths of the vectors, turning and moving [rad/s, m/s and per s, s²]. All
+        finite, or all infinite: then the target jumps to where it is wanted.
+    leash : (2,) [rad, m]
+        Farther than this the target does not run away from an arm that lags: it stops, and goes
+        on when the arm has come within half of it. May be infinite.
+    box : (2, 3) [m]
+        Lowest and highest position, base frame. May be infinite.
+
+    Raises
+    ------
+    InputError
+        Shapes that do not fit, limits that are not positive, finite ones among infinite ones, a
+        box without inside.
+
+    """
+
+    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
+    acceleration: Array = (12.5, 5.0)  # type: ignore[assignment]
+    jerk: Array = (125.0, 50.0)  # type: ignore[assignment]
+    leash: Array = (1.0, 0.2)  # type: ignore[assignment]
+    box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+
+    def __post_init__(self) -> None:
+        """Take anything that is an array of the right shape, and refuse the rest."""
+        for name in ('speed', 'acceleration', 'jerk', 'leash'):
+            value = _positive(f'target {name}', getattr(self, name), 2, finite=False)
+            object.__setattr__(self, name, value)
+        box = np.array(self.box, dtype=np.float64)
+        if box.shape != (2, 3) or not (box[0] < box[1]).all():
+            raise InputError(f'workspace box {box.tolist()}: accepted are three lowest positions '
+                             'and three highest, above them')
+        object.__setattr__(self, 'box', box)
+        rates = np.array([self.speed, self.acceleration, self.jerk])
+        if np.isfinite(rates).any() and not np.isfinite(rates).all():
+            raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '
+                             'finite ones only, or infinite ones only')
+        if np.isfinite(self.box).any() and not self.smooth:
+            raise InputError('a workspace box wants a finite speed, acceleration and jerk of the '
+                             'target, to stop at its faces')
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there are limits to keep."""
+        return bool(np.isfinite(self.speed[0]))
+
+    def inside(self, pose: Array) -> Array:
+        """The pose (4, 4) with its position in the box: the same array if it was."""
+        position = np.clip(pose[:3, 3], *self.box)
+        if (position == pose[:3, 3]).all():
+            return pose
+        pose = pose.copy()
+        pose[:3, 3] = position
+        return pose
+
+
+@dataclass(frozen=True, eq=False)
 class Gains:
     """
     How the tip comes to its target: per axis of the task's frame, [angular; linear].
@@ -181,6 +244,7 @@ class Task:
     activation : float
         0 to 1, how much of the task is in force.
     force : ForceControl
+    limits : TargetLimits
 
     Raises
     ------
@@ -196,6 +260,7 @@ class Task:
     frame: str = ''
     activation: float = 1.0
     force: ForceControl = field(default_factory=ForceControl)
+    limits: TargetLimits = field(default_factory=TargetLimits)
 
     def __post_init__(self) -> None:
         """Refuse what no task has."""

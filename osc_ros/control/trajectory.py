@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +16,11 @@ from osc_ros.control.rotation import (
     exponential,
     rotation_of,
     rotation_vector,
+    solved_rate,
 )
 from osc_ros.control.task import Target
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import compose, cross, dot, rotate, transpose, unrotate
+from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -28,9 +30,20 @@ RIGID_TOLERANCE = 1e-6  # of Rᵀ R - 1: products of rotations drift by far less
 
 @dataclass(frozen=True, eq=False)
 class Hold:
-    """A pose (4, 4) to stay at, in the base frame."""
+    """
+    A pose to stay at.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        In the base frame.
+    arrival : float
+        When to be there, if not as soon as may be; later where that is too soon [s].
+
+    """
 
     pose: Array
+    arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
         """The pose, at rest, whatever the time."""
@@ -86,6 +99,7 @@ class Path:
                 raise InputError(f'path has {m} times and {what} of shape {values.shape}')
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
+        self._times: list[float] = self.times.tolist()  # faster to look up than an array
         self._coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
         turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
@@ -107,14 +121,21 @@ class Path:
                sample.acceleration, speeds, accelerations)
         return speeds, accelerations
 
+    def extent(self) -> Array:
+        """Lowest and highest position (2, 3) [m] on the way, of as many samples."""
+        lowest, highest = np.full(3, np.inf), np.full(3, -np.inf)
+        _extent(self.poses, self._coefficients, lowest, highest)
+        return np.array([lowest, highest])
+
     def at(self, time: float) -> Target:
         """The motion at a time [s]."""
-        if not self.times[0] <= time <= self.times[-1]:
-            return Target(self.poses[0 if time < self.times[0] else -1])
+        times = self._times
+        if not times[0] <= time <= times[-1]:
+            return Target(self.poses[0 if time < times[0] else -1])
         target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        k = min(int(np.searchsorted(self.times, time, side='right')), len(self.times) - 1) - 1
-        duration = self.times[k + 1] - self.times[k]
-        _sample(self.poses[k], self._coefficients[k], (time - self.times[k]) / duration, duration,
+        k = min(bisect_right(times, time), len(times) - 1) - 1
+        duration = times[k + 1] - times[k]
+        _sample(self.poses[k], self._coefficients[k], (time - times[k]) / duration, duration,
                 target.pose, target.twist, target.acceleration)
         return target
 
@@ -252,26 +273,15 @@ def _quintics(times, poses, twists, accelerations, coefficients):
         w1 = unrotate(R1, (twists[n, 0], twists[n, 1], twists[n, 2]))
         a0 = unrotate(R0, (accelerations[k, 0], accelerations[k, 1], accelerations[k, 2]))
         a1 = unrotate(R1, (accelerations[n, 0], accelerations[n, 1], accelerations[n, 2]))
-        rate = _solved_rate(turn, w1)
+        rate = solved_rate(turn, w1)
         drift = body_acceleration(turn, rate, (0.0, 0.0, 0.0))
-        bend = _solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
+        bend = solved_rate(turn, (a1[0] - drift[0], a1[1] - drift[1], a1[2] - drift[2]))
         for i in range(3):
             _quintic(coefficients[k, i], turn[i], h * w0[i], h * rate[i],
                      h * h * a0[i], h * h * bend[i])
             _quintic(coefficients[k, 3 + i], poses[n, i, 3] - poses[k, i, 3],
                      h * twists[k, 3 + i], h * twists[n, 3 + i],
                      h * h * accelerations[k, 3 + i], h * h * accelerations[n, 3 + i])
-
-
-@inlined
-def _solved_rate(phi, w):
-    """φ̇ of an angular velocity w in turned axes: the inverse right Jacobian, by Cramer's rule."""
-    x = body_rate(phi, (1.0, 0.0, 0.0))
-    y = body_rate(phi, (0.0, 1.0, 0.0))
-    z = body_rate(phi, (0.0, 0.0, 1.0))
-    yz, zx, xy = cross(y, z), cross(z, x), cross(x, y)
-    scale = 1.0 / dot(x, yz)
-    return (scale * dot(yz, w), scale * dot(zx, w), scale * dot(xy, w))
 
 
 @inlined
@@ -328,3 +338,13 @@ def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accele
                 for part in range(2):
                     x, y, z = values[3 * part], values[3 * part + 1], values[3 * part + 2]
                     largest[part] = max(largest[part], np.sqrt(x * x + y * y + z * z))
+
+
+@kernel
+def _extent(poses, coefficients, lowest, highest):
+    for k in range(len(coefficients)):
+        for j in range(9):
+            for i in range(3):
+                value, _, _ = _polynomial(coefficients[k, 3 + i], j / 8.0)
+                lowest[i] = min(lowest[i], poses[k, i, 3] + value)
+                highest[i] = max(highest[i], poses[k, i, 3] + value)

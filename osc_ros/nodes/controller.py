@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, Task
+from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
@@ -34,6 +35,7 @@ COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 HOLD_LABEL = 'hold'
 FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
+NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
 CLOCK_RESET = 1.0  # a step back of the joint states' clock by more is a new beginning [s]
 LONGEST_GAP = 10.0  # a longer one is no missed states but another clock [s]
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
@@ -74,6 +76,26 @@ PARAMETERS = (
           upper=1e3, live=True),
     Entry('rotation.acceleration', 60.0, 'Most acceleration that feedback asks for [rad/s²]',
           lower=1e-6, upper=1e4, live=True),
+    Entry('target.translation.speed', 1.0, 'Most speed of the target; infinite, with the five '
+          'beside it: targets jump [m/s]', lower=1e-6, live=True),
+    Entry('target.translation.acceleration', 5.0, 'Most acceleration of the target [m/s²]',
+          lower=1e-6, live=True),
+    Entry('target.translation.jerk', 50.0, 'Most jerk of the target [m/s³]', lower=1e-6,
+          live=True),
+    Entry('target.translation.leash', 0.2, 'How far the target may leave the arm behind before it '
+          'waits [m]', lower=1e-6, live=True),
+    Entry('target.rotation.speed', 2.5, 'Most speed of the target [rad/s]', lower=1e-6, live=True),
+    Entry('target.rotation.acceleration', 12.5, 'Most acceleration of the target [rad/s²]',
+          lower=1e-6, live=True),
+    Entry('target.rotation.jerk', 125.0, 'Most jerk of the target [rad/s³]', lower=1e-6,
+          live=True),
+    Entry('target.rotation.leash', 1.0, 'How far the target may leave the arm behind before it '
+          'waits [rad]', lower=1e-6, live=True),
+    Entry('target.twist_timeout', 0.2, 'How long a twist is followed after its stamp [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('workspace.lower', (), 'Lowest x y z of the target in the base frame; none: no box [m]',
+          size=3, live=True),
+    Entry('workspace.upper', (), 'Highest x y z of the same [m]', size=3, live=True),
     Entry('mode', 'acceleration', 'How the tip is shaped: as the linear system of natural '
           'frequency and damping ratio, or as a spring (impedance) with that damping ratio and '
           'the inertia of the arm', choices=('acceleration', 'impedance'), live=True),
@@ -255,6 +277,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
                   (PoseStamped, '~/target_pose', self._on_target_pose, 10),
                   (MultiDOFJointTrajectory, '~/target_trajectory', self._on_target_trajectory, 10),
+                  (TwistStamped, '~/target_twist', self._on_target_twist, 10),
                   (WrenchStamped, '~/target_wrench', self._on_target_wrench, 10),
                   (WrenchStamped, '~/measured_wrench', self._on_measured_wrench,
                    qos_profile_sensor_data),
@@ -331,6 +354,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _apply_times(self, found: dict[str, Any]) -> None:
         self._period = 1.0 / found['rate']
         self._state_timeout = found['state_timeout']
+        self._twist_timeout = found['target.twist_timeout']
         self._sign = 1.0 if found['force.measured'] == 'by_robot' else -1.0
         self._report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
 
@@ -401,7 +425,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return
         try:
             motion, stamp = plan()
-            self._law.follow(motion, self._start_of(stamp), task)
+            if not self._law.follow(motion, self._start_of(stamp), task):
+                self.get_logger().warning(f'{topic} is outside of the workspace box: the nearest '
+                                          'position inside is taken', throttle_duration_sec=1.0)
         except InputError as error:
             self.get_logger().error(f'{topic} refused, the old target stays: {error}')
 
@@ -421,6 +447,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_target_trajectory(self, message: MultiDOFJointTrajectory) -> None:
         self._follow('target_trajectory',
                      partial(messages.path, message, self._time, self._frame_pose))
+
+    def _on_target_twist(self, message: TwistStamped) -> None:
+        self._follow('target_twist', partial(
+            messages.jog, message, self._time, self._twist_timeout, self._frame_pose))
 
     def _on_target_wrench(self, message: WrenchStamped) -> None:
         """Take the axes of the frame; the point is the tip's origin, whatever the frame."""
@@ -461,8 +491,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._active
         if self._active:
-            self._law.latch(self._q)
-        response.message = 'holding the present pose' if self._active else 'not active'
+            self._law.stop()
+        response.message = 'stopping' if self._active else 'not active'
         return response
 
     # what it has to say
@@ -512,6 +542,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _diagnose(self) -> None:
         others = self.count_publishers(self._commands.topic_name) - 1
         stale = self._active and self._state_age() > self._state_timeout
+        guides = [level.guide for level in self._law.levels.values()]
         level, text = DiagnosticStatus.OK, 'active' if self._active else 'inactive'
         if stale:
             level, text = DiagnosticStatus.ERROR, 'no good joint state: holding against gravity'
@@ -519,6 +550,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, f'{others} others publish on the command topic'
         elif self._active and self._law.saturated.any():
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
+        elif self._active and any(guide.waits for guide in guides):
+            level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
         solved = self._law.priorities
@@ -541,6 +574,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('saturated joints', ' '.join(
                         name for name, at in zip(self._law.robot.joint_names,
                                                  self._law.saturated) if at)),
+                    ('target', 'waits for the arm' if guides[0].waits else 'at the edge'
+                     if guides[0].clamped else 'free'),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
                 )])
@@ -564,16 +599,17 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
     control = ForceControl(found['force.damping'], found['force.gain'],
                            found['force.integral_rate'],
                            [found['force.moment_correction'], found['force.correction']])
+    target = _target_limits(found)
     tip = Task(
         Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
               both('acceleration')) if found['mode'] == 'acceleration'
         else Stiffness(both('stiffness'), both('damping_ratio'), both('spring_limit')),
-        'tip', '', axes(), found['task.frame'], found['task.activation'], control)
+        'tip', '', axes(), found['task.frame'], found['task.activation'], control, target)
     further = (
         Task(Gains([found[f'{name}.natural_frequency']] * 6, [found[f'{name}.damping_ratio']] * 6,
                    both('speed'), both('acceleration')),
              name, found[f'{name}.link'], axes(f'{name}.'), found[f'{name}.frame'],
-             found[f'{name}.activation'], control)
+             found[f'{name}.activation'], control, replace(target, box=NO_BOX))
         for name in found['tasks'])
     return Settings(
         tasks=(tip, *further),
@@ -583,6 +619,13 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
                                    found['singularity.high']),
         effort_limits=limits,
         blend_time=found['blend_time'])
+
+
+def _target_limits(found: dict[str, Any]) -> TargetLimits:
+    both = {name: (found[f'target.rotation.{name}'], found[f'target.translation.{name}'])
+            for name in ('speed', 'acceleration', 'jerk', 'leash')}
+    return TargetLimits(**both, box=(found['workspace.lower'] or NO_BOX[0],
+                                     found['workspace.upper'] or NO_BOX[1]))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -23,8 +23,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
+from osc_ros.control.guide import Jog
 from osc_ros.control.task import pose
-from osc_ros.control.trajectory import Path
+from osc_ros.control.trajectory import Hold, Path
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -218,15 +219,15 @@ def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) ->
 
 
 def path(message: MultiDOFJointTrajectory, now: float,
-         frame_pose: Callable[[str], Array]) -> tuple[Path, float]:
+         frame_pose: Callable[[str], Array]) -> tuple[Path | Hold, float]:
     """
     The path of a trajectory of the tip, in the base frame, and when it starts [s].
 
     Parameters
     ----------
     message : MultiDOFJointTrajectory
-        One transform a point; a twist and an acceleration each, or none at all. A stamp of zero
-        means now.
+        One transform a point; a twist and an acceleration each, or none at all. A single point is
+        a pose to be at by its time, at rest. A stamp of zero means now.
     now : float
         Time of the newest state [s].
     frame_pose : callable
@@ -235,7 +236,8 @@ def path(message: MultiDOFJointTrajectory, now: float,
     Raises
     ------
     InputError
-        Fewer than two points, more than one transform in a point, some derivatives missing, and
+        No points, more than one transform in a point, some derivatives missing, one point that is
+        not at rest, and
         the refusals of `osc_ros.control.trajectory.Path` and `osc_ros.control.task.pose`.
 
     """
@@ -251,6 +253,11 @@ def path(message: MultiDOFJointTrajectory, now: float,
         times.append(start + seconds(point.time_from_start))
         twists.extend(_in_base(T, twist) for twist in point.velocities)
         accelerations.extend(_in_base(T, twist) for twist in point.accelerations)
+    if len(poses) == 1:
+        if np.any(twists) or np.any(accelerations):
+            raise InputError('target_trajectory: one point with a velocity or an acceleration: '
+                             'accepted is one at rest, or two points and more')
+        return Hold(poses[0], arrival=times[0]), start
     counts = {len(twists), len(accelerations)}
     if counts == {0}:
         return Path(times, poses), start
@@ -259,6 +266,37 @@ def path(message: MultiDOFJointTrajectory, now: float,
                          f'{len(accelerations)} accelerations: accepted is one each a point, or '
                          'no velocity and no acceleration at all')
     return Path(times, poses, twists, accelerations), start
+
+
+def jog(message: TwistStamped, now: float, timeout: float,
+        frame_pose: Callable[[str], Array]) -> tuple[Jog, float]:
+    """
+    The motion that a twist of the tip asks for, in base axes, and when it starts [s].
+
+    Parameters
+    ----------
+    message : TwistStamped
+        Of the tip's own point, in the axes of the frame as they are now. A stamp of zero means
+        now.
+    now : float
+        Time of the newest state [s].
+    timeout : float
+        How long after its stamp the twist is followed [s].
+    frame_pose : callable
+        Gives the pose (4, 4) of a frame in the base frame, or raises InputError.
+
+    Raises
+    ------
+    InputError
+        A twist that is over, or has numbers that are not finite.
+
+    """
+    start = seconds(message.header.stamp) or now
+    if start + timeout <= now:
+        raise InputError(f'target_twist: its stamp, {start:.3f} s, is {now - start:.3f} s old: '
+                         f'accepted is less than {timeout:g} s, or 0 for now')
+    return Jog(_in_base(frame_pose(message.header.frame_id), message.twist),
+               start + timeout), start
 
 
 def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTrajectory:

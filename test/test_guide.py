@@ -1,0 +1,350 @@
+"""The target is C² whatever is asked for, keeps its limits, and comes to where it is wanted."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from osc_ros.control.guide import Guide, Jog, STOP
+from osc_ros.control.task import pose_error, TargetLimits
+from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.errors import InputError
+from tolerances import GUIDE_LIMIT, GUIDE_LIMIT_MOVING, GUIDE_RATE, PATH_KNOT
+
+LIMITS = TargetLimits()
+BOX = TargetLimits(box=[[0.1, -0.3, 0.2], [0.6, 0.3, 0.8]])
+DT = 1e-3  # [s]
+
+
+def at(position=(0.3, 0.0, 0.5), turn=(np.pi, 0.0, 0.0)):
+    """Return a pose."""
+    T = np.eye(4)
+    T[:3, :3] = Rotation.from_rotvec(turn).as_matrix()
+    T[:3, 3] = position
+    return T
+
+
+START = at()
+
+
+class Led:
+    """A guide, and all that it said."""
+
+    def __init__(self, limits=LIMITS, pose=START, clock=0.0):
+        """Begin at rest."""
+        self.guide, self.limits, self.time = Guide(pose), limits, clock
+        self.times, self.seen = [], []
+
+    def run(self, seconds, error=None):
+        """Go on for a time; `error` gives that of the arm for a target."""
+        for _ in range(round(seconds / DT)):
+            self.time += DT
+            lag = None if error is None else error(self.guide.target)
+            self.times.append(self.time)
+            self.seen.append(self.guide.at(self.time, self.limits, lag))
+        return self
+
+    def follow(self, motion):
+        """Let a motion start now."""
+        self.guide.add(motion, self.time)
+        return self
+
+    @property
+    def twists(self):
+        """(k, 6) so far."""
+        return np.array([target.twist for target in self.seen])
+
+    @property
+    def accelerations(self):
+        """(k, 6) so far."""
+        return np.array([target.acceleration for target in self.seen])
+
+    @property
+    def positions(self):
+        """(k, 3) so far."""
+        return np.array([target.pose[:3, 3] for target in self.seen])
+
+    def shares(self):
+        """Return the largest shares of the limits: of speed and acceleration, turning, moving."""
+        return np.array([[np.linalg.norm(rates[:, part], axis=1).max() / limit
+                          for part, limit in zip((slice(0, 3), slice(3, 6)), limits)]
+                         for rates, limits in ((self.twists, self.limits.speed),
+                                               (self.accelerations, self.limits.acceleration))])
+
+    def assert_smooth(self, jerk=2.0):
+        """Twist and acceleration are the derivatives, and change by no more than the jerk's."""
+        twists, accelerations = self.twists, self.accelerations
+        turned = np.array([pose_error(before.pose, after.pose) / (2.0 * DT)
+                           for before, after in zip(self.seen, self.seen[2:])])
+        assert np.abs(turned - twists[1:-1]).max() < GUIDE_RATE
+        bent = (twists[2:] - twists[:-2]) / (2.0 * DT)
+        most = np.repeat(self.limits.jerk, 3)
+        # a difference quotient of what has corners is off by half of a step's change
+        assert (np.abs(bent - accelerations[1:-1]) < jerk * DT * most).all()
+        assert (np.abs(np.diff(accelerations, axis=0)) < jerk * DT * most).all()
+
+
+def random_motion(random, led):
+    """Return any motion: a pose, a twist, a path near the target and ahead in time."""
+    kind, now = random.integers(4), led.time
+    if kind == 0:
+        return Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
+                       1.5 * random.normal(size=3)))
+    if kind == 1:
+        return Jog(random.normal(size=6) * np.repeat([0.8, 0.4], 3), now + random.uniform(0, 0.5))
+    times = now + random.uniform(0.0, 0.3) + np.cumsum(random.uniform(0.3, 0.6, 4))
+    around = led.guide.target.pose[:3, 3]
+    poses = [at(around + 0.05 * random.normal(size=3), 0.2 * random.normal(size=3))
+             for _ in times]
+    if kind == 2:
+        return Path(times, poses)
+    return Path(times, poses, 0.1 * random.normal(size=(4, 6)), 0.1 * random.normal(size=(4, 6)))
+
+
+@pytest.mark.parametrize('limits', [LIMITS, BOX], ids=['no box', 'box'])
+@pytest.mark.parametrize('seed', range(4))
+def test_target_is_twice_continuous_whatever_comes_whenever(seed, limits):
+    random, led = np.random.default_rng(seed), Led(limits)
+    while led.time < 3.0:
+        led.follow(random_motion(random, led)).run(random.uniform(0.0, 0.5))
+    led.assert_smooth()
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_targets_anywhere_at_any_time_keep_the_limits(seed):
+    random, led = np.random.default_rng(seed), Led(BOX)
+    while led.time < 3.0:
+        led.follow(Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
+                           random.normal(size=3)))).run(random.uniform(0.02, 0.6))
+    assert led.shares().max() < GUIDE_LIMIT
+    assert led.shares()[:, 1].max() < GUIDE_LIMIT_MOVING
+    assert (led.positions >= BOX.box[0] - PATH_KNOT).all()
+    assert (led.positions <= BOX.box[1] + PATH_KNOT).all()
+    led.assert_smooth()
+
+
+def test_target_from_rest_goes_straight_at_the_limits_and_not_beyond():
+    goal = at((0.6, -0.5, 0.6), (2.8, 0.4, -0.3))
+    led = Led().follow(Hold(goal)).run(2.0)
+    assert led.shares().max() < 1.0 + PATH_KNOT
+    assert led.shares().max() > 0.99
+    way = goal[:3, 3] - START[:3, 3]
+    off = np.cross(led.positions - START[:3, 3], way / np.linalg.norm(way))
+    assert np.abs(off).max() < PATH_KNOT
+    np.testing.assert_allclose(led.guide.target.pose, goal, atol=PATH_KNOT)
+    assert not led.twists[-1].any() and not led.accelerations[-1].any()
+
+
+@pytest.mark.parametrize('turn', [(0.0, 0.0, np.pi), (np.pi, 0.0, 0.0), (0.0, 0.0, 3.1),
+                                  (0.0, 0.0, -3.1), (1.8, -1.8, 1.8)])
+def test_half_turns_and_more_are_made_the_short_way(turn):
+    goal = at(START[:3, 3], turn)
+    goal[:3, :3] = goal[:3, :3] @ START[:3, :3]
+    led = Led().follow(Hold(goal)).run(3.0)
+    led.assert_smooth()
+    np.testing.assert_allclose(led.guide.target.pose, goal, atol=PATH_KNOT)
+    turned = np.trapezoid(np.linalg.norm(led.twists[:, :3], axis=1), dx=DT)
+    assert turned < np.pi + 1e-3
+
+
+def test_opposite_quaternions_ask_for_the_same():
+    from osc_ros.control.task import pose
+    q = Rotation.from_rotvec([0.3, 2.0, -0.4]).as_quat()
+    one, other = (Led().follow(Hold(pose((0.4, 0.1, 0.5), sign * q))).run(0.3)
+                  for sign in (1.0, -1.0))
+    np.testing.assert_array_equal(one.twists, other.twists)
+
+
+def test_pose_with_a_time_of_arrival_is_reached_then_and_not_before():
+    led = Led().follow(Hold(at((0.35, 0.1, 0.5)), arrival=2.0)).run(1.9)
+    assert led.seen[-1].twist.any()
+    led.run(0.1 + 2 * DT)
+    np.testing.assert_allclose(led.guide.target.pose, at((0.35, 0.1, 0.5)), atol=PATH_KNOT)
+    led.assert_smooth()
+
+
+def test_path_from_where_the_target_is_is_the_target_exactly():
+    path = figure_of_eight(START, 0.3, 0.15, 4.0, 1.0, 0.1)
+    led = Led().follow(path).run(5.2)
+    for k in range(0, len(led.seen), 50):
+        wanted = path.at(led.times[k])
+        np.testing.assert_allclose(led.seen[k].pose, wanted.pose, atol=PATH_KNOT)
+        np.testing.assert_allclose(led.seen[k].twist, wanted.twist, atol=PATH_KNOT)
+
+
+def test_path_that_is_under_way_is_caught_up_with():
+    path = figure_of_eight(at((0.4, 0.1, 0.6)), 0.3, 0.15, 4.0, 1.0, -1.0)
+    led = Led().follow(path).run(1.5)
+    led.assert_smooth()
+    np.testing.assert_allclose(led.seen[-1].pose, path.at(led.time).pose, atol=PATH_KNOT)
+
+
+def test_path_ahead_is_met_at_its_first_point_with_its_velocity():
+    poses = [at((0.35, 0.05, 0.5)), at((0.45, 0.1, 0.5))]
+    path = Path([0.5, 1.0], poses, np.array([[0.0, 0.1, 0.0, 0.2, 0.1, 0.0]] * 2),
+                np.full((2, 6), 0.1))
+    led = Led().follow(path).run(0.9)
+    led.assert_smooth()
+    for time in (0.5, 0.7, 0.9):
+        np.testing.assert_allclose(led.seen[round(time / DT) - 1].pose, path.at(time).pose,
+                                   atol=1e-8)
+    # which ends moving: the target comes back to its last pose
+    led.run(1.5).assert_smooth()
+    np.testing.assert_allclose(led.guide.target.pose, poses[1], atol=PATH_KNOT)
+
+
+@pytest.mark.parametrize('speed', [0.02, 0.1, 0.3])
+def test_stream_of_poses_at_ten_hertz_becomes_a_steady_motion_that_stops_at_the_last(speed):
+    led = Led()
+    for k in range(20):
+        led.follow(Hold(at((0.3, 0.1 * k * speed, 0.5)))).run(0.1)
+    steady = led.twists[1000:, 4]
+    assert np.ptp(steady) < 0.15 * speed
+    led.run(1.0).assert_smooth()
+    last = at((0.3, 1.9 * speed, 0.5))
+    np.testing.assert_allclose(led.guide.target.pose, last, atol=PATH_KNOT)
+    assert led.positions[300:, 1].max() < last[1, 3] + PATH_KNOT
+
+
+def test_twist_is_taken_on_and_timed_out_into_a_hold():
+    twist = np.array([0.2, 0.0, 0.5, 0.1, -0.2, 0.05])
+    led = Led().follow(Jog(twist, until=0.8)).run(0.8)
+    np.testing.assert_allclose(led.twists[-1], twist, atol=PATH_KNOT)
+    led.run(0.5).assert_smooth()
+    assert not led.twists[-1].any()
+    assert np.linalg.norm(led.positions[-1] - led.positions[800]) < 0.02
+
+
+def test_twist_that_is_repeated_is_steady():
+    twist = np.array([0.0, 0.0, 0.5, 0.1, -0.2, 0.05])
+    led = Led()
+    for _ in range(20):
+        led.follow(Jog(twist, led.time + 0.2)).run(0.1)
+    np.testing.assert_allclose(led.twists[400:], np.tile(twist, (1600, 1)), atol=1e-7)
+
+
+def test_twist_too_fast_is_slowed_in_its_direction():
+    led = Led().follow(Jog([0.0, 0.0, 0.0, 3.0, 4.0, 0.0], 1.0)).run(0.6)
+    np.testing.assert_allclose(led.twists[-1, 3:], [0.6, 0.8, 0.0], atol=PATH_KNOT)
+    assert led.guide.clamped
+
+
+def test_twist_stops_smoothly_at_a_face_of_the_box_and_slides_along_it():
+    led = Led(BOX).follow(Jog([0.0, 0.0, 0.0, 0.2, 0.05, 0.0], 10.0)).run(3.0)
+    led.assert_smooth()
+    assert led.positions[:, 0].max() <= 0.6 + PATH_KNOT
+    np.testing.assert_allclose(led.positions[-1, 0], 0.6, atol=PATH_KNOT)
+    np.testing.assert_allclose(led.twists[-1, 3:], [0.0, 0.05, 0.0], atol=PATH_KNOT)
+    led.follow(Jog([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 10.0)).run(0.5)
+    assert led.guide.clamped
+    led.follow(Jog([0.0, 0.0, 0.0, -0.2, 0.0, 0.0], 10.0)).run(0.5).assert_smooth()
+    assert led.positions[-1, 0] < 0.55
+
+
+def test_pose_outside_of_the_box_becomes_the_nearest_inside():
+    led = Led(BOX).follow(Hold(at((2.0, 0.1, -1.0)))).run(2.0)
+    assert led.guide.clamped
+    np.testing.assert_allclose(led.positions[-1], [0.6, 0.1, 0.2], atol=PATH_KNOT)
+
+
+def test_arm_that_starts_outside_of_the_box_is_not_pulled_but_comes_in_with_the_next_target():
+    outside = at((0.9, 0.0, 0.5))
+    led = Led(BOX, outside).run(0.1)
+    np.testing.assert_array_equal(led.positions[-1], outside[:3, 3])
+    led.follow(Hold(at((0.9, 0.2, 0.5)))).run(1.5).assert_smooth()
+    np.testing.assert_allclose(led.positions[-1], [0.6, 0.2, 0.5], atol=PATH_KNOT)
+
+
+def test_stop_takes_no_longer_and_no_farther_than_the_limits_make_it():
+    led = Led().follow(Hold(at((1.5, 0.0, 0.5)))).run(0.6)
+    speed, place = led.twists[-1, 3], led.positions[-1, 0]
+    assert speed > 0.9
+    led.follow(STOP).run(0.5).assert_smooth()
+    assert not led.twists[-1].any()
+    # v²/2a + va/2j
+    assert led.positions[-1, 0] - place < 1.1 * (speed ** 2 / 10.0 + 0.05 * speed)
+
+
+def blocked_at(pose):
+    """Return the error of an arm that stays at a pose."""
+    return lambda target: pose_error(pose, target.pose)
+
+
+@pytest.mark.parametrize('motion', [
+    lambda time: Jog([0.0, 0.0, 0.0, 0.3, 0.0, 0.0], time + 0.2),
+    lambda time: Hold(at((1.2, 0.0, 0.5))),
+    lambda time: Jog([0.0, 0.0, 1.0, 0.0, 0.0, 0.0], time + 0.2),
+], ids=['twist', 'pose', 'turning'])
+def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(motion):
+    led = Led()
+    for _ in range(250):
+        led.follow(motion(led.time)).run(0.02, blocked_at(START))
+    led.assert_smooth()
+    assert led.guide.waits
+    turned, moved = np.split(pose_error(START, led.guide.target.pose), 2)
+    assert 0.2 <= np.linalg.norm(moved) < 0.36 or 1.0 <= np.linalg.norm(turned) < 1.2
+    # … and back at once
+    led.follow(Hold(START)).run(1.0, blocked_at(START)).assert_smooth()
+    np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
+
+
+def test_path_goes_on_where_it_was_left_when_the_arm_is_free_again():
+    path = figure_of_eight(START, 0.8, 0.15, 4.0, 1.0, 0.0)
+    led = Led().follow(path).run(2.0, blocked_at(START))
+    assert led.guide.waits
+    left = led.positions[-1]
+    led.run(0.05, lambda target: np.zeros(6))
+    assert not led.guide.waits
+    led.run(6.0, lambda target: np.zeros(6)).assert_smooth()
+    assert np.linalg.norm(led.positions[2000:2200] - left, axis=1).max() < 0.2
+    np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
+
+
+@pytest.mark.parametrize('jump', [10.0, -10.0, -0.01])
+def test_target_does_not_jump_with_the_clock(jump):
+    led = Led(clock=100.0).follow(Hold(at((0.5, 0.2, 0.5)))).run(0.3)
+    led.guide.add(Hold(at((0.1, 0.1, 0.1))), 100.5)
+    led.time += jump
+    led.run(0.1)
+    moves = np.diff(led.positions, axis=0)
+    assert np.abs(moves).max() < 1.01 * DT
+    assert np.abs(np.diff(led.twists, axis=0)).max() < 1.01 * DT * LIMITS.acceleration.max()
+    assert np.abs(np.diff(led.accelerations, axis=0)).max() < 1.01 * DT * LIMITS.jerk.max()
+
+
+def test_clock_that_begins_again_forgets_what_was_planned_and_stops():
+    led = Led(clock=100.0).follow(Jog([0.0, 0.0, 0.0, 0.2, 0.0, 0.0], 200.0)).run(0.5)
+    led.guide.add(Hold(at((0.1, 0.1, 0.1))), 100.6)
+    led.time = 0.0
+    led.run(1.0)
+    assert not led.twists[-1].any()
+    assert np.linalg.norm(led.positions[-1] - led.positions[499]) < 0.02
+
+
+def test_with_infinite_limits_the_target_jumps_to_where_it_is_wanted():
+    infinite = [np.inf] * 2
+    led = Led(TargetLimits(infinite, infinite, infinite)).run(0.1)
+    goal = at((0.5, 0.1, 0.4))
+    led.follow(Hold(goal)).run(DT)
+    np.testing.assert_array_equal(led.seen[-1].pose, goal)
+    path = figure_of_eight(START, 0.3, 0.15, 4.0, 1.0, 0.5)
+    led.follow(path).run(1.0)
+    np.testing.assert_allclose(led.seen[-1].pose, path.at(led.time).pose, atol=PATH_KNOT)
+
+
+@pytest.mark.parametrize('given, message', [
+    ({'speed': [1.0]}, r'target speed has shape \(1,\), accepted is \(2,\)'),
+    ({'jerk': [1.0, 0.0]}, 'every entry must be positive'),
+    ({'speed': [np.inf, 1.0]}, 'accepted are finite ones only, or infinite ones only'),
+    ({'box': [[0.0, 0.0, 1.0], [1.0, 1.0, 1.0]]}, 'three lowest positions and three highest'),
+    ({'speed': [np.inf] * 2, 'acceleration': [np.inf] * 2, 'jerk': [np.inf] * 2,
+      'box': [[0.0] * 3, [1.0] * 3]}, 'a workspace box wants a finite speed'),
+])
+def test_bad_limits_are_refused_by_name(given, message):
+    with pytest.raises(InputError, match=message):
+        TargetLimits(**given)
+
+
+def test_bad_twist_is_refused():
+    for twist in ([0.0] * 5, [np.nan] * 6):
+        with pytest.raises(InputError, match='accepted are 6 finite numbers'):
+            Jog(twist, 1.0)
