@@ -11,7 +11,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.limits import scaled_to_limits
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -348,7 +347,12 @@ class Supervisor:
         tau = self._inverse_dynamics(q, qd, qdd)
         limits = self.settings.effort_limits
         if (np.abs(tau) > limits).any():
-            tau = scaled_to_limits(tau, self._inverse_dynamics(q, qd, rest), limits)
+            # one factor for all joints: the kinetic energy falls as long as it is not zero
+            h = self._inverse_dynamics(q, qd, rest)
+            room = np.where(tau > h, limits - h, limits + h)
+            moving = (tau != h) & (room > 0.0)
+            h += min(1.0, np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)) * (tau - h)
+            tau = h
         return tau
 
     def _extra_rate(self, q: Array, qd: Array) -> Array:
