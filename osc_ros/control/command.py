@@ -34,7 +34,8 @@ class CommandJudge:
     def __init__(self, names: Sequence[str], effort_limits: Array, effort_rates: Array,
                  period: float) -> None:
         self._names = tuple(names)
-        self._limits, self._rates, self._period = effort_limits, effort_rates, period
+        self._limits, self._rates = (x * (1.0 + ROUNDING) for x in (effort_limits, effort_rates))
+        self._period = period
         self._last: tuple[float, Array] | None = None
 
     def torque(self, values: Sequence[float], time: float) -> Array:
@@ -61,18 +62,18 @@ class CommandJudge:
             raise InputError(f'command has {tau.size} torques: accepted are {len(self._names)}, '
                              f"for {', '.join(self._names)}")
         before = self._last
-        for i in np.flatnonzero(~np.isfinite(tau)).tolist():
+        for i in _places(~np.isfinite(tau)):
             raise InputError(f"torque for '{self._names[i]}' is {tau[i]}: accepted are finite "
                              'numbers')
         self._last = time, tau
-        for i in np.flatnonzero(np.abs(tau) > self._limits * (1.0 + ROUNDING)).tolist():
+        for i in _places(np.abs(tau) > self._limits):
             raise InputError(f"torque for '{self._names[i]}' is {tau[i]:.4g} N m: accepted is at "
                              f'most {self._limits[i]:g} N m')
         if before is None:
             return tau
         dt = max(time - before[0], self._period)
         step, largest = tau - before[1], self._rates * dt
-        for i in np.flatnonzero(np.abs(step) > largest * (1.0 + ROUNDING)).tolist():
+        for i in _places(np.abs(step) > largest):
             raise InputError(f"torque for '{self._names[i]}' steps by {step[i]:.4g} N m in "
                              f'{dt:.4f} s: accepted is at most {largest[i]:.4g} N m')
         return tau
@@ -80,3 +81,7 @@ class CommandJudge:
     def forget(self) -> None:
         """Compare the next command with none."""
         self._last = None
+
+
+def _places(wrong: NDArray[np.bool_]) -> list[int]:
+    return np.flatnonzero(wrong).tolist() if wrong.any() else []

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.limits import scaled_to_limits
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -175,6 +175,7 @@ class Supervisor:
         self._lower, self._upper = robot.position_limits.T
         self._fastest = np.asarray(robot.velocity_limits)
         self._turns = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
+        self._may_turn = bool(self._turns.any())
         self.counts: Counter[str] = Counter(dict.fromkeys(settings.watchdogs, 0))
         self.begin()
 
@@ -244,7 +245,7 @@ class Supervisor:
         q, qd : (n,)
 
         """
-        if not (np.isfinite(q).all() and np.isfinite(qd).all()):
+        if not _is_finite(q, qd):
             self.trip(NOT_FINITE, f'joint state {q.tolist()}, {qd.tolist()}')
             return
         if self._seen:
@@ -293,7 +294,7 @@ class Supervisor:
         took = self._clock() - began
         if took > self.settings.deadline:
             self.trip(DEADLINE, f'an update took {took:.4f} s')
-        if tau.shape != self._fastest.shape or not np.isfinite(tau).all():
+        if tau.shape != self._fastest.shape or not _is_finite(tau):
             self.trip(NOT_FINITE, f'torque {tau.tolist()}')
             return None
         return tau
@@ -326,7 +327,7 @@ class Supervisor:
             wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
-        self._tau = np.clip(wanted, -limits, limits)
+        self._tau = np.minimum(np.maximum(wanted, -limits), limits)
         return self._tau
 
     def _stop(self, source: str) -> Array:
@@ -346,7 +347,12 @@ class Supervisor:
         tau = self._inverse_dynamics(q, qd, qdd)
         limits = self.settings.effort_limits
         if (np.abs(tau) > limits).any():
-            tau = scaled_to_limits(tau, self._inverse_dynamics(q, qd, rest), limits)
+            # one factor for all joints: the kinetic energy falls as long as it is not zero
+            h = self._inverse_dynamics(q, qd, rest)
+            room = np.where(tau > h, limits - h, limits + h)
+            moving = (tau != h) & (room > 0.0)
+            h += min(1.0, np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)) * (tau - h)
+            tau = h
         return tau
 
     def _extra_rate(self, q: Array, qd: Array) -> Array:
@@ -359,6 +365,8 @@ class Supervisor:
 
     def _way(self, step: Array) -> Array:
         """Angles of joints without limits the short way round (n,)."""
+        if not self._may_turn:
+            return step
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
     def _look_for_jump(self, dt: float, q: Array) -> None:
@@ -397,3 +405,8 @@ class Supervisor:
             if self.reaction != before[1]:
                 self._began = now
             self._tell()
+
+
+def _is_finite(*arrays: Array) -> bool:
+    """Whether all numbers are: for few of them in a tenth of the time of numpy's."""
+    return all(all(map(isfinite, x.tolist())) for x in arrays)
