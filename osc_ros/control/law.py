@@ -261,7 +261,10 @@ class Law:
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         rehearse()
-        self.torque(0.0, self.posture, self._rest)
+        for time in (0.0, 0.1):
+            self.torque(time, self.posture, self._rest)
+        self.terms(), self.inertia(), self.predicted_and_met()
+        LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         self.latch(self.posture)
