@@ -101,7 +101,9 @@ def rehearse() -> None:
     """Use everything once, so that all is compiled."""
     guide, limits = Guide(np.eye(4)), TargetLimits()
     rates = np.zeros((2, 6))
-    guide.add(Path([0.0, 9.0], [np.eye(4)] * 2, rates, rates), 0.0)
+    path = Path([0.0, 9.0], [np.eye(4)] * 2, rates, rates)
+    require(path, limits)
+    guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.add(Jog(np.full(6, 0.1), 9.0), 0.1)
         guide.at(time, limits, np.full(6, error))
