@@ -128,6 +128,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop as on deactivation, and forget the robot."""
         self._transition('deactivate', self._deactivate)
+        self._active = False  # whatever came of that
         return self._transition('clean up', self._clean_up)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
