@@ -4,7 +4,7 @@ Limits of the joints, kept without bending the motion that was asked for more th
 Position and velocity are limits of acceleration: towards a limit a joint may be as fast as it can
 still brake from. What breaks them is changed as little as can be, the posture before the task, by
 Gauss's principle: of all accelerations within the bounds, the one nearest to that of the law. Near
-is measured by the joint-space inertia, in which what the task feels counts 1/YIELDING times.
+is measured by the joint-space inertia, in which what the tasks feel counts many times.
 
 Torque then: the posture is given up first, and then the task scaled, its direction kept.
 """
@@ -24,11 +24,13 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+Sides = NDArray[np.int64]
 
-# What the task gives way, relative to what the posture does: its acceleration is changed by about
-# this share of what a limit takes, unless there is no other way to keep the limit. With less, a
-# joint that the posture could hardly move would be held by wild motions of the others.
-YIELDING = 1e-3
+# What the tasks give way to limits, relative to what the posture does: of the push of a limit, the
+# first task feels about the least of these shares, unless there is no other way. It grows with the
+# square of what is to be changed over what the joint can brake with, up to the greatest, for a
+# joint that the posture can hardly move would else be held by wild motions of the others.
+LEAST_YIELDING, YIELDING_RISE, GREATEST_YIELDING = 1e-3, 1e-2, 0.1
 # How much more a lost share of the task counts than a lost share of the posture, squared.
 PRECEDENCE = 1e4
 # A joint that its load overwhelms leaves so much of its torque to the choice of the others'.
@@ -36,6 +38,9 @@ LEAST_ROOM = 0.05
 # Of the torque that is there when nothing moves, for what is not counted: the motion of the other
 # joints, and a model that is not exact.
 BRAKING_SHARE = 0.7
+# A joint is stopped so far from its limit [rad, m], and is not faster than this share of what it
+# may be: what a tick's length and a model that is not exact take.
+MARGIN, FASTEST = 1e-3, 0.99
 HARDEST = 50.0  # deceleration that nobody needs more of [rad/s², m/s²]
 _STATES = 64  # to look for the least deceleration in
 _ROUNDING = 1e-12  # relative: an acceleration at its bound
@@ -111,6 +116,12 @@ class Limits:
         """How fast braking sets in (n,) [1/s]: a torque may have to turn from full to full."""
         turning = np.where(np.isinf(self.effort_rate), 0.0, 2.0 * self.effort / self.effort_rate)
         return np.asarray(1.0 / np.maximum(self.reaction_time, turning))
+
+    @cached_property
+    def inner(self) -> Array:
+        """Positions (n, 2) at which joints are stopped [rad, m]."""
+        margin = np.minimum(MARGIN, 0.25 * (self.position[:, 1] - self.position[:, 0]))
+        return self.position + np.multiply.outer(margin, [1.0, -1.0])
 
     @cached_property
     def zone(self) -> Array:
@@ -215,21 +226,23 @@ def repulsion(q, position, zone, frequency, qdd):
 
 
 @kernel
-def resistance(M_inv, J, Lambda, scratch, K):
+def mobility_against(M_inv, J, inertias, yielding, there, force, K):
     """
-    K = M⁻¹ - (1 - YIELDING) M⁻¹Jᵀ Λ J M⁻¹: how joints move when the task resists.
+    K = M⁻¹ - Σ (1 - yieldingᵢ) M⁻¹JᵢᵀΛᵢJᵢM⁻¹: how joints move when all tasks resist.
 
     Parameters
     ----------
-    M_inv, J : (n, n), (m, n)
-    Lambda : (m, m)
-        From accelerations of the task to forces that resist them.
-    scratch : (2, m, n), written: J M⁻¹, and Λ J M⁻¹
+    M_inv : (n, n)
+    J, inertias : (6 k, n), (k, 6, 6)
+        Of `osc_ros.dynamics.priority.Priorities`.
+    yielding : float
+        Of the first level; it rises to 1 for the posture.
+    there, force : (6 k, n), written
+        JᵢM⁻¹, and (1 - yieldingᵢ) ΛᵢJᵢM⁻¹: with what the tasks resist a torque.
     K : (n, n), written
 
     """
     m, n = J.shape
-    there, force = scratch[0], scratch[1]
     for k in range(m):
         for j in range(n):
             total = 0.0
@@ -237,17 +250,19 @@ def resistance(M_inv, J, Lambda, scratch, K):
                 total += J[k, i] * M_inv[i, j]
             there[k, j] = total
     for k in range(m):
+        level, row = k // 6, k % 6
+        resists = 1.0 - yielding ** (1.0 - level / (m // 6))
         for j in range(n):
             total = 0.0
-            for i in range(m):
-                total += Lambda[k, i] * there[i, j]
-            force[k, j] = total
+            for i in range(6):
+                total += inertias[level, row, i] * there[6 * level + i, j]
+            force[k, j] = resists * total
     for i in range(n):
         for j in range(i + 1):
             total = 0.0
             for k in range(m):
                 total += there[k, i] * force[k, j] + there[k, j] * force[k, i]
-            K[i, j] = K[j, i] = M_inv[i, j] - 0.5 * (1.0 - YIELDING) * total
+            K[i, j] = K[j, i] = M_inv[i, j] - 0.5 * total
 
 
 @inlined
@@ -344,7 +359,7 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
 @kernel
 def shares_within(base, task, posture, limits, rows, shares):
     """
-    Largest shares (α, β) of task and posture torque within the limits, the task's first.
+    Largest shares 1 ≥ α ≥ β ≥ 0 of task and posture torque within the limits, α first.
 
     The ones nearest to (1, 1), a share of the task counting √PRECEDENCE times one of the posture,
     so they change continuously with the torques. `base`, which is neither, is never scaled; where
@@ -353,7 +368,7 @@ def shares_within(base, task, posture, limits, rows, shares):
     Parameters
     ----------
     base, task, posture, limits : (n,) [N·m]
-    rows : (2 n + 4, 3), overwritten
+    rows : (2 n + 5, 3), overwritten
     shares : (2,), written
 
     """
@@ -363,7 +378,9 @@ def shares_within(base, task, posture, limits, rows, shares):
     rows[1, 0], rows[1, 1], rows[1, 2] = 0.0, 1.0, 0.0
     rows[2, 0], rows[2, 1], rows[2, 2] = -1.0, 0.0, 1.0 / scale
     rows[3, 0], rows[3, 1], rows[3, 2] = 0.0, -1.0, 1.0
-    count = 4
+    across = np.sqrt(1.0 + scale * scale)
+    rows[4, 0], rows[4, 1], rows[4, 2] = -scale / across, 1.0 / across, 0.0
+    count = 5
     for i in range(len(base)):
         for sign in (1.0, -1.0):
             a, b = sign * scale * task[i], sign * posture[i]
@@ -393,115 +410,159 @@ def shares_within(base, task, posture, limits, rows, shares):
     shares[1] = min(max(1.0 + y, 0.0), 1.0)
 
 
+@kernel
+def slowed(last, wanted, rate, duration):
+    """Largest share of the way from the last torques (n,) to the wanted ones that rates allow."""
+    share = 1.0
+    for i in range(len(last)):
+        step = np.abs(wanted[i] - last[i])
+        if step > 0.0 and rate[i] < np.inf:
+            share = min(share, rate[i] * duration / step)
+    return share
+
+
 class Limiter:
     """
     Keeps the torques of a law within limits.
 
-    It remembers the torque that was put out last, for its rate, and nothing else that matters.
-    The attributes describe the last tick: `sides` (n,), -1 or 1 for joints that are held at an
-    acceleration by a limit below or above; `saturated` (n,), whether a torque was too large;
-    `shares` (2,) of task and posture that were put out.
+    It remembers the torque that was put out last, for its rate, and when its limits changed, and
+    nothing else that matters. The attributes describe the last tick.
+
+    Attributes
+    ----------
+    sides : (n,) int
+        -1 or 1 for joints that a limit below or above holds to an acceleration, else 0.
+    saturated : (n,) bool
+        Whether a torque was too large.
+    shares : (2,)
+        Of task and posture in what was put out.
+    slowed : float
+        Share of the change of the torques that their rates let through.
+
+    Parameters
+    ----------
+    robot : Robot
+    limits : Limits
+    before : Limiter, optional
+        Whose place it takes.
 
     """
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, limits: Limits, before: Limiter | None = None) -> None:
         n = robot.n
+        if limits.velocity.shape != (n,):
+            raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
+        self.limits = limits
         self._dynamics = Tree(robot, PROPAGATED)
         self._lower, self._upper = np.zeros(n), np.zeros(n)
         self._M_inv, self._K, self._factor = (np.zeros((n, n)) for _ in range(3))
+        self._there = self._force = np.zeros((0, n))
         self._chosen = np.zeros(n, dtype=np.int64)
         self._push, self._change = np.zeros(n), np.zeros(n)
-        self._rows = np.zeros((2 * n + 4, 3))
-        self._scratch = np.zeros((2, 0, n))
+        self._rows = np.zeros((2 * n + 5, 3))
         self.sides = np.zeros(n, dtype=np.int64)
         self.shares = np.ones(2)
-        self.saturated = np.zeros(n, dtype=bool)
         self.forget()
+        if before is not None:
+            self.sides[:] = before.sides
+            self.saturated, self._last, self._time = before.saturated, before._last, before._time
 
     def forget(self) -> None:
         """Begin anew: the next torque may be any."""
+        self.sides[:], self.shares[:] = 0, 1.0
+        self.saturated, self.slowed = np.zeros(len(self.sides), dtype=bool), 1.0
         self._last: Array | None = None
         self._time = 0.0
 
-    def braking(self, limits: Limits, q: Array, qd: Array, qdd: Array, J: Array, F: Array,
-                Lambda: Callable[[], Array]) -> Array | None:
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the joints were given less than they were asked for."""
+        return bool(self.sides.any() or self.saturated.any() or self.slowed < 1.0)
+
+    def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, acts: Array,
+             J: Array, inertias: Array, parts: Callable[[], tuple[Array, Array]]) -> Array:
         """
-        Torques (n,) to be added, so that positions and velocities are kept; None for none.
+        Torques (n,) [N·m] nearest to those of the law that keep all limits.
 
         Parameters
         ----------
-        limits : Limits
-        q, qd, qdd : (n,)
-            State, and the posture's acceleration.
-        J, F : (m, n), (m,)
-            Of all tasks: Jacobian and forces.
-        Lambda : callable
-            What gives Λ (m, m), from the tasks' accelerations to the forces that resist them.
-
-        Returns
-        -------
-        (n,) [N·m], or None
-
-        """
-        qdd = qdd + self._dynamics.apply_M_inv(q, J.T @ F)
-        acceleration_bounds(q, qd, limits.position, limits.velocity, limits.deceleration,
-                            limits.rate, self._lower, self._upper)
-        if ((self._lower <= qdd) & (qdd <= self._upper)).all():
-            self.sides[:] = 0
-            return None
-        if self._scratch.shape[1] != len(J):
-            self._scratch = np.zeros((2, *J.shape))
-        self._dynamics.M_inv(q, self._M_inv)
-        resistance(self._M_inv, J, Lambda(), self._scratch, self._K)
-        nearest_within(self._K, qdd, self._lower, self._upper, self.sides, self._chosen,
-                       self._factor, self._push, self._change)
-        return np.asarray(self._push - (1.0 - YIELDING) * (J.T @ (self._scratch[1] @ self._push)))
-
-    def within(self, limits: Limits, time: float, tau: Array, braking: Array | None,
-               parts: Callable[[], tuple[Array, Array]]) -> Array:
-        """
-        Torques (n,) that the joints can give, and that differ little enough from the last ones.
-
-        Parameters
-        ----------
-        limits : Limits
-        time : float [s]
+        time : float
+            Of the state [s].
+        q, qd : (n,)
+        qdd, acts : (n,)
+            What the joints would do: the posture's acceleration, and that of torques on top.
         tau : (n,) [N·m]
-            Of the law.
-        braking : (n,) or None
-            From `braking`, to be added.
+            Of the law: what gives the posture's acceleration, and acts.
+        J, inertias : (6 k, n), (k, 6, 6)
+            With what the tasks resist, of `osc_ros.dynamics.priority.Priorities`.
         parts : callable
-            What gives C + G (n,), and the part of tau (n,) that the tasks take.
+            What gives C + G (n,), and the part of tau (n,) that the tasks take [N·m].
 
         """
-        wanted = tau if braking is None else tau + braking
-        self.saturated = np.abs(wanted) > limits.effort
+        limits = self.limits
+        qdd = qdd + self._dynamics.apply_M_inv(q, acts)
+        acceleration_bounds(q, qd, limits.inner, FASTEST * limits.velocity, limits.deceleration,
+                            limits.rate, self._lower, self._upper)
+        is_kept = bool(((self._lower <= qdd) & (qdd <= self._upper)).all())
+        if is_kept:
+            self.sides[:] = 0
+        else:
+            self._prepare(q, qdd, J, inertias)
+            tau = tau + self._push_against(J, qdd, self.sides)
+        self.saturated = np.abs(tau) > limits.effort
         self.shares[:] = 1.0
         if self.saturated.any():
-            base, task = parts()
-            posture = tau - base - task
-            if braking is not None:
-                # what is scaled is not to be felt by the joints that are held at their limits
-                posture = posture - self._held(self._M_inv @ posture)
-                base = base + self._held(np.where(self.sides > 0, self._upper, self._lower))
-            task = wanted - base - posture
-            shares_within(base, task, posture, limits.effort, self._rows, self.shares)
-            wanted = np.clip(base + self.shares[0] * task + self.shares[1] * posture,
-                             -limits.effort, limits.effort)
+            h, task = parts()
+            if is_kept:
+                self._prepare(q, qdd, J, inertias)
+            # Nothing but the load and what the limits take, then the tasks with it, then all:
+            # each keeps the bounds of acceleration, and so does all that is between the three.
+            base = h + self._push_alone(np.zeros_like(q), np.zeros_like(self.sides))
+            bare = h + task + self._push_against(
+                J, self._M_inv @ task, np.zeros_like(self.sides))
+            shares_within(base, bare - base, tau - bare, limits.effort, self._rows, self.shares)
+            tau = base + self.shares[0] * (bare - base) + self.shares[1] * (tau - bare)
+            tau = np.clip(tau, -limits.effort, limits.effort)
+        self.slowed = 1.0
         if self._last is not None and time >= self._time:
-            step = np.abs(wanted - self._last)
-            room = np.where(np.isinf(limits.effort_rate), np.inf,
-                            np.where(np.isinf(limits.effort_rate), 0.0, limits.effort_rate)
-                            * (time - self._time))
-            share = float(np.min(room[step > room] / step[step > room], initial=1.0))
             # all by one share: between two motions that were wanted there is no third
-            wanted = self._last + share * (wanted - self._last)
-        self._last, self._time = wanted, time
-        return wanted
-
-    def _held(self, qdd: Array) -> Array:
-        """Torques (n,) that give the joints which are at a limit, and only those, q̈."""
-        held = np.flatnonzero(self.sides)
-        tau = np.zeros(len(qdd))
-        tau[held] = np.linalg.solve(self._M_inv[np.ix_(held, held)], qdd[held])
+            self.slowed = slowed(self._last, tau, limits.effort_rate, time - self._time)
+            if self.slowed < 1.0:
+                tau = self._last + self.slowed * (tau - self._last)
+        self._last, self._time = tau, time
         return tau
+
+    def _prepare(self, q: Array, qdd: Array, J: Array, inertias: Array) -> None:
+        """M⁻¹, and how joints move against the tasks."""
+        beyond = np.maximum(qdd - self._upper, self._lower - qdd) / self.limits.deceleration
+        yielding = min(LEAST_YIELDING + YIELDING_RISE * max(float(beyond.max()), 0.0) ** 2,
+                       GREATEST_YIELDING)
+        if self._there.shape != J.shape:
+            self._there, self._force = np.zeros(J.shape), np.zeros(J.shape)
+        self._dynamics.M_inv(q, self._M_inv)
+        mobility_against(self._M_inv, J, inertias, yielding, self._there, self._force, self._K)
+
+    def _push_alone(self, qdd: Array, sides: Sides) -> Array:
+        """Torques (n,) that bring q̈ within its bounds while the tasks do not resist."""
+        nearest_within(self._M_inv, qdd, self._lower, self._upper, sides, self._chosen,
+                       self._factor, self._push, self._change)
+        return self._push
+
+    def _push_against(self, J: Array, qdd: Array, sides: Sides) -> Array:
+        """Torques (n,) that bring q̈ within its bounds, and those of the tasks against it."""
+        nearest_within(self._K, qdd, self._lower, self._upper, sides, self._chosen, self._factor,
+                       self._push, self._change)
+        return np.asarray(self._push - J.T @ (self._force @ self._push))
+
+    def rehearse(self) -> None:
+        """Use everything once, for it to be compiled; then forget it."""
+        rest, n = np.zeros(len(self.sides)), len(self.sides)
+        self._lower[:], self._upper[:] = -1.0, 1.0
+        self._dynamics.M_inv(rest, self._M_inv)
+        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1.0,
+                         np.zeros((6, n)), np.zeros((6, n)), self._K)
+        nearest_within(self._K, rest, self._lower, self._upper, self.sides, self._chosen,
+                       self._factor, self._push, self._change)
+        shares_within(rest, rest, rest, rest + 1.0, self._rows, self.shares)
+        slowed(rest, rest, rest + 1.0, 0.0)
+        self.forget()

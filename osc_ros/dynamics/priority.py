@@ -156,7 +156,7 @@ def _gram(row, J, i, length, G, X):
 
 @kernel
 def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, W, r, most, mobility,
-            ratios, shares, directions, forces, F):
+            ratios, shares, directions, inertias, forces, F):
     levels, n = len(rows), links_J.shape[1]
     A, B, V, X = memory[:36], memory[36:72], memory[72:108], memory[108:144]
     x, y = memory[144:150], memory[150:156]
@@ -183,7 +183,7 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, W, r, 
             mobility[i] += row[ACTIVATION + a] * unit * unit * B[7 * a]
     for i in range(levels):
         row = rows[i]
-        Lambda = directions[i].ravel()  # on the way to its end, a place to work in
+        Lambda = inertias[i].ravel()
         active = 0.0
         for a in range(6):
             active += row[ACTIVATION + a]
@@ -287,7 +287,7 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, W, r, 
                             total += W[6 * j + a, 6 * i + c] * W[6 * i + c, 6 * k + b]
                         W[6 * j + a, 6 * k + b] -= total
         for k in range(36):
-            Lambda[k] = V[k]
+            directions[i, k // 6, k % 6] = V[k]
     for i in range(levels - 1, -1, -1):
         for j in range(i + 1, levels):
             for a in range(6):
@@ -323,6 +323,10 @@ class Priorities:
         that are free.
     directions : (k, 6, 6)
         The singular directions, columns, in the frame's axes with lengths scaled.
+    J : (6 k, n)
+        Jᵢ: how each level can still move while those above it hold their accelerations.
+    inertias : (k, 6, 6)
+        Λᵢ, base axes: Σ JᵢᵀΛᵢJᵢ q̈ are the torques with which all levels resist a q̈.
 
     """
 
@@ -334,9 +338,11 @@ class Priorities:
         self.ratios: Array = np.ones((k, 6))
         self.shares: Array = np.ones((k, 6))
         self.directions: Array = np.zeros((k, 6, 6))
+        self.inertias: Array = np.zeros((k, 6, 6))
+        self.J: Array = np.zeros((6 * k, n))
         self.F: Array = np.zeros(6 * links)
         self._at = np.array(at, dtype=np.intp)
-        self._memory = (np.zeros(156), np.zeros((6 * k, n)), np.zeros((6 * k, 6 * k)),
+        self._memory = (np.zeros(156), self.J, np.zeros((6 * k, 6 * k)),
                         np.zeros(6 * k), np.zeros(k), np.zeros(k))
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
@@ -353,5 +359,6 @@ class Priorities:
 
         """
         _forces(J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
-                *self._memory, self.ratios, self.shares, self.directions, self.forces, self.F)
+                *self._memory, self.ratios, self.shares, self.directions, self.inertias,
+                self.forces, self.F)
         return self.F
