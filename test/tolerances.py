@@ -34,3 +34,4 @@ MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some of them witho
 BODY_ROUNDING = 2e-13  # times what the lightest body's inverse inertia is of the answer, in norm
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments against one sweep
 NEAREST = 1e-9  # times the condition number: accelerations within bounds against scipy's
+PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses

@@ -192,6 +192,8 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
+        self._last: tuple[float, Array, Array, Array] | None = None
+        self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
 
@@ -281,6 +283,7 @@ class Law:
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
+        self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
@@ -438,8 +441,58 @@ class Law:
         tau = self._limited(time, q, qd, tau)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._q = q
+        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
+        self._q = self._last[1]
         return tau
+
+    def terms(self) -> dict[str, Array]:
+        """
+        What the torque of the last tick is made of: (n,) by name [N·m], which add up to it.
+
+        'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
+        ones includes what makes up for those below; 'limits' is what they took away, 'fading' what
+        a change left over.
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        time, q, qd, tau = self._last
+        setup = self._setup
+        bias = self.bias_torque(q, qd)
+        setup.space.outward(q, qd, posture_acceleration=self._posture_acceleration(q, qd))
+        posture = setup.space.inward(setup.no_force) - bias
+        J = setup.space.jacobian()
+        terms = {'bias': bias, 'posture': posture}
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            F = setup.solver.forces[6 * k:6 * k + 6]
+            terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
+        terms['fading'] = self._fading(time)
+        terms['limits'] = tau - sum(terms.values())
+        return terms
+
+    def predicted_and_met(self) -> tuple[Array, Array]:
+        """
+        Joint accelerations as the model predicted them, and as they were met (n,), (n,) [rad/s²].
+
+        From the tick before the last one to the last one. Their difference is what the model
+        lacks: friction, payload, contact.
+
+        Raises
+        ------
+        InputError
+            If there were no two ticks since `latch`, or no time between them.
+
+        """
+        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+            raise InputError('there were no two ticks to tell of')
+        time, q, qd, tau = self._before
+        met = (self._last[2] - qd) / (self._last[0] - time)
+        return self._setup.space.forward_dynamics(q, qd, tau), met
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
         """Joint torques (n,) of the setup in force, without limits or what a change left over."""
@@ -472,8 +525,7 @@ class Law:
             solver.forces[:] = forces
             return self.bias_torque(q, qd), task + fading
 
-        return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver.J, solver.inertias,
-                            parts)
+        return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver, parts)
 
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""

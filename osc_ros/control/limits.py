@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.tree import PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -226,7 +227,7 @@ def repulsion(q, position, zone, frequency, qdd):
 
 
 @kernel
-def mobility_against(M_inv, J, inertias, yielding, there, force, K):
+def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
     """
     K = M⁻¹ - Σ (1 - yieldingᵢ) M⁻¹JᵢᵀΛᵢJᵢM⁻¹: how joints move when all tasks resist.
 
@@ -234,7 +235,9 @@ def mobility_against(M_inv, J, inertias, yielding, there, force, K):
     ----------
     M_inv : (n, n)
     J, inertias : (6 k, n), (k, 6, 6)
-        Of `osc_ros.dynamics.priority.Priorities`.
+        Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
+    levels : int
+        Of priority, of which k is a multiple.
     yielding : float
         Of the first level; it rises to 1 for the posture.
     there, force : (6 k, n), written
@@ -251,7 +254,7 @@ def mobility_against(M_inv, J, inertias, yielding, there, force, K):
             there[k, j] = total
     for k in range(m):
         level, row = k // 6, k % 6
-        resists = 1.0 - yielding ** (1.0 - level / (m // 6))
+        resists = 1.0 - yielding ** (1.0 - (level % levels) / levels)
         for j in range(n):
             total = 0.0
             for i in range(6):
@@ -456,7 +459,7 @@ class Limiter:
         self._dynamics = Tree(robot, PROPAGATED)
         self._lower, self._upper = np.zeros(n), np.zeros(n)
         self._M_inv, self._K, self._factor = (np.zeros((n, n)) for _ in range(3))
-        self._there = self._force = np.zeros((0, n))
+        self._J = self._there = self._force = np.zeros((0, n))
         self._chosen = np.zeros(n, dtype=np.int64)
         self._push, self._change = np.zeros(n), np.zeros(n)
         self._rows = np.zeros((2 * n + 5, 3))
@@ -480,7 +483,7 @@ class Limiter:
         return bool(self.sides.any() or self.saturated.any() or self.slowed < 1.0)
 
     def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, acts: Array,
-             J: Array, inertias: Array, parts: Callable[[], tuple[Array, Array]]) -> Array:
+             solver: Priorities, parts: Callable[[], tuple[Array, Array]]) -> Array:
         """
         Torques (n,) [N·m] nearest to those of the law that keep all limits.
 
@@ -493,8 +496,8 @@ class Limiter:
             What the joints would do: the posture's acceleration, and that of torques on top.
         tau : (n,) [N·m]
             Of the law: what gives the posture's acceleration, and acts.
-        J, inertias : (6 k, n), (k, 6, 6)
-            With what the tasks resist, of `osc_ros.dynamics.priority.Priorities`.
+        solver : Priorities
+            With what the tasks resist.
         parts : callable
             What gives C + G (n,), and the part of tau (n,) that the tasks take [N·m].
 
@@ -507,19 +510,19 @@ class Limiter:
         if is_kept:
             self.sides[:] = 0
         else:
-            self._prepare(q, qdd, J, inertias)
-            tau = tau + self._push_against(J, qdd, self.sides)
+            self._prepare(q, qdd, solver)
+            tau = tau + self._push_against(qdd, self.sides)
         self.saturated = np.abs(tau) > limits.effort
         self.shares[:] = 1.0
         if self.saturated.any():
             h, task = parts()
             if is_kept:
-                self._prepare(q, qdd, J, inertias)
+                self._prepare(q, qdd, solver)
             # Nothing but the load and what the limits take, then the tasks with it, then all:
             # each keeps the bounds of acceleration, and so does all that is between the three.
             base = h + self._push_alone(np.zeros_like(q), np.zeros_like(self.sides))
             bare = h + task + self._push_against(
-                J, self._M_inv @ task, np.zeros_like(self.sides))
+                self._M_inv @ task, np.zeros_like(self.sides))
             shares_within(base, bare - base, tau - bare, limits.effort, self._rows, self.shares)
             tau = base + self.shares[0] * (bare - base) + self.shares[1] * (tau - bare)
             tau = np.clip(tau, -limits.effort, limits.effort)
@@ -532,15 +535,18 @@ class Limiter:
         self._last, self._time = tau, time
         return tau
 
-    def _prepare(self, q: Array, qdd: Array, J: Array, inertias: Array) -> None:
+    def _prepare(self, q: Array, qdd: Array, solver: Priorities) -> None:
         """M⁻¹, and how joints move against the tasks."""
         beyond = np.maximum(qdd - self._upper, self._lower - qdd) / self.limits.deceleration
         yielding = min(LEAST_YIELDING + YIELDING_RISE * max(float(beyond.max()), 0.0) ** 2,
                        GREATEST_YIELDING)
+        J, inertias = solver.resistance()
+        self._J = J
         if self._there.shape != J.shape:
             self._there, self._force = np.zeros(J.shape), np.zeros(J.shape)
         self._dynamics.M_inv(q, self._M_inv)
-        mobility_against(self._M_inv, J, inertias, yielding, self._there, self._force, self._K)
+        mobility_against(self._M_inv, J, inertias, len(solver.rows), yielding, self._there,
+                         self._force, self._K)
 
     def _push_alone(self, qdd: Array, sides: Sides) -> Array:
         """Torques (n,) that bring q̈ within its bounds while the tasks do not resist."""
@@ -548,18 +554,18 @@ class Limiter:
                        self._factor, self._push, self._change)
         return self._push
 
-    def _push_against(self, J: Array, qdd: Array, sides: Sides) -> Array:
+    def _push_against(self, qdd: Array, sides: Sides) -> Array:
         """Torques (n,) that bring q̈ within its bounds, and those of the tasks against it."""
         nearest_within(self._K, qdd, self._lower, self._upper, sides, self._chosen, self._factor,
                        self._push, self._change)
-        return np.asarray(self._push - J.T @ (self._force @ self._push))
+        return np.asarray(self._push - self._J.T @ (self._force @ self._push))
 
     def rehearse(self) -> None:
         """Use everything once, for it to be compiled; then forget it."""
         rest, n = np.zeros(len(self.sides)), len(self.sides)
         self._lower[:], self._upper[:] = -1.0, 1.0
         self._dynamics.M_inv(rest, self._M_inv)
-        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1.0,
+        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, 1.0,
                          np.zeros((6, n)), np.zeros((6, n)), self._K)
         nearest_within(self._K, rest, self._lower, self._upper, self.sides, self._chosen,
                        self._factor, self._push, self._change)
