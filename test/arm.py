@@ -1,11 +1,14 @@
 """The shipped Panda in MuJoCo under the law, for scenarios and what they draw."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -20,7 +23,7 @@ def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(6
     """Return what the Panda's configuration has."""
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration)),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    np.array(robot.effort_limits))
+                    Limits.of(robot))
 
 
 class Arm:
@@ -28,21 +31,25 @@ class Arm:
 
     def __init__(self, q=READY, **given):
         """Start at rest at q."""
-        plant = {key: given.pop(key) for key in ('friction', 'damping') if key in given}
+        plant = {key: given.pop(key) for key in
+                 ('friction', 'damping', 'wall', 'ball') if key in given}
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
         self.plant = Plant(PANDA.urdf_text, PANDA.base, self.robot.joint_names,
                            **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
-        self.law = Law(self.robot, settings(self.robot, **given))
+        tasks = given.pop('tasks', None)
+        self.law = Law(self.robot, settings(self.robot, **given) if tasks is None else
+                       replace(settings(self.robot, **given), tasks=tasks))
         self.plant.reset(q)
         self.law.latch(q)
         self.pose = self.plant.pose(PANDA.tip)
         self.times, self.poses, self.torques = [], [], []
 
-    def run(self, until):
-        """Step to a time, and write down what MuJoCo says."""
+    def run(self, until, each=lambda: None):
+        """Step to a time, and write down what MuJoCo says; call `each` before every step."""
         while self.plant.time < until - 0.5 * PERIOD:
             self.times.append(self.plant.time)
             self.poses.append(self.plant.pose(PANDA.tip))
+            each()
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
             self.torques.append(tau)
             self.plant.step(tau, 2)

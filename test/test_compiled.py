@@ -67,7 +67,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     law.follow(Hold(law.pose), 9.0)
     for time in (0.0, 1.0, 2.5, 8.0, 10.0):
         law.torque(time, q, qd)
-    law.change(replace(law.settings, effort_limits=np.full(7, 0.1)))
+    law.change(replace(law.settings, limits=Limits.of(law.robot, effort=np.full(7, 0.1))))
     law.torque(11.0, q, qd)
     for method in METHODS:
         osc = OperationalSpace(law.robot, method)
