@@ -74,7 +74,7 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
 
 
 def test_robot_with_continuous_joints_is_driven_by_its_name(tmp_path):
-    figures, _ = demo(tmp_path, '--duration', 3, '--robot', 'gen3')
+    figures, _ = demo(tmp_path, '--duration', 6, '--robot', 'gen3')
     assert figures['robot'] == 'gen3'
     assert figures['followed'] is True
 

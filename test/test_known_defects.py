@@ -21,6 +21,7 @@ from osc_ros.control.task import pose, Stiffness, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.errors import InputError
+from osc_ros.sim import Plant
 import tolerances
 
 REST = np.zeros(7)
@@ -132,6 +133,30 @@ def test_no_quaternion_that_is_not_normalized(xyzw):
         pose((0.4, 0.0, 0.4), xyzw)
     R = pose((0.4, 0.0, 0.4), (0.7071, 0.0, 0.0, 0.7072))[:3, :3]  # as typed by hand
     np.testing.assert_allclose(R.T @ R, np.eye(3), atol=tolerances.POSE_TOLERANCE)
+
+
+def test_no_continuous_joint_that_switches_limit_avoidance_off():
+    from test_shipped_robots import ends, parameters, urdf
+    base, tip = ends('gen3')
+    robot = Robot.from_urdf(urdf('gen3'), base, tip)
+    lower, upper = robot.position_limits.T
+    assert np.isinf(lower[::2]).all()
+    assert np.isfinite(lower[1::2]).all()
+    usual = settings(robot)
+    blind = replace(usual, limits=replace(usual.limits, position=[[-np.inf, np.inf]] * 7))
+    room = []
+    for limited in (usual, blind):
+        law, plant = Law(robot, limited), Plant(urdf('gen3'), base, robot.joint_names)
+        q = np.array(parameters('gen3', '/**/osc_simulator')['initial_positions'])
+        plant.reset(q)
+        law.latch(q)
+        law.follow(Hold(moved(plant.pose(tip), shift=(-0.35, 0.0, -0.2))), 0.0)
+        nearest = np.inf
+        while plant.time < 1.5:
+            plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
+            nearest = min(nearest, np.min(plant.q - lower), np.min(upper - plant.q))
+        room.append(nearest)
+    assert room[0] > 0.0 > room[1]  # the elbow's stop would be met
 
 
 def test_no_damping_that_does_not_follow_stiffness():
