@@ -10,6 +10,7 @@ import pytest
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import segments
@@ -29,7 +30,7 @@ def law():
     segments.compile_kernels()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
-                               SingularityDamping(0.3, 0.01, 0.05), robot.effort_limits))
+                               SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
 
 
 @njit(cache=True)

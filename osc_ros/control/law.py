@@ -13,10 +13,10 @@ from osc_ros.control.level import Level
 from osc_ros.control.limits import Limiter, Limits, repulsion
 from osc_ros.control.task import Gains, Target, Task
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -113,7 +113,7 @@ class _Setup:
         self.limiter = Limiter(robot, settings.limits, before and before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
-        self.frames = [self._frame(task) for task in settings.tasks]
+        self._frames = [self._frame(task) for task in settings.tasks]
         rest = np.zeros(robot.n)
         if q is None:
             q = np.clip(rest, *robot.position_limits.T)
@@ -135,20 +135,20 @@ class _Setup:
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
                                 tips=self.links, workers=1 if several else workers)
 
-    def _frame(self, task: Task) -> Array | str | int:
-        """Axes of a task: those of a pose, of a link with a task, or of any link that moves."""
-        if not task.frame or task.frame == self.robot.base:
+    def axes(self, k: int, poses: Array, q: Array) -> Array:
+        """Pose (4, 4) whose rotation is that of the frame of task k, links being at `poses`."""
+        frame = self._frames[k]
+        if isinstance(frame, int):
+            return np.asarray(poses[frame])
+        return frame.at(q) if isinstance(frame, LinkAxes) else frame
+
+    def _frame(self, task: Task) -> Array | LinkAxes | int:
+        """Axes of a task: fixed ones, those of any link, or which link with a task has them."""
+        if not task.frame:
             return np.eye(4)
         if task.frame in self.links:
             return self.links.index(task.frame)
-        T = link_pose(self.robot, self.robot.neutral, task.frame)
-        return T if self.robot.frames[task.frame][0] < 0 else task.frame
-
-    def axes(self, frame: Array | str | int, poses: Array, q: Array) -> Array:
-        """Pose (4, 4) whose rotation is that of a task's frame."""
-        if isinstance(frame, int):
-            return np.asarray(poses[frame])
-        return link_pose(self.robot, q, frame) if isinstance(frame, str) else frame
+        return LinkAxes(self.robot, task.frame)
 
 
 class Law:
@@ -475,6 +475,22 @@ class Law:
         terms['limits'] = tau - sum(terms.values())
         return terms
 
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        _, q, qd, _ = self._last
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(q, qd).Lambda_inv[own, own].copy())
+
     def predicted_and_met(self) -> tuple[Array, Array]:
         """
         Joint accelerations as the model predicted them, and as they were met (n,), (n,) [rad/s²].
@@ -502,8 +518,9 @@ class Law:
         self._links = links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = setup.limiter.is_at_work
-        for level, i, frame, row in zip(setup.levels, setup.at, setup.frames, setup.solver.rows):
-            level.ask(time, poses[i], twists[i], setup.axes(frame, poses, q), is_saturated, row)
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            level.ask(time, poses[i], twists[i], setup.axes(k, poses, q), is_saturated,
+                      setup.solver.rows[k])
         J = setup.space.jacobian(out=setup.J)
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
         return setup.space.inward(F)

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 Sides = NDArray[np.int64]
 
 # What the tasks give way to limits, relative to what the posture does: of the push of a limit, the
-# first task feels about the least of these shares, unless there is no other way. It grows with the
+# last task feels about the least of these shares, unless there is no other way. It grows with the
 # square of what is to be changed over what the joint can brake with, up to the greatest, for a
 # joint that the posture can hardly move would else be held by wild motions of the others.
 LEAST_YIELDING, YIELDING_RISE, GREATEST_YIELDING = 1e-3, 1e-2, 0.1
@@ -42,6 +42,7 @@ BRAKING_SHARE = 0.7
 # A joint is stopped so far from its limit [rad, m], and is not faster than this share of what it
 # may be: what a tick's length and a model that is not exact take.
 MARGIN, FASTEST = 1e-3, 0.99
+EAGERNESS = 10.0
 HARDEST = 50.0  # deceleration that nobody needs more of [rad/s², m/s²]
 _STATES = 64  # to look for the least deceleration in
 _ROUNDING = 1e-12  # relative: an acceleration at its bound
@@ -170,7 +171,21 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
 
 
 @inlined
-def _ceiling(distance, speed, fastest, deceleration, rate):
+def _approached(gap, hasty, rate, quickest):
+    """
+    Largest acceleration towards a speed that is `gap` away.
+
+    It goes to zero with the gap, at the rate; where the gap is wide it grows faster, up to
+    EAGERNESS times, so that a tool which is pressed against something, and does not move, may be
+    pressed with what the model takes for a great acceleration.
+
+    """
+    wide = gap / hasty
+    return gap * min(rate * min(1.0 + wide * wide, EAGERNESS), max(rate, quickest))
+
+
+@inlined
+def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
     """
     Largest acceleration of a joint towards a limit that is `distance` ahead of it.
 
@@ -186,12 +201,13 @@ def _ceiling(distance, speed, fastest, deceleration, rate):
         slope = deceleration / (allowed + hasty)
     else:
         allowed, slope = rate * distance, rate
-    ahead = rate * (allowed - speed) - slope * speed
-    return max(min(ahead, rate * (fastest - speed)), -2.0 * deceleration)
+    ahead = _approached(allowed - speed, hasty, rate, quickest) - slope * speed
+    free = _approached(fastest - speed, hasty, rate, quickest)
+    return max(min(ahead, free), -2.0 * deceleration)
 
 
 @kernel
-def acceleration_bounds(q, qd, position, velocity, deceleration, rate, lower, upper):
+def acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest, lower, upper):
     """
     Accelerations (n,) that keep every joint within its position and velocity.
 
@@ -201,12 +217,16 @@ def acceleration_bounds(q, qd, position, velocity, deceleration, rate, lower, up
     position : (n, 2)
     velocity, deceleration, rate : (n,)
         As in `Limits`; rate is how fast braking sets in [1/s].
+    quickest : float
+        Rate that a tick is short enough for [1/s].
     lower, upper : (n,), written; lower ≤ upper
 
     """
     for i in range(len(q)):
-        upper[i] = _ceiling(position[i, 1] - q[i], qd[i], velocity[i], deceleration[i], rate[i])
-        lower[i] = -_ceiling(q[i] - position[i, 0], -qd[i], velocity[i], deceleration[i], rate[i])
+        upper[i] = _ceiling(position[i, 1] - q[i], qd[i], velocity[i], deceleration[i], rate[i],
+                            quickest)
+        lower[i] = -_ceiling(q[i] - position[i, 0], -qd[i], velocity[i], deceleration[i], rate[i],
+                             quickest)
         # where both cannot be, the limit that it moves towards
         if qd[i] > 0.0:
             lower[i] = min(lower[i], upper[i])
@@ -239,7 +259,7 @@ def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
     levels : int
         Of priority, of which k is a multiple.
     yielding : float
-        Of the first level; it rises to 1 for the posture.
+        Of the last level; of those above it its powers.
     there, force : (6 k, n), written
         JᵢM⁻¹, and (1 - yieldingᵢ) ΛᵢJᵢM⁻¹: with what the tasks resist a torque.
     K : (n, n), written
@@ -254,7 +274,7 @@ def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
             there[k, j] = total
     for k in range(m):
         level, row = k // 6, k % 6
-        resists = 1.0 - yielding ** (1.0 - (level % levels) / levels)
+        resists = 1.0 - yielding ** (levels - level % levels)
         for j in range(n):
             total = 0.0
             for i in range(6):
@@ -504,8 +524,10 @@ class Limiter:
         """
         limits = self.limits
         qdd = qdd + self._dynamics.apply_M_inv(q, acts)
+        is_next = self._last is not None and time > self._time
+        quickest = 0.5 / (time - self._time) if is_next else 0.0
         acceleration_bounds(q, qd, limits.inner, FASTEST * limits.velocity, limits.deceleration,
-                            limits.rate, self._lower, self._upper)
+                            limits.rate, quickest, self._lower, self._upper)
         is_kept = bool(((self._lower <= qdd) & (qdd <= self._upper)).all())
         if is_kept:
             self.sides[:] = 0

@@ -403,6 +403,16 @@ class Priorities:
             self.forces, self.F)
         return self.F
 
+    def weakest(self, level: int = 0) -> Array:
+        """
+        Direction (6,) in which a task can move least: the one lost at a singularity.
+
+        In the axes of its frame, [angular; linear], of length 1 when lengths are divided by the
+        characteristic one.
+
+        """
+        return np.asarray(self.directions[level][:, np.argmin(self.ratios[level])])
+
     def resistance(self) -> tuple[Array, Array]:
         """
         With what the tasks of the last `solve` resist other motions: torques Σ JᵢᵀΛᵢJᵢ q̈.
