@@ -16,7 +16,7 @@ import pinocchio as pin
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, pose_error, Target, Task, task_acceleration
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -179,17 +179,22 @@ def tick(seconds: float) -> list[Row]:
     _, robot, _ = _panda()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
     damping = SingularityDamping(0.3, 0.01, 0.05)
-    law = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, robot.effort_limits))
+    limits = Limits.of(robot)
+    law = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, limits))
     elbow = Task(gains, 'elbow', 'panda_link4', ('free',) * 3 + ('motion',) * 3)
-    two = Law(robot, Settings((Task(gains), elbow), Posture(5.0, 1.0), damping,
-                              robot.effort_limits))
+    two = Law(robot, Settings((Task(gains), elbow), Posture(5.0, 1.0), damping, limits))
+    slow = Limits.of(robot, velocity=np.full(7, 0.05))
+    limited = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, slow))
+    weak = Limits.of(robot, effort=np.full(7, 5.0))
+    saturated = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, weak))
     rng = np.random.default_rng(2)
     q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     sample = []
     for _ in range(STATES):
         qd, u = 0.1 * rng.normal(size=7), rng.normal(size=6)
         sample.append(State(q + 0.05 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
-    law.latch(q)
+    for each in (law, limited, saturated):
+        each.latch(q)
     two.latch(q)
     space, zeros, J = law.space, np.zeros(7), np.zeros((6, 7))
     tip = space.outward(q, zeros, posture_acceleration=zeros)
@@ -208,6 +213,7 @@ def tick(seconds: float) -> list[Row]:
         ('task force, singularity damping',
          lambda s: law.priorities.solve(J, Lambda_inv, a0, damping)),
         ('inward sweep', lambda s: space.inward(F)),
-        ('torque limits, when hit', lambda s: scaled_to_limits(s.qdd, zeros, 0.1 + zeros)),
+        ('whole tick, joints at their limits', lambda s: limited.torque(0.0, s.q, s.qd)),
+        ('whole tick, torques at their limits', lambda s: saturated.torque(0.0, s.q, s.qd)),
     ]
     return race([Contender(name, call) for name, call in stages], sample, seconds)

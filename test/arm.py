@@ -8,6 +8,7 @@ from scipy.spatial.transform import Rotation
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -27,7 +28,7 @@ def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(6
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
                           limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    np.array(robot.effort_limits))
+                    Limits.of(robot))
 
 
 class Arm:

@@ -10,6 +10,7 @@ import pytest
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import segments
@@ -30,7 +31,7 @@ def law():
         segments.compile_kernels(reduced)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
-                               SingularityDamping(0.3, 0.01, 0.05), robot.effort_limits))
+                               SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
 
 
 @njit(cache=True)
@@ -68,7 +69,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     law.follow(Hold(law.pose), 9.0)
     for time in (0.0, 1.0, 2.5, 8.0, 10.0):
         law.torque(time, q, qd)
-    law.change(replace(law.settings, effort_limits=np.full(7, 0.1)))
+    law.change(replace(law.settings, limits=Limits.of(law.robot, effort=np.full(7, 0.1))))
     law.torque(11.0, q, qd)
     law.change(replace(law.settings, tasks=(
         Task(Stiffness([50.0] * 3 + [500.0] * 3, [1.0] * 6, [10.0, 50.0]), frame='panda_link5',

@@ -73,9 +73,9 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
     assert figures['figure of eight']['position rms [mm]'] < 1.0
 
 
-def test_robot_with_continuous_joints_is_driven_by_its_name(tmp_path):
-    figures, _ = demo(tmp_path, '--duration', 3, '--robot', 'gen3')
-    assert figures['robot'] == 'gen3'
+def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
+    figures, _ = demo(tmp_path, '--duration', 3, '--robot', 'iiwa14')
+    assert figures['robot'] == 'iiwa14'
     assert figures['followed'] is True
 
 

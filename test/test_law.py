@@ -8,7 +8,6 @@ from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture
-from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.errors import InputError
@@ -178,29 +177,6 @@ def test_path_that_is_too_fast_is_refused_and_the_target_stays(twist, accelerati
         arm.law.follow(path, 0.0)
     arm.run(0.1)
     assert arm.errors(arm.pose)[0].max() < 1e-6
-
-
-def test_saturated_torques_keep_the_direction_of_the_joint_acceleration():
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        h, limits = rng.uniform(-1.5, 1.5, size=7), rng.uniform(2.0, 4.0, size=7)
-        tau = h + 10.0 * rng.normal(size=7)
-        limited = scaled_to_limits(tau, h, limits)
-        assert (np.abs(limited) <= limits).all()
-        ratio = (limited - h) / (tau - h)
-        assert np.ptp(ratio) < 1e-12
-        assert 0.0 <= ratio[0] <= 1.0
-        assert np.isclose(np.abs(limited), limits).any() or np.allclose(limited, tau)
-
-
-def test_torques_within_their_limits_are_left_alone():
-    tau = np.array([1.0, -2.0])
-    np.testing.assert_array_equal(scaled_to_limits(tau, np.zeros(2), np.array([3.0, np.inf])), tau)
-
-
-def test_where_gravity_alone_is_too_much_the_joint_gives_all_it_has():
-    limited = scaled_to_limits(np.array([9.0, 1.0]), np.array([8.0, 0.5]), np.array([5.0, 5.0]))
-    np.testing.assert_allclose(limited, [5.0, 1.0])
 
 
 @pytest.mark.parametrize('state, message', [

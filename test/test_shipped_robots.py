@@ -23,7 +23,7 @@ import tolerances
 
 CHECKOUT = Path(__file__).parents[1]
 NAMES = sorted(path.stem for path in (CHECKOUT / 'osc_ros' / 'robots').glob('*.urdf'))
-START, DURATION, STEPS = 0.2, 4.0, 2
+START, DURATION, STEPS = 0.2, 6.0, 2
 
 
 @dataclass(frozen=True)

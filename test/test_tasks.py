@@ -11,6 +11,7 @@ from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import ForceControl, Gains, pose_error, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -52,7 +53,7 @@ def test_controlled_axes_get_the_acceleration_that_was_asked_for(axes, frame):
                                      arm.robot.joint_names, {})
     for q, qd in random_states(5):
         tau = arm.law.torque(0.0, q, qd)
-        if arm.law.saturated.any():
+        if arm.law.limiter.is_at_work:
             continue
         pinocchio.framesForwardKinematics(model, data, configuration(model, q))
         R = (np.eye(3) if frame == '' else data.oMf[model.getFrameId(frame)].rotation)
@@ -72,7 +73,7 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
             arm.law.follow(Hold(moved(arm.law.levels['elbow'].pose, (shift, shift, 0.0))), 0.0,
                            task='elbow')
             tau = arm.law.torque(0.0, q, qd)
-            found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip), arm.law.saturated.any()))
+            found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip), arm.law.limiter.is_at_work))
         if any(saturated for *_, saturated in found):
             continue
         compared += 1
@@ -322,7 +323,7 @@ def test_arms_of_three_to_nine_joints_go_where_they_can_along_the_axes_that_they
     plant = Plant(urdf, 'link0', robot.joint_names, friction=[0.0] * n, damping=[0.0] * n)
     axes = ('motion',) * 6 if n >= 6 else POSITION
     law = Law(robot, Settings((Task(GAINS, axes=axes, limits=JUMPS),), Posture(5.0, 1.0, 1.0),
-                              SingularityDamping(0.3, 0.02, 0.06), robot.effort_limits))
+                              SingularityDamping(0.3, 0.02, 0.06), Limits.of(robot)))
     plant.reset(q)
     law.latch(q)
     target = moved(plant.pose(robot.tip), (0.02, -0.01, 0.03))
@@ -339,7 +340,7 @@ def test_arms_with_fewer_joints_than_axes_hold_still_and_report_the_loss(n):
     robot = Robot.from_urdf(urdf, 'link0', 'tip')
     plant = Plant(urdf, 'link0', robot.joint_names, friction=[0.0] * n, damping=[0.0] * n)
     law = Law(robot, Settings((TIP,), Posture(5.0, 1.0, 1.0),
-                              SingularityDamping(0.3, 0.02, 0.06), robot.effort_limits))
+                              SingularityDamping(0.3, 0.02, 0.06), Limits.of(robot)))
     plant.reset(q)
     law.latch(q)
     before = plant.pose(robot.tip)
@@ -370,8 +371,8 @@ def test_terms_add_up_to_the_torque():
 def test_what_limits_take_away_is_told():
     arm = Arm()
     arm.law.follow(Hold(moved(arm.pose, (0.5, 0.0, 0.0))), 0.0)
-    weak = replace(arm.law.settings, effort_limits=0.5 * np.abs(arm.law.bias_torque(
-        READY, np.zeros(7))) + 5.0)
+    effort = 0.5 * np.abs(arm.law.bias_torque(READY, np.zeros(7))) + 5.0
+    weak = replace(arm.law.settings, limits=Limits.of(arm.robot, effort=effort))
     arm.law.change(weak)
     arm.run(1.0)
     assert np.abs(arm.law.terms()['limits']).max() > 1.0

@@ -35,6 +35,7 @@ BODY_ROUNDING = 2e-13  # times what the lightest body's inverse inertia is of th
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments against one sweep
 PERTURBED = 0.05  # relative: errors of the perturbed Panda, its noise the same, on other machines
 PERTURBED_LEAST = 0.003  # mm, degrees: the same where it is next to nothing
+NEAREST = 1e-9  # times the condition number: accelerations within bounds against scipy's
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
 GRAVITY_HELD = 1e-8  # N·m: the weight of an arm that stands, by two ways
 GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms of what has a jerk of 125/s³

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
-from osc_ros.control.limits import scaled_to_limits
+from osc_ros.control.limits import Limiter, Limits, repulsion
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -68,8 +68,8 @@ class Settings:
         is the tip's.
     posture : Posture
     damping : SingularityDamping
-    effort_limits : (n,)
-        Largest torque of each joint [N·m]; may be infinite.
+    limits : Limits
+        Of the joints.
     blend_time : float
         In which changes come into force [s].
 
@@ -83,7 +83,7 @@ class Settings:
     tasks: tuple[Task, ...]
     posture: Posture
     damping: SingularityDamping
-    effort_limits: Array
+    limits: Limits
     blend_time: float = 0.3
 
     def __post_init__(self) -> None:
@@ -111,6 +111,7 @@ class _Setup:
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
         self.solver = Priorities(at, len(self.links), robot.n)
+        self.limiter = Limiter(robot, settings.limits, before and before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
         self._frames = [self._frame(task) for task in settings.tasks]
@@ -223,6 +224,16 @@ class Law:
         return self._setup.solver
 
     @property
+    def limiter(self) -> Limiter:
+        """What keeps the limits: the joints that are at one, and the shares of task and posture."""
+        return self._setup.limiter
+
+    @property
+    def saturated(self) -> NDArray[np.bool_]:
+        """Joints (n,) whose torque of the last tick was cut to its limit."""
+        return self._setup.limiter.saturated
+
+    @property
     def pose(self) -> Array:
         """Pose (4, 4) of the first task's link."""
         return self._setup.levels[0].pose
@@ -266,7 +277,7 @@ class Law:
         self.terms(), self.inertia(), self.predicted_and_met()
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
-        scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
+        self._setup.limiter.rehearse()
         self.latch(self.posture)
 
     def latch(self, q: ArrayLike) -> None:
@@ -280,7 +291,7 @@ class Law:
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
             level.latch(poses[i])
-        self.saturated = np.zeros(setup.robot.n, dtype=bool)
+        setup.limiter.forget()
 
     def change(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """
@@ -445,6 +456,7 @@ class Law:
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd) + self._fading(time)
+        tau = self._limited(time, q, qd, tau)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
@@ -517,23 +529,38 @@ class Law:
         return self._setup.space.forward_dynamics(q, qd, tau), met
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
-        """Joint torques (n,) of the setup in force, before what a change left over."""
+        """Joint torques (n,) of the setup in force, without limits or what a change left over."""
         setup = self._setup
         settings = setup.settings
-        qdd_posture = self._posture_acceleration(q, qd)
-        links = setup.space.outward(q, qd, posture_acceleration=qdd_posture)
+        self._qdd_posture = self._posture_acceleration(q, qd)
+        self._links = links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
-        is_saturated = bool(self.saturated.any())
+        is_saturated = setup.limiter.is_at_work
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             level.ask(time, poses[i], twists[i], setup.axes(k, poses, q), is_saturated,
                       setup.solver.rows[k])
         J = setup.space.jacobian(out=setup.J)
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
-        tau = setup.space.inward(F)
-        self.saturated = np.abs(tau) > settings.effort_limits
-        if self.saturated.any():
-            tau = scaled_to_limits(tau, self.bias_torque(q, qd), settings.effort_limits)
-        return tau
+        return setup.space.inward(F)
+
+    def _limited(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
+        """Joint torques (n,) within the limits, for those of the last `_commanded`."""
+        setup, fading = self._setup, self._fading(time)
+        solver, limiter = setup.solver, setup.limiter
+        acts = setup.J.T @ solver.F
+        if fading is not self._rest:
+            acts = acts + fading
+
+        def parts() -> tuple[Array, Array]:
+            # the tasks' torques as they were with no posture to make up for
+            a0 = self._links.a0 - setup.J @ self._qdd_posture
+            forces = solver.forces.copy()
+            task = setup.J.T @ solver.solve(setup.J, self._links.Lambda_inv, a0,
+                                            setup.settings.damping)
+            solver.forces[:] = forces
+            return self.bias_torque(q, qd), task + fading
+
+        return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver, parts)
 
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
@@ -559,16 +586,20 @@ class Law:
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         posture = self._setup.settings.posture
+        limits = self._setup.settings.limits
         away = self.posture - q
         # an angle of a continuous joint: the short way round
         away = np.where(self._wraps, np.remainder(away + np.pi, 2.0 * np.pi) - np.pi, away)
         rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
         if rate == 0.0:
-            return np.asarray(posture.natural_frequency ** 2 * away)
-        # a far posture is approached at a speed that the joints have
-        fastest = self._setup.robot.velocity_limits
-        approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
-        return np.asarray(rate * (approach - qd))
+            qdd = posture.natural_frequency ** 2 * away
+        else:
+            # a far posture is approached at a speed that the joints have
+            fastest = limits.velocity
+            approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
+            qdd = rate * (approach - qd)
+        repulsion(q, limits.position, limits.zone, limits.repulsion, qdd)
+        return np.asarray(qdd)
 
 
 def _wrench(given: ArrayLike) -> Array:

@@ -250,7 +250,7 @@ def _eliminated(i, levels, Lambda, J, W, r, x):
 
 @kernel
 def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, W, r, most,
-           mobility, ratios, shares, directions, forces):
+           mobility, ratios, shares, directions, weight, inertias, forces):
     levels = len(rows)
     A, B, V, X = memory[:36], memory[36:72], memory[72:108], memory[108:144]
     x, y = memory[144:150], memory[150:156]
@@ -305,6 +305,7 @@ def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, 
                 forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
         _eliminated(i, levels, Lambda, J, W, r, x)
         for k in range(36):
+            inertias[i, k // 6, k % 6] = weight * Lambda[k]
             Lambda[k] = V[k]
     for i in range(6 * levels - 7, -1, -1):
         for j in range(6 * (i // 6) + 6, 6 * levels):
@@ -313,11 +314,11 @@ def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, 
 
 @kernel
 def _forces(links_J, links_W, a0, at, rows, length, low, high, masks, memory, J, W, r, most,
-            mobility, ratios, shares, directions, parts, forces, F):
+            mobility, ratios, shares, directions, inertias, parts, forces, F):
     levels = len(rows)
     for k in range(6 * levels):
         forces[k] = 0.0
-    upper = 1.0
+    upper, count = 1.0, 0
     while upper > 0.0:
         lower = 0.0
         for i in range(levels):
@@ -326,16 +327,17 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, masks, memory, J,
                 masks[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, W, r, most,
-               mobility, ratios, shares, directions, parts)
+        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J[count], W, r,
+               most, mobility, ratios, shares, directions, upper - lower, inertias[count], parts)
         for k in range(6 * levels):
             forces[k] += (upper - lower) * parts[k]
-        upper = lower
+        upper, count = lower, count + 1
     for k in range(len(F)):
         F[k] = 0.0
     for i in range(levels):
         for a in range(6):
             F[6 * at[i] + a] += forces[6 * i + a]
+    return count
 
 
 class Priorities:
@@ -373,9 +375,13 @@ class Priorities:
         self.shares: Array = np.ones((k, 6))
         self.directions: Array = np.zeros((k, 6, 6))
         self.F: Array = np.zeros(6 * links)
+        # one solve for every activation that differs from those before it
+        self._J: Array = np.zeros((6 * k + 1, 6 * k, n))
+        self._inertias: Array = np.zeros((6 * k + 1, k, 6, 6))
+        self._solves = 0
         self._at = np.array(at, dtype=np.intp)
-        self._memory = (np.zeros((k, 6)), np.zeros(156), np.zeros((6 * k, n)),
-                        np.zeros((6 * k, 6 * k)), np.zeros(6 * k), np.zeros(k), np.zeros(k))
+        self._memory = (np.zeros((k, 6)), np.zeros(156), self._J, np.zeros((6 * k, 6 * k)),
+                        np.zeros(6 * k), np.zeros(k), np.zeros(k))
         self._part = np.zeros(6 * k)
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
@@ -391,7 +397,35 @@ class Priorities:
         damping : SingularityDamping
 
         """
-        _forces(J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
-                *self._memory, self.ratios, self.shares, self.directions, self._part, self.forces,
-                self.F)
+        self._solves = _forces(
+            J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
+            *self._memory, self.ratios, self.shares, self.directions, self._inertias, self._part,
+            self.forces, self.F)
         return self.F
+
+    def weakest(self, level: int = 0) -> Array:
+        """
+        Direction (6,) in which a task can move least: the one lost at a singularity.
+
+        In the axes of its frame, [angular; linear], of length 1 when lengths are divided by the
+        characteristic one.
+
+        """
+        return np.asarray(self.directions[level][:, np.argmin(self.ratios[level])])
+
+    def resistance(self) -> tuple[Array, Array]:
+        """
+        With what the tasks of the last `solve` resist other motions: torques Σ JᵢᵀΛᵢJᵢ q̈.
+
+        Returns
+        -------
+        J : (6 k c, n)
+            How each level can move while those above it hold their accelerations, base axes; c
+            times, where the activations have c values.
+        Lambda : (k c, 6, 6)
+            Its inertia as it is controlled, times its share.
+
+        """
+        n = self._J.shape[2]
+        return (self._J[:self._solves].reshape(-1, n),
+                self._inertias[:self._solves].reshape(-1, 6, 6))

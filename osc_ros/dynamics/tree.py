@@ -396,6 +396,28 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
         moved(tree, gravity, still, work, i, qdd)
 
 
+@kernel
+def mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, unit, work, M_inv):
+    """
+    M⁻¹ (n, n): the accelerations of a robot at rest, without weight, under one torque at a time.
+
+    Parameters
+    ----------
+    rest, no_force, unit : (n,), (6 m,), (n,)
+        Zeros, and zeros again afterwards.
+    M_inv : (n, n), written, symmetric to the last digit
+
+    """
+    located(tree, bodies, q, rest, work)
+    articulated(tree, bodies, rotors, work)
+    for i in range(len(unit)):
+        unit[i] = 1.0
+        responded(tree, tips, ends, gravity, unit, no_force, True, work, M_inv[i])
+        unit[i] = 0.0
+        for j in range(i):
+            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
+
+
 @inlined
 def _block(row, k):
     """A 6 × 6 matrix as four 3 × 3 ones, by rows."""
@@ -1029,7 +1051,7 @@ class Tree:
         self._constants = packed(robot)
         self._memory, self._results = _memory(self._constants, algorithm)
         self._none = np.empty(0)
-        self._weightless = np.zeros(3)
+        self._weightless, self._unit = np.zeros(3), np.zeros(robot.n)
         self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
         self.pose: Array = poses.reshape(-1, 4, 4) if len(poses) > 1 else poses.reshape(4, 4)
 
@@ -1086,6 +1108,14 @@ class Tree:
         """M⁻¹ x (n,)."""
         _, _, _, _, rest, _, no_force, _ = self._memory
         return self._accelerations(q, rest, x, no_force, still=True)
+
+    def M_inv(self, q: Array, out: Array) -> Array:
+        """M⁻¹ (n, n), into out."""
+        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
+        work, _, _, _, rest, _, no_force, _ = self._memory
+        mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, self._unit, work,
+                 out)
+        return out
 
     def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
         tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
@@ -1184,9 +1214,11 @@ def _compile() -> None:
     located(tree, bodies, x, x, memory[0])
     articulated(tree, bodies, rotors, memory[0])
     responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
+    mobility(tree, bodies, tips, ends, gravity, rotors, x, x, u, x.copy(), memory[0],
+             np.zeros((1, 1)))
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
     evaluations(constants, memory, results, FACTORED, X, X, np.zeros((1, 1, 4, 4)), Y,
                 Z[:, :, :1].copy(), Y, X, Z, Z)
     for one_kernel in (law, outward, inward, jacobian, located, articulated, responded,
-                       evaluations):
+                       mobility, evaluations):
         one_kernel.disable_compile()

@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.limits import Limits
 from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
@@ -142,8 +143,20 @@ PARAMETERS = (
           'largest, below which a direction is given up', lower=1e-12, upper=1.0, live=True),
     Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
-    Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
+    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description', lower=1e-9, live=True),
+    Entry('limits.effort_rate', (), 'Most that the torque of every joint changes [N m/s]; none: '
+          'as fast as it likes', lower=1e-6, live=True),
+    Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; none: those of the robot '
+          'description', lower=1e-6, live=True),
+    Entry('limits.deceleration', (), 'With which every joint can brake, wherever the arm is '
+          '[rad/s²]; none: what its torque gives at worst', lower=1e-3, live=True),
+    Entry('limits.reaction_time', 0.04, 'That braking for a limit takes to set in [s]: longer is '
+          'earlier and softer', lower=1e-3, upper=10.0, live=True),
+    Entry('limits.soft_zone', 0.05, 'Share of its range, at both ends, that the posture pushes a '
+          'joint out of', lower=0.0, upper=0.5, live=True),
+    Entry('limits.repulsion', 10.0, 'Natural frequency of that push [rad/s]', lower=0.0,
+          upper=1e3, live=True),
 )
 
 
@@ -218,6 +231,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop as on deactivation, and forget the robot."""
         self._transition('deactivate', self._deactivate)
+        self._active = False  # whatever came of that
         return self._transition('clean up', self._clean_up)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -392,11 +406,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _publish(self, tau: Any, label: str) -> None:
         self._commands.publish(self._command.filled(tau[self._order], label))
         self._torque_use = np.maximum(
-            self._torque_use, np.abs(tau) / self._law.settings.effort_limits)
+            self._torque_use, np.abs(tau) / self._law.settings.limits.effort)
 
     def _publish_hold(self) -> None:
         """Hold the last good state against gravity: it is old, so nothing is done about speed."""
-        limits = self._law.settings.effort_limits
+        limits = self._law.settings.limits.effort
         hold = self._law.bias_torque(self._q, np.zeros_like(self._q))
         self._publish(np.clip(hold, -limits, limits), HOLD_LABEL)
 
@@ -552,6 +566,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
         elif self._active and any(guide.waits for guide in guides):
             level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
+        elif self._active and self._law.limiter.sides.any():
+            level, text = DiagnosticStatus.WARN, 'joints held by their limits'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
         solved = self._law.priorities
@@ -576,20 +592,29 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                                  self._law.saturated) if at)),
                     ('target', 'waits for the arm' if guides[0].waits else 'at the edge'
                      if guides[0].clamped else 'free'),
+                    ('joints held by limits', ' '.join(
+                        name for name, at in zip(self._law.robot.joint_names,
+                                                 self._law.limiter.sides) if at)),
+                    ('task share', f'{self._law.limiter.shares[0]:.3f}'),
+                    ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
+                    ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
+                    ('damping', f'{1.0 - solved.shares[0].min():.3f}'),
+                    ('weakest direction', _direction(solved.weakest())),
                 )])
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)
 
 
-def _settings(found: dict[str, Any], robot: Robot) -> Settings:
-    limits = np.array(found['effort_limits'] or robot.effort_limits)
-    if limits.shape != (robot.n,):
-        raise InputError(f"parameter 'effort_limits' has {len(limits)} entries: accepted is one "
-                         f"for each of {', '.join(robot.joint_names)}, or none")
+def _direction(motion: Any) -> str:
+    names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
+    return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, motion)
+                     if abs(part) > 0.2)
 
+
+def _settings(found: dict[str, Any], robot: Robot) -> Settings:
     def both(name: str) -> Any:
         return np.hstack([found[f'rotation.{name}'], found[f'translation.{name}']])
 
@@ -617,7 +642,7 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
                         found['posture.damping']),
         damping=SingularityDamping(found['singularity.length'], found['singularity.low'],
                                    found['singularity.high']),
-        effort_limits=limits,
+        limits=_limits(found, robot),
         blend_time=found['blend_time'])
 
 
@@ -626,6 +651,18 @@ def _target_limits(found: dict[str, Any]) -> TargetLimits:
             for name in ('speed', 'acceleration', 'jerk', 'leash')}
     return TargetLimits(**both, box=(found['workspace.lower'] or NO_BOX[0],
                                      found['workspace.upper'] or NO_BOX[1]))
+
+
+def _limits(found: dict[str, Any], robot: Robot) -> Limits:
+    given: dict[str, Any] = {name: found[f'limits.{name}'] for name in (
+        'reaction_time', 'soft_zone', 'repulsion')}
+    for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
+        values = found[f'limits.{name}']
+        if len(values) not in (0, robot.n):
+            raise InputError(f"parameter 'limits.{name}' has {len(values)} entries: accepted is "
+                             f"one for each of {', '.join(robot.joint_names)}, or none")
+        given[name] = values or None
+    return Limits.of(robot, **given)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,210 @@
+"""
+What went wrong in controllers of this kind, one test for each, by name.
+
+Negative null-space damping; M⁻¹ not symmetrized; a header ignored; joints matched by index; the
+double cover of quaternions; the 180° error; a quaternion that is not normalized; continuous
+joints switching off limit avoidance; damping that does not follow stiffness; only 6 (or only 7)
+joints; an exception swallowed in a lifecycle callback.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from arm import Arm, moved, PANDA, READY, settings
+from judge import configuration, pinocchio_model, random_urdf
+from osc_ros import OperationalSpace, Robot
+from osc_ros.control.law import Law, Posture
+from osc_ros.control.task import pose, Stiffness, Task
+from osc_ros.control.trajectory import Hold
+from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.errors import InputError
+from osc_ros.sim import Plant
+import tolerances
+
+REST = np.zeros(7)
+
+
+def test_no_negative_null_space_damping():
+    with pytest.raises(InputError, match='posture damping -1.0: accepted is 0 or more'):
+        Posture(5.0, 1.0, -1.0)
+    arm = Arm()
+    J = OperationalSpace(arm.robot).evaluate(READY, REST).J
+    drift = 0.5 * np.linalg.svd(J)[2][-1]  # joint rates that leave the tip where it is
+    arm.law = Law(arm.robot, replace(settings(arm.robot), posture=Posture(0.0, 1.0, 2.0)))
+    arm.law.latch(READY)
+    arm.plant.reset(READY, drift)
+    speeds = [np.linalg.norm(drift)]
+    for until in np.arange(0.1, 1.6, 0.1):
+        distances, _ = arm.run(until).errors(arm.pose)
+        speeds.append(np.linalg.norm(arm.plant.qd))
+    assert (np.diff(speeds) < 0.0).all()
+    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ of it, were the null space straight
+    assert distances.max() < 1e-3
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_no_inverse_of_the_inertia_that_is_half_filled_or_not_symmetric(method):
+    model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip,
+                                     Arm().robot.joint_names)
+    space = OperationalSpace(Arm().robot, method)
+    M = np.triu(pin.crba(model, data, configuration(model, READY)))
+    M_inv = space.evaluate(READY, REST).M_inv
+    largest = np.abs(M_inv).max()
+    np.testing.assert_allclose(M_inv, M_inv.T, rtol=0.0, atol=tolerances.NO_EFFECT * largest)
+    np.testing.assert_allclose(M_inv @ (M + np.triu(M, 1).T), np.eye(7), atol=1e-9)
+    np.testing.assert_allclose(space.apply_M_inv(READY, np.eye(7)[0]), M_inv[:, 0],
+                               atol=tolerances.AGREEMENT * largest)
+
+
+def test_no_header_that_is_ignored(spin):
+    from test_nodes import Rig, target
+    rig = Rig(spin, report_rate=20000.0).activate()
+    heard = rig.hardware
+    at_the_tip = {'position': (0.0, 0.0, 0.1), 'quaternion': (0.0, 0.0, 0.0, 1.0)}
+    rig.until_said("frame 'kitchen' is not a link of robot 'panda'", lambda: heard.poses.publish(
+        target(**at_the_tip, frame='kitchen')))
+
+    def height_of_error():
+        heard.state()
+        return heard.errors[-1].twist.linear.z if heard.errors else 0.0
+
+    later = 0.002 * heard.tick + 0.5
+    heard.poses.publish(target(**at_the_tip, frame='panda_hand_tcp', stamp=later))
+    rig.spin(lambda: abs(height_of_error()) > 0.05)
+    # in the hand's axes, which look down, and not before its time
+    assert heard.errors[-1].twist.linear.z == pytest.approx(-0.1, abs=1e-9)
+    times = [message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+             for message in heard.errors if abs(message.twist.linear.z) > 0.05]
+    assert min(times) >= later - 1e-6
+
+
+def test_no_joints_matched_by_index():
+    messages = pytest.importorskip('osc_ros.nodes.messages')
+    from sensor_msgs.msg import JointState
+    rng, names = np.random.default_rng(0), Arm().robot.joint_names
+    q, qd = rng.normal(size=(2, 7))
+    reader = messages.JointStateReader(names)
+    for _ in range(5):
+        order = rng.permutation(7)
+        found = reader.read(JointState(
+            name=['finger', *(names[i] for i in order)], position=[9.0, *q[order]],
+            velocity=[9.0, *qd[order]]))
+        np.testing.assert_array_equal(found, (q, qd))
+
+
+def test_no_double_cover_of_quaternions():
+    turn = np.array([0.3, -0.5, 0.4, 0.0])
+    turn[3] = np.sqrt(1.0 - turn @ turn)
+    torques = []
+    for xyzw in (turn, -turn):
+        arm = Arm()
+        arm.law.follow(Hold(pose(arm.pose[:3, 3], xyzw)), 0.0)
+        torques.append(arm.law.torque(0.0, READY, REST))
+        assert np.linalg.norm(arm.law.error[:3]) <= np.pi
+    np.testing.assert_array_equal(*torques)
+    # just short of half a turn, and just beyond: the other way round, never the long way
+    for degrees in (179.0, -179.0):
+        arm.law.latch(READY)
+        arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)
+        arm.law.torque(0.0, READY, REST)
+        assert arm.law.error[2] == pytest.approx(np.radians(degrees), abs=tolerances.HALF_TURN)
+
+
+@pytest.mark.parametrize('axis', np.eye(3), ids='xyz')
+def test_no_180_degree_error(axis):
+    arm = Arm()
+    target = moved(arm.pose, turn=np.pi * axis)
+    arm.law.follow(Hold(target), 0.0)
+    assert np.isfinite(arm.law.torque(0.0, READY, REST)).all()
+    np.testing.assert_allclose(np.abs(arm.law.error[:3]), np.pi * axis, atol=tolerances.HALF_TURN)
+    arm.run(0.6)
+    angles = arm.errors(target)[1]
+    assert angles[0] == pytest.approx(np.pi, abs=1e-6)
+    assert angles[-1] < np.pi - 0.3
+
+
+@pytest.mark.parametrize('xyzw', [
+    (0.0, 0.0, 0.0, 2.0), (0.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0)])
+def test_no_quaternion_that_is_not_normalized(xyzw):
+    with pytest.raises(InputError, match='has length .*: accepted is 1'):
+        pose((0.4, 0.0, 0.4), xyzw)
+    R = pose((0.4, 0.0, 0.4), (0.7071, 0.0, 0.0, 0.7072))[:3, :3]  # as typed by hand
+    np.testing.assert_allclose(R.T @ R, np.eye(3), atol=tolerances.POSE_TOLERANCE)
+
+
+def test_no_continuous_joint_that_switches_limit_avoidance_off():
+    from test_shipped_robots import ends, parameters, urdf
+    base, tip = ends('gen3')
+    robot = Robot.from_urdf(urdf('gen3'), base, tip)
+    lower, upper = robot.position_limits.T
+    assert np.isinf(lower[::2]).all()
+    assert np.isfinite(lower[1::2]).all()
+    usual = settings(robot)
+    blind = replace(usual, limits=replace(usual.limits, position=[[-np.inf, np.inf]] * 7))
+    room = []
+    for limited in (usual, blind):
+        law, plant = Law(robot, limited), Plant(urdf('gen3'), base, robot.joint_names)
+        q = np.array(parameters('gen3', '/**/osc_simulator')['initial_positions'])
+        plant.reset(q)
+        law.latch(q)
+        law.follow(Hold(moved(plant.pose(tip), shift=(-0.35, 0.0, -0.2))), 0.0)
+        nearest = np.inf
+        while plant.time < 1.5:
+            plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
+            nearest = min(nearest, np.min(plant.q - lower), np.min(upper - plant.q))
+        room.append(nearest)
+    assert room[0] > 0.0 > room[1]  # the elbow's stop would be met
+
+
+def test_no_damping_that_does_not_follow_stiffness():
+    arm, v = Arm(), np.array([0.2, -0.1, 0.3, 0.2, -0.2, 0.1, 0.3])
+    dampers = []
+    for stiffness in (100.0, 400.0, 1600.0):
+        spring = Stiffness([0.1 * stiffness] * 3 + [stiffness] * 3, [1.0] * 6, [np.inf] * 2)
+        law = Law(arm.robot, replace(settings(arm.robot), tasks=(Task(spring),)))
+        law.latch(READY)
+        law.torque(0.0, READY, v)
+        dampers.append(law.F.copy())
+    # at its target there is the damper alone: four times the stiffness, twice the damping
+    np.testing.assert_allclose(dampers[2] - dampers[1], 2.0 * (dampers[1] - dampers[0]),
+                               rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize('n', range(1, 11))
+def test_no_arms_of_only_six_or_seven_joints(n):
+    text = random_urdf(n, n).replace("effort='50'", "effort='5000'")
+    robot = Robot.from_urdf(text, 'link_0', 'tool')
+    assert robot.n == n
+    law, q = Law(robot, settings(robot)), np.full(n, 0.3)
+    law.latch(q)
+    model, data, _ = pinocchio_model(text, 'link_0', 'tool', robot.joint_names)
+    gravity = pin.computeGeneralizedGravity(model, data, configuration(model, q))
+    np.testing.assert_allclose(law.torque(0.0, q, np.zeros(n)), gravity, atol=1e-8)
+
+
+@pytest.mark.parametrize('callback', ['configure', 'activate', 'deactivate', 'clean_up'])
+def test_no_exception_swallowed_in_a_lifecycle_callback(spin, monkeypatch, callback):
+    from rclpy.lifecycle import TransitionCallbackReturn
+
+    from test_nodes import Rig
+    rig = Rig(spin)
+    if callback != 'configure':
+        rig.activate()
+
+    def broken():
+        raise RuntimeError('a wire is loose')
+
+    results = []
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.controller, f'_{callback}', broken)
+        if callback == 'activate':
+            results.append(rig.controller.trigger_deactivate())
+        if callback == 'clean_up':
+            results.append(rig.controller.trigger_deactivate())
+        name = callback.replace('_', '')
+        results.append(getattr(rig.controller, f'trigger_{name}')())
+    rig.until_said(f"cannot {callback.replace('_', ' ')}: RuntimeError: a wire is loose")
+    assert results[-1] == TransitionCallbackReturn.ERROR

@@ -1,0 +1,173 @@
+"""Limits of joints, as pure functions: judged by scipy's solvers and by plain integration."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog, lsq_linear
+
+from osc_ros.control import limits
+import tolerances
+
+QUICKEST = 250.0  # of ticks of 2 ms [1/s]
+
+
+def bounds(q, qd, position, velocity, deceleration, rate):
+    """Return the lowest and highest acceleration of one joint."""
+    lower, upper = np.zeros(1), np.zeros(1)
+    limits.acceleration_bounds(*(np.atleast_1d(np.array(x, dtype=float)) for x in (q, qd)),
+                               np.array([position], dtype=float),
+                               *(np.atleast_1d(float(x)) for x in (velocity, deceleration, rate)),
+                               QUICKEST, lower, upper)
+    return lower[0], upper[0]
+
+
+@pytest.mark.parametrize('seed', range(8))
+def test_joint_driven_into_its_limits_by_the_bounds_alone_passes_none(seed):
+    rng = np.random.default_rng(seed)
+    position, velocity = rng.uniform(-3.0, 3.0) + np.array([0.0, 1.0]), rng.uniform(0.5, 3.0)
+    deceleration, rate, period = rng.uniform(3.0, 40.0), rng.uniform(5.0, 40.0), 0.002
+    q, qd, sign = position.mean(), 0.0, 1.0
+    reached = []
+    for k in range(6000):
+        if k % 2000 == 0:
+            sign = -sign
+        lower, upper = bounds(q, qd, position, velocity, deceleration, rate)
+        assert lower <= upper
+        qdd = np.clip(sign * 200.0, lower, upper)
+        q, qd = q + period * qd + 0.5 * period ** 2 * qdd, qd + period * qdd
+        assert position[0] <= q <= position[1]
+        assert abs(qd) <= velocity * (1.0 + 1e-12)
+        reached.append(q)
+    assert max(reached) > position[1] - 0.02
+    assert min(reached) < position[0] + 0.02
+
+
+def test_braking_for_a_limit_takes_no_more_than_the_deceleration():
+    for rate in (10.0, 25.0):
+        q, qd, period, hardest = 0.0, 0.0, 1e-3, 0.0
+        while q < 0.999:
+            qdd = bounds(q, qd, (-1.0, 1.0), 2.0, 5.0, rate)[1]
+            hardest = max(hardest, -qdd)
+            q, qd = q + period * qd + 0.5 * period ** 2 * qdd, qd + period * qdd
+        assert 3.0 < hardest <= 5.0
+
+
+def test_bounds_are_continuous_in_position_and_velocity():
+    given = ((-1.0, 1.0), 2.0, 5.0, 25.0)
+    for q0, qd0, q1, qd1 in ((0.9, 0.2, 1.1, 0.2), (0.5, -1.0, 0.5, 3.0), (0.99, 0.3, 1.01, -0.3)):
+        steps = 20001
+        found = np.array([bounds(q, qd, *given) for q, qd in zip(
+            np.linspace(q0, q1, steps), np.linspace(qd0, qd1, steps))])
+        assert np.abs(np.diff(found, axis=0)).max() < 5000.0 * max(
+            abs(q1 - q0), abs(qd1 - qd0)) / steps
+
+
+def test_joint_beyond_its_limit_is_brought_back_without_haste():
+    q, qd, period = 1.3, 0.5, 1e-3
+    for _ in range(4000):
+        qdd = bounds(q, qd, (-1.0, 1.0), 2.0, 5.0, 25.0)[1]
+        assert qdd >= -10.0
+        q, qd = q + period * qd + 0.5 * period ** 2 * qdd, qd + period * qdd
+    assert 1.0 - 1e-3 < q < 1.0 + 1e-3
+
+
+def test_joint_without_position_limits_is_held_to_its_velocity_only():
+    lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), 2.0, 5.0, 25.0)
+    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 250.0])
+    lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), np.inf, 5.0, 25.0)
+    assert (lower, upper) == (-np.inf, np.inf)
+
+
+def spd(rng, n, condition):
+    """Return a symmetric positive definite matrix."""
+    Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    return (Q * condition ** -rng.uniform(size=n)) @ Q.T
+
+
+def nearest(K, qdd, lower, upper, side=None):
+    """Return the change of q̈, the push and the sides."""
+    n = len(qdd)
+    side = np.zeros(n, dtype=np.int64) if side is None else side
+    push, change = np.full(n, np.nan), np.full(n, np.nan)
+    assert limits.nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
+                                 np.zeros((n, n)), push, change)
+    return change, push, side
+
+
+@pytest.mark.parametrize('n', [1, 2, 6, 7, 12])
+@pytest.mark.parametrize('condition', [1.0, 1e4])
+def test_least_change_within_bounds_is_that_of_scipy(n, condition):
+    rng = np.random.default_rng(n)
+    for _ in range(60):
+        K, qdd = spd(rng, n, condition), rng.normal(scale=3.0, size=n)
+        lower, upper = -rng.uniform(0.0, 2.0, size=n), rng.uniform(0.0, 2.0, size=n)
+        lower[rng.uniform(size=n) < 0.2] = -np.inf
+        change, push, side = nearest(K, qdd, lower, upper,
+                                     rng.integers(-1, 2, size=n) * np.isfinite(lower))
+        L = np.linalg.cholesky(np.linalg.inv(K)).T
+        expected = lsq_linear(L, L @ qdd, (lower, upper), method='bvls', tol=1e-14,
+                              max_iter=1000).x
+        np.testing.assert_allclose(qdd + change, expected, atol=tolerances.NEAREST * condition)
+        assert (push * side <= 0.0).all()
+
+
+def test_least_change_is_continuous_where_a_bound_is_met():
+    rng = np.random.default_rng(3)
+    K, ones = spd(rng, 7, 1e3), np.ones(7)
+    direction = rng.normal(size=7)
+    found = np.array([nearest(K, s * direction, -ones, ones)[0]
+                      for s in np.linspace(0.0, 5.0, 5001)])
+    assert (np.abs(found[-1]) > 0.0).any()
+    assert np.abs(np.diff(found, axis=0)).max() < 50.0 * 1e-3
+
+
+def lexicographic(base, task, posture, limit):
+    """Return the largest α, and then the largest β, by linear programming."""
+    A = np.column_stack([np.r_[task, -task, -1.0], np.r_[posture, -posture, 1.0]])
+    b = np.r_[limit - base, limit + base, 0.0]
+    alpha = linprog([-1.0, 0.0], A, b, bounds=[(0.0, 1.0)] * 2).x[0]
+    beta = linprog([0.0, -1.0], A, b, bounds=[(alpha - 1e-9, 1.0), (0.0, 1.0)]).x[1]
+    return alpha, beta
+
+
+def shares(base, task, posture, limit):
+    """Return α and β."""
+    found = np.zeros(2)
+    limits.shares_within(base, task, posture, limit, np.zeros((2 * len(base) + 5, 3)), found)
+    return found
+
+
+def test_shares_keep_the_limits_and_the_task_gets_its_largest_one_but_for_a_percent():
+    rng = np.random.default_rng(5)
+    least, given_up = 1.0, 0
+    for _ in range(300):
+        limit = rng.uniform(1.0, 4.0, size=7)
+        base = 0.8 * limit * rng.uniform(-1.0, 1.0, size=7)
+        task, posture = rng.normal(scale=2.0, size=(2, 7))
+        alpha, beta = shares(base, task, posture, limit)
+        assert (np.abs(base + alpha * task + beta * posture) <= limit * (1.0 + 1e-9)).all()
+        best, _ = lexicographic(base, task, posture, limit)
+        assert alpha >= best - 0.01
+        least, given_up = min(least, alpha), given_up + (beta < 1e-9)
+    assert least < 0.2
+    assert given_up > 10
+
+
+def test_shares_of_torques_within_the_limits_are_one():
+    np.testing.assert_array_equal(
+        shares(np.ones(3), np.ones(3), np.ones(3), np.full(3, 3.1)), [1.0, 1.0])
+
+
+def test_shares_are_continuous():
+    rng = np.random.default_rng(7)
+    limit = np.ones(7)
+    base, task, posture = rng.uniform(-0.5, 0.5, size=7), *rng.normal(size=(2, 7))
+    found = np.array([shares(base, s * task, np.sqrt(s) * posture, limit)
+                      for s in np.linspace(0.0, 3.0, 30001)])
+    assert found.min() < 0.3
+    assert np.abs(np.diff(found, axis=0)).max() < 0.02
+
+
+def test_where_the_load_alone_is_too_much_the_others_go_on_a_little():
+    alpha, beta = shares(np.array([8.0, 0.5]), np.array([1.0, 0.5]), np.zeros(2),
+                         np.array([5.0, 5.0]))
+    np.testing.assert_allclose([alpha, beta], [0.25, 0.25], atol=1e-6)
