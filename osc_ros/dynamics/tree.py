@@ -1027,6 +1027,7 @@ class Tree:
         self.robot = robot
         self._algorithm = algorithm
         self._constants = packed(robot)
+        self.gravity: Array = self._constants[4]
         self._memory, self._results = _memory(self._constants, algorithm)
         self._none = np.empty(0)
         self._weightless = np.zeros(3)
