@@ -731,8 +731,8 @@ class Sweep:
     The kernels on one robot, with the memory that they work in.
 
     Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
-    (6,) are views of what the last `outward` found, in base axes, [angular; linear]. `gravity` (3,)
-    may be written to.
+    (6,) are views of what the last `outward` found, in base axes, [angular; linear].
+    `gravity` (3,) may be written to.
 
     """
 

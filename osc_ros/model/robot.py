@@ -326,7 +326,7 @@ class Robot:
 
     def with_tool(self, T_tip_tool: ArrayLike, name: str | None = None) -> Robot:
         """
-        Return the same robot with another first tip, at T_tip_tool (4, 4) in the frame of this one.
+        Return the same robot with another first tip, at T_tip_tool (4, 4) in this one's frame.
 
         Its link is called `name`, or else after the tip: 'flange' gets 'flange_tool'.
 
@@ -354,7 +354,7 @@ class Robot:
         An arm that hangs from the ceiling with its base turned over has (0, 0, 9.81).
 
         """
-        return replace(self, gravity=gravity)
+        return replace(self, gravity=frozen('gravity', gravity, (3,)))
 
     def _refuse_structure(self) -> None:
         late = self.parent >= np.arange(len(self.parent))
