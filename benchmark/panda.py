@@ -17,7 +17,7 @@ from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import scaled_to_limits
-from osc_ros.control.task import Gains, pose_error, Target, task_acceleration
+from osc_ros.control.task import Gains, pose_error, Target, Task, task_acceleration
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
@@ -179,7 +179,7 @@ def tick(seconds: float) -> list[Row]:
     _, robot, _ = _panda()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
     damping = SingularityDamping(0.3, 0.01, 0.05)
-    law = Law(robot, Settings(gains, Posture(5.0, 1.0), damping, robot.effort_limits))
+    law = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, robot.effort_limits))
     rng = np.random.default_rng(2)
     q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     sample = []

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains
+from osc_ros.control.task import Gains, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.sim import Plant
@@ -18,7 +18,7 @@ PANDA = robot_cases()['panda']
 
 def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
     """Return what the Panda's configuration has."""
-    return Settings(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
+    return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration)),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
                     np.array(robot.effort_limits))
 

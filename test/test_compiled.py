@@ -10,7 +10,7 @@ import pytest
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains
+from osc_ros.control.task import Gains, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import segments
 from osc_ros.dynamics.compiled import KERNELS
@@ -28,8 +28,8 @@ def law():
         OperationalSpace(robot, method)
     segments.compile_kernels()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
-    return Law(robot, Settings(gains, Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05),
-                               robot.effort_limits))
+    return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
+                               SingularityDamping(0.3, 0.01, 0.05), robot.effort_limits))
 
 
 @njit(cache=True)
@@ -67,7 +67,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     law.follow(Hold(law.pose), 9.0)
     for time in (0.0, 1.0, 2.5, 8.0, 10.0):
         law.torque(time, q, qd)
-    law.settings = replace(law.settings, effort_limits=np.full(7, 0.1))
+    law.change(replace(law.settings, effort_limits=np.full(7, 0.1)))
     law.torque(11.0, q, qd)
     for method in METHODS:
         osc = OperationalSpace(law.robot, method)

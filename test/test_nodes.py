@@ -282,8 +282,8 @@ def test_good_parameter_changes_the_law_while_it_runs(spin):
     rig = Rig(spin).activate()
     [result] = rig.controller.set_parameters(given(translation__natural_frequency=[1, 2, 3]))
     assert result.successful
-    np.testing.assert_array_equal(
-        rig.controller._law.settings.gains.natural_frequency[3:], [1.0, 2.0, 3.0])
+    [tip] = rig.controller._law.settings.tasks
+    np.testing.assert_array_equal(tip.gains.natural_frequency[3:], [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize('parameters, message', [

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
-from osc_ros.control.task import Gains, pose_error, Target, task_acceleration
-from osc_ros.control.trajectory import Hold, Path, Schedule
-from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.control.task import Gains, Target, Task
+from osc_ros.control.trajectory import Hold, Path
+from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -54,105 +58,329 @@ class Posture:
 @dataclass(frozen=True, eq=False)
 class Settings:
     """
-    All that may change while the law runs.
+    All that may change while the law runs, by `Law.change`.
 
     Attributes
     ----------
-    gains : Gains
+    tasks : tuple of Task
+        Highest priority first; each acts in the null space of those before it. Usually the first
+        is the tip's.
     posture : Posture
     damping : SingularityDamping
     effort_limits : (n,)
         Largest torque of each joint [N·m]; may be infinite.
+    blend_time : float
+        In which changes come into force [s].
+
+    Raises
+    ------
+    InputError
+        No task, two of one name, a blend time that is not positive and finite.
 
     """
 
-    gains: Gains
+    tasks: tuple[Task, ...]
     posture: Posture
     damping: SingularityDamping
     effort_limits: Array
+    blend_time: float = 0.3
+
+    def __post_init__(self) -> None:
+        """Refuse what no law can do."""
+        object.__setattr__(self, 'tasks', tuple(self.tasks))
+        names = [task.name for task in self.tasks]
+        if not names or len(set(names)) < len(names):
+            raise InputError(f"tasks are named {', '.join(names) or 'nothing'}: accepted are one "
+                             'or more, each with a name of its own')
+        if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
+            raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+
+
+class _Setup:
+    """What one robot under one choice of settings needs; the law goes from one to the next."""
+
+    def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
+                 before: _Setup | None = None, q: Array | None = None) -> None:
+        self.settings = settings
+        self.robot = robot
+        links = [self._link(task, robot) for task in settings.tasks]
+        self.links = tuple(dict.fromkeys(links))
+        self.at = at = [self.links.index(link) for link in links]
+        same = before is not None and before.robot is robot and before.links == self.links
+        self.space: OperationalSpace = (
+            before.space if before is not None and same else self._space(method, workers))
+        self.solver = Priorities(at, len(self.links), robot.n)
+        self.J = np.zeros((6 * len(self.links), robot.n))
+        self.no_force = np.zeros(6 * len(self.links))
+        self.frames = [self._frame(task) for task in settings.tasks]
+        rest = np.zeros(robot.n)
+        if q is None:
+            q = np.clip(rest, *robot.position_limits.T)
+        poses = self.space.outward(q, rest).pose.reshape(-1, 4, 4)
+        old = {} if before is None else {level.task.name: level for level in before.levels}
+        self.levels: list[Level] = [
+            Level(task, settings.blend_time, poses[i], old.get(task.name), before is not None)
+            for task, i in zip(settings.tasks, at)]
+
+    @staticmethod
+    def _link(task: Task, robot: Robot) -> str:
+        if not task.link and len(robot.tips) > 1:
+            raise InputError(f'the law moves one tip, not {len(robot.tips)}: '
+                             f"{', '.join(robot.tips)} (tasks may name several links)")
+        return task.link or robot.tips[0]
+
+    def _space(self, method: str, workers: int | str) -> OperationalSpace:
+        several = len(self.links) > 1
+        return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
+                                tips=self.links, workers=1 if several else workers)
+
+    def _frame(self, task: Task) -> Array | str | int:
+        """Axes of a task: those of a pose, of a link with a task, or of any link that moves."""
+        if not task.frame or task.frame == self.robot.base:
+            return np.eye(4)
+        if task.frame in self.links:
+            return self.links.index(task.frame)
+        T = link_pose(self.robot, self.robot.neutral, task.frame)
+        return T if self.robot.frames[task.frame][0] < 0 else task.frame
+
+    def axes(self, frame: Array | str | int, poses: Array, q: Array) -> Array:
+        """Pose (4, 4) whose rotation is that of a task's frame."""
+        if isinstance(frame, int):
+            return np.asarray(poses[frame])
+        return link_pose(self.robot, q, frame) if isinstance(frame, str) else frame
 
 
 class Law:
     """
-    Operational-space control of one arm's tip.
+    Operational-space control of an arm: its tip, and other links beside it.
 
-    Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, pose, twist) →
-    error → u → F = Λ(u - a⁰) → inward sweep τ → limits. The posture is part of τ⁰, and so acts in
-    the dynamically consistent null space, and alone where a singularity takes a direction away.
+    Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, poses, twists) →
+    errors → u → forces of the tasks by priority → inward sweep τ → limits → what a change left
+    over. The posture is part of τ⁰, and so acts in the dynamically consistent null space of all
+    tasks, and alone where a singularity takes a direction away.
 
     After `latch` the arm holds the pose that it has. Attributes describe the last tick:
-    `pose`, `twist`, `J`, `error`, `u`, `F`, `target`, `saturated`.
+    `pose`, `twist`, `error`, `u`, `F`, `target` of the first task, `saturated` of the joints.
 
     Parameters
     ----------
     robot : Robot
     settings : Settings
     method : str
+        For one link; several take the default for trees where this takes only one.
     workers : int or 'auto'
         See OperationalSpace; with several, the law is to be closed.
 
     Raises
     ------
     InputError
-        A robot with several tips or a floating base, joints with several freedoms; an unknown
-        method, workers that it does not take.
+        A robot with several tips of which none is chosen, or with a floating base, joints with
+        several freedoms; an unknown method, workers that it does not take.
 
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep',
                  workers: int | str = 1) -> None:
-        if len(robot.tips) > 1:
-            raise InputError(f'the law moves one tip, not {len(robot.tips)}: '
-                             f"{', '.join(robot.tips)} (OperationalSpace takes several)")
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
                 raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
                                  'continuous and prismatic joints (OperationalSpace takes others)')
-        self.robot = robot
-        self.settings = settings
-        self.space = OperationalSpace(robot, method, workers=workers)
+        self._method, self._workers = method, workers
+        self._setup = _Setup(robot, settings, method, workers)
+        self._next: _Setup | None = None
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
-        self.error, self.u, self.F = np.zeros(6), np.zeros(6), np.zeros(6)
-        self.J = np.zeros((6, robot.n))
+        self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
 
+    @property
+    def robot(self) -> Robot:
+        """The robot in force from the next tick on."""
+        return (self._next or self._setup).robot
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force from the next tick on."""
+        return (self._next or self._setup).settings
+
+    @property
+    def space(self) -> OperationalSpace:
+        """Dynamics of the robot as seen from the links of the tasks."""
+        return self._setup.space
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        """The tasks at work by name, highest priority first."""
+        return {level.task.name: level for level in self._setup.levels}
+
+    @property
+    def priorities(self) -> Priorities:
+        """The solve of the last tick: forces, conditioning, lost directions of every task."""
+        return self._setup.solver
+
+    @property
+    def pose(self) -> Array:
+        """Pose (4, 4) of the first task's link."""
+        return self._setup.levels[0].pose
+
+    @property
+    def twist(self) -> Array:
+        """Twist (6,) of the first task's link, base axes [rad/s, m/s]."""
+        return self._setup.levels[0].twist
+
+    @property
+    def target(self) -> Target:
+        """Target of the first task."""
+        return self._setup.levels[0].target
+
+    @property
+    def error(self) -> Array:
+        """Pose error (6,) of the first task, base axes [rad, m]."""
+        return self._setup.levels[0].error
+
+    @property
+    def u(self) -> Array:
+        """Commanded acceleration (6,) of the first task, base axes [rad/s², m/s²]."""
+        return self._setup.levels[0].u
+
+    @property
+    def F(self) -> Array:
+        """Force (6,) of the first task, base axes [N·m, N]."""
+        return self._setup.solver.forces[:6]
+
     def close(self) -> None:
         """End the processes that share the work, if there are any."""
-        self.space.close()
+        for setup in (self._setup, self._next):
+            if setup is not None:
+                setup.space.close()
 
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
         self.follow(path, start=0.0)
         self.torque(0.5, self.posture, self._rest)
-        self.settings.damping.conditioning(self.J)
+        self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         self.latch(self.posture)
 
     def latch(self, q: ArrayLike) -> None:
-        """Make the pose and posture at q (n,) the target, and forget what was planned."""
-        self.posture = np.array(q, dtype=np.float64)
-        self.pose = self.space.outward(self.posture, self._rest).pose.copy()
-        self.twist = np.zeros(6)
-        self.target = Target(self.pose)
-        self._schedule = Schedule(Hold(self.pose))
-        self.saturated = np.zeros(self.robot.n, dtype=bool)
+        """Make the poses and posture at q (n,) the target, and forget what was planned."""
+        setup = self._next or self._setup
+        if setup.space is not self._setup.space:
+            self._setup.space.close()
+        self._setup, self._next, self._left_over = setup, None, self._rest
+        self.posture = self._q = np.array(q, dtype=np.float64)
+        poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
+        for level, i in zip(setup.levels, setup.at):
+            level.latch(poses[i])
+        self.saturated = np.zeros(setup.robot.n, dtype=bool)
 
-    def follow(self, motion: Hold | Path, start: float) -> None:
+    def change(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """
-        Let a motion take over at `start` [s]; what was to start then or later is dropped.
+        Let other settings, or another robot with the same joints, work from the next tick on.
+
+        Nothing jumps: that tick computes the torque both ways, and the difference is added and
+        faded out in `blend_time`. Tasks keep their targets by name; their activation, and that of
+        single axes, goes to its new value in that time too, from 0 for a new task.
 
         Raises
         ------
         InputError
-            A path that is faster or accelerates more than the gains allow the feedback to.
+            What the constructor refuses; other joints.
 
         """
-        if isinstance(motion, Path):
-            self._refuse_too_fast(motion)
-        self._schedule.add(motion, start)
+        before = self._next or self._setup
+        settings = before.settings if settings is None else settings
+        robot = before.robot if robot is None else robot
+        if robot.joint_names != before.robot.joint_names:
+            raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
+                             f"accepted are the same, {', '.join(before.robot.joint_names)}")
+        following = _Setup(robot, settings, self._method, self._workers, self._setup, self._q)
+        if self._next is not None and self._next.space is not self._setup.space:
+            self._next.space.close()
+        self._next = following
+
+    def _level(self, task: str | None) -> Level:
+        levels = (self._next or self._setup).levels
+        if task is None:
+            return levels[0]
+        for level in levels:
+            if level.task.name == task:
+                return level
+        raise InputError(f"there is no task '{task}' (there are: "
+                         f"{', '.join(level.task.name for level in levels)})")
+
+    def follow(self, motion: Hold | Path, start: float, task: str | None = None) -> None:
+        """
+        Let a motion take over at `start` [s]; what was to start then or later is dropped.
+
+        Parameters
+        ----------
+        motion : Hold or Path
+        start : float
+        task : str, optional
+            The first one if not given.
+
+        Raises
+        ------
+        InputError
+            A path that is faster or accelerates more than the gains allow the feedback to; a task
+            that is not there.
+
+        """
+        level = self._level(task)
+        if isinstance(motion, Path) and isinstance(level.task.gains, Gains):
+            _refuse_too_fast(motion, level.task.gains)
+        level.schedule.add(motion, start)
+
+    def push(self, wrench: ArrayLike, task: str | None = None) -> None:
+        """
+        Let a task push with a wrench (6,) along its axes of force, from the next tick on.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            By the robot on the environment, at the origin of the task's link and in the axes of
+            the task's frame, [moment; force]. It comes into force within `blend_time`.
+        task : str, optional
+            The first one if not given.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers, or not zero along an axis that has no force; a task that is
+            not there.
+
+        """
+        level = self._level(task)
+        wanted = _wrench(wrench)
+        for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
+            raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
+                             f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
+                             f"{', '.join(level.task.axes)})")
+        level.wanted_wrench = wanted
+
+    def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
+        """
+        Take what a link was measured to push with, for a loop of force that is closed.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            By the robot on the environment, at the origin of the task's link, base axes.
+        time : float
+            When, on the clock of the states [s]. Integrals wait while it is old.
+        task : str, optional
+            The first one if not given.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; a task that is not there.
+
+        """
+        self._level(task).measure(_wrench(wrench), time)
 
     def take_posture(self, q: ArrayLike) -> None:
         """
@@ -190,33 +418,59 @@ class Law:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        settings = self.settings
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')
+        if self._next is not None:
+            self._take_over(self._next, time, q, qd)
+        tau = self._commanded(time, q, qd) + self._fading(time)
+        if not np.isfinite(tau).all():
+            raise InputError(f'the torque is not finite: {tau.tolist()}')
+        self._q = q
+        return tau
+
+    def _commanded(self, time: float, q: Array, qd: Array) -> Array:
+        """Joint torques (n,) of the setup in force, before what a change left over."""
+        setup = self._setup
+        settings = setup.settings
         qdd_posture = self._posture_acceleration(q, qd)
-        tip = self.space.outward(q, qd, posture_acceleration=qdd_posture)
-        target = self._schedule.at(time)
-        pose_error(tip.pose, target.pose, out=self.error)
-        task_acceleration(self.error, tip.twist, target, settings.gains, out=self.u)
-        J = self.space.jacobian(out=self.J)
-        settings.damping.force(J, tip.Lambda_inv, tip.a0, self.u, out=self.F)
-        tau = self.space.inward(self.F)
-        self.pose, self.twist, self.target = tip.pose, tip.twist, target
+        links = setup.space.outward(q, qd, posture_acceleration=qdd_posture)
+        poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
+        is_saturated = bool(self.saturated.any())
+        for level, i, frame, row in zip(setup.levels, setup.at, setup.frames, setup.solver.rows):
+            level.ask(time, poses[i], twists[i], setup.axes(frame, poses, q), is_saturated, row)
+        J = setup.space.jacobian(out=setup.J)
+        F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
+        tau = setup.space.inward(F)
         self.saturated = np.abs(tau) > settings.effort_limits
         if self.saturated.any():
             tau = scaled_to_limits(tau, self.bias_torque(q, qd), settings.effort_limits)
-        if not np.isfinite(tau).all():
-            raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
+
+    def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
+        """Let the next setup work, starting from the torque that the present one gives."""
+        before = self._commanded(time, q, qd) + self._fading(time)
+        if following.space is not self._setup.space:
+            self._setup.space.close()
+        self._setup, self._next = following, None
+        self._left_over, self._left_at = before - self._commanded(time, q, qd), time
+        self._blend_time = self._setup.settings.blend_time
+
+    def _fading(self, time: float) -> Array:
+        """What the last change left over (n,), faded out by now, C¹."""
+        x = (time - self._left_at) / self._blend_time
+        if x >= 1.0:
+            return self._rest
+        x = max(x, 0.0)
+        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * self._left_over)
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
-        self.space.outward(q, qd, posture_acceleration=self._rest)
-        return self.space.inward(np.zeros(6))
+        self._setup.space.outward(q, qd, posture_acceleration=self._rest)
+        return self._setup.space.inward(self._setup.no_force)
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
-        posture = self.settings.posture
+        posture = self._setup.settings.posture
         away = self.posture - q
         # an angle of a continuous joint: the short way round
         away = np.where(self._wraps, np.remainder(away + np.pi, 2.0 * np.pi) - np.pi, away)
@@ -224,15 +478,22 @@ class Law:
         if rate == 0.0:
             return np.asarray(posture.natural_frequency ** 2 * away)
         # a far posture is approached at a speed that the joints have
-        fastest = self.robot.velocity_limits
+        fastest = self._setup.robot.velocity_limits
         approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
         return np.asarray(rate * (approach - qd))
 
-    def _refuse_too_fast(self, path: Path) -> None:
-        gains = self.settings.gains
-        for found, accepted, units in zip(path.peaks(), (gains.speed, gains.acceleration),
-                                          (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
-            for part in range(2):
-                if not found[part] <= accepted[part]:
-                    raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
-                                     f'accepted is at most {accepted[part]:g} {units[part]}')
+
+def _refuse_too_fast(path: Path, gains: Gains) -> None:
+    for found, accepted, units in zip(path.peaks(), (gains.speed, gains.acceleration),
+                                      (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
+        for part in range(2):
+            if not found[part] <= accepted[part]:
+                raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
+                                 f'accepted is at most {accepted[part]:g} {units[part]}')
+
+
+def _wrench(given: ArrayLike) -> Array:
+    wrench = np.array(given, dtype=np.float64)
+    if wrench.shape != (6,) or not np.isfinite(wrench).all():
+        raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
+    return wrench

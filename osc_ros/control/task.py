@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.rotation import rotation_of, rotation_vector
-from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.spatial import compose, transpose
+from osc_ros.dynamics import priority
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+AXES = ('motion', 'force', 'free')
 FARTHEST = 1e3  # no arm's target is farther from its base [m]
 UNIT_TOLERANCE = 0.02  # three digits typed by hand pass, a vector that is no rotation does not
 
@@ -39,7 +41,9 @@ class Target:
 @dataclass(frozen=True, eq=False)
 class Gains:
     """
-    How the tip comes to its target: per axis, in base axes, [angular; linear].
+    How the tip comes to its target: per axis of the task's frame, [angular; linear].
+
+    The error becomes that of a second-order system, whatever the arm's inertia.
 
     Attributes
     ----------
@@ -67,16 +71,156 @@ class Gains:
 
     def __post_init__(self) -> None:
         """Take anything that is an array of the right shape, and refuse the rest."""
-        for name, shape in (('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2),
-                            ('acceleration', 2)):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if value.shape != (shape,):
-                raise InputError(f'{name} has shape {value.shape}, accepted is ({shape},)')
-            if not (value > 0.0).all():
-                raise InputError(f'{name} {value.tolist()}: every entry must be positive')
-            if shape == 6 and not np.isfinite(value).all():
-                raise InputError(f'{name} {value.tolist()}: every entry must be finite')
+        for name, size in (('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2),
+                           ('acceleration', 2)):
+            value = _positive(name, getattr(self, name), size, finite=size == 6)
             object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Stiffness:
+    """
+    A spring from the tip to its target, per axis of the task's frame, [angular; linear].
+
+    The arm keeps its own inertia Λ, so that no force needs to be measured. With S = √K and
+    S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
+    same coordinates, and each of them has the damping ratio ζ (if that is the same on all axes).
+
+    Attributes
+    ----------
+    stiffness : (6,) [N·m/rad, N/m]
+    damping_ratio : (6,)
+        1 is critical.
+    force : (2,) [N·m, N]
+        Most that the spring pulls with, turning and moving.
+
+    Raises
+    ------
+    InputError
+        A shape that does not fit, a number that is not positive, or a stiffness or damping ratio
+        that is not finite (an infinite force is no limit).
+
+    """
+
+    stiffness: Array
+    damping_ratio: Array
+    force: Array
+
+    def __post_init__(self) -> None:
+        """Take anything that is an array of the right shape, and refuse the rest."""
+        for name, size in (('stiffness', 6), ('damping_ratio', 6), ('force', 2)):
+            value = _positive(name, getattr(self, name), size, finite=size == 6)
+            object.__setattr__(self, name, value)
+
+
+@dataclass(frozen=True, eq=False)
+class ForceControl:
+    """
+    What a task does along its axes of force.
+
+    There the link pushes with the wanted force and is braked, so that it comes to a surface at
+    the speed F / (damping Λ). Where a wrench is measured, F_d + gain e + ∫ integral_rate e dt with
+    e = F_d - F_measured takes the place of F_d.
+
+    Attributes
+    ----------
+    damping : float [1/s]
+    gain : float
+        0 and an integral_rate of 0 leave the loop open. In stiff contact what is measured is what
+        was commanded, later: gains of 1 and more are not stable.
+    integral_rate : float [1/s]
+    correction : (2,) [N·m, N]
+        Most that the integral adds, turning and moving.
+
+    Raises
+    ------
+    InputError
+        A number that is negative or not finite, a gain of 1 or more.
+
+    """
+
+    damping: float = 20.0
+    gain: float = 0.0
+    integral_rate: float = 0.0
+    correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
+
+    def __post_init__(self) -> None:
+        """Take anything that is an array of the right shape, and refuse the rest."""
+        for name in ('damping', 'gain', 'integral_rate'):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise InputError(f'force {name} {value}: accepted is 0 or more')
+        if self.gain >= 1.0:
+            raise InputError(f'force gain {self.gain}: accepted is less than 1')
+        object.__setattr__(self, 'correction',
+                           _positive('force correction', self.correction, 2, finite=True))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a measured wrench changes anything."""
+        return self.gain > 0.0 or self.integral_rate > 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """
+    What a link is to do, axis by axis.
+
+    Attributes
+    ----------
+    gains : Gains or Stiffness
+        Which also says how the link is shaped: as a linear system, or as a spring.
+    name : str
+    link : str
+        Any link that moves; the robot's tip if empty.
+    axes : tuple of 6 str
+        'motion', 'force' or 'free', [angular; linear], in the task's frame. What is free is left
+        to the tasks below and to the posture.
+    frame : str
+        Link whose axes are the task's, the point stays the link's origin; the base if empty.
+    activation : float
+        0 to 1, how much of the task is in force.
+    force : ForceControl
+
+    Raises
+    ------
+    InputError
+        Unknown kinds of axes, or not six of them; an activation out of its range.
+
+    """
+
+    gains: Gains | Stiffness
+    name: str = 'tip'
+    link: str = ''
+    axes: tuple[str, ...] = ('motion',) * 6
+    frame: str = ''
+    activation: float = 1.0
+    force: ForceControl = field(default_factory=ForceControl)
+
+    def __post_init__(self) -> None:
+        """Refuse what no task has."""
+        object.__setattr__(self, 'axes', tuple(self.axes))
+        if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
+            raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
+                             f"are six, [angular; linear], each one of {', '.join(AXES)}")
+        if not 0.0 <= self.activation <= 1.0:
+            raise InputError(f"activation of task '{self.name}' is {self.activation}: accepted is "
+                             '0 to 1')
+
+    def along(self, *kinds: str) -> Array:
+        """1 for the axes (6,) of these kinds, 0 for the others."""
+        return np.array([float(kind in kinds) for kind in self.axes])
+
+
+def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
+    value = np.array(given, dtype=np.float64)
+    if value.shape != (size,):
+        raise InputError(f'{name} has shape {value.shape}, accepted is ({size},)')
+    if not (value > 0.0).all():
+        raise InputError(f'{name} {value.tolist()}: every entry must be positive')
+    if finite and not np.isfinite(value).all():
+        raise InputError(f'{name} {value.tolist()}: every entry must be finite')
+    return value
 
 
 @kernel
@@ -87,23 +231,102 @@ def _pose_error(pose, target, error):
         error[3 + i] = target[i, 3] - pose[i, 3]
 
 
+@inlined
+def _bounded(x, start, most):
+    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
+    total = 0.0
+    for k in range(start, start + 3):
+        total += x[k] * x[k]
+    return min(1.0, most / np.sqrt(total)) if total > 0.0 else 1.0
+
+
+@inlined
+def _approached(error, rate, acceleration, frequency, ratio, speed, most, u):
+    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
+    for part in range(2):
+        axes = range(3 * part, 3 * part + 3)
+        for k in axes:
+            u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
+        slower = _bounded(u, 3 * part, speed[part])
+        for k in axes:
+            u[k] = 2.0 * ratio[k] * frequency[k] * (rate[k] + slower * u[k])
+        softer = _bounded(u, 3 * part, most[part])
+        for k in axes:
+            u[k] = acceleration[k] + softer * u[k]
+
+
 @kernel
 def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio, speed,
               acceleration, u):
-    for part in range(2):
-        axes = range(3 * part, 3 * part + 3)
-        total = 0.0
-        for k in axes:
-            u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
-            total += u[k] * u[k]
-        slower = min(1.0, speed[part] / np.sqrt(total)) if total > 0.0 else 1.0
-        total = 0.0
-        for k in axes:
-            u[k] = 2.0 * ratio[k] * frequency[k] * (target_twist[k] - twist[k] + slower * u[k])
-            total += u[k] * u[k]
-        softer = min(1.0, acceleration[part] / np.sqrt(total)) if total > 0.0 else 1.0
-        for k in axes:
-            u[k] = target_acceleration[k] + softer * u[k]
+    rate = (target_twist[0] - twist[0], target_twist[1] - twist[1], target_twist[2] - twist[2],
+            target_twist[3] - twist[3], target_twist[4] - twist[4], target_twist[5] - twist[5])
+    _approached(error, rate, target_acceleration, frequency, ratio, speed, acceleration, u)
+
+
+@inlined
+def _in_axes(R, x, mask, y):
+    """Y = mask · (Rᵀ x), of six numbers."""
+    for part in range(0, 6, 3):
+        turned = unrotate(R, (x[part], x[part + 1], x[part + 2]))
+        for i in range(3):
+            y[part + i] = mask[part + i] * turned[i]
+
+
+@kernel
+def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, drag, yields,
+           gains, bounds, error, row):
+    """
+    Fill the row of `osc_ros.dynamics.priority` that a task asks for, and the error, base axes.
+
+    axes (4, 4) has the rotation of the task's frame, motion (6,) is 1 where motion is controlled,
+    drag (6,) what brakes the other axes [1/s]; gains (2, 6) are stiffnesses and damping ratios if
+    the task `yields`, else natural frequencies and damping ratios, bounds (2, 2) theirs.
+
+    """
+    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
+    R = rotation_of(axes)
+    for i in range(9):
+        row[priority.FRAME + i] = R[i]
+    for i in range(3):
+        error[i] = turn[i]
+        error[3 + i] = target[i, 3] - pose[i, 3]
+    u, e = row[priority.U:priority.U + 6], row[priority.SPRING:priority.SPRING + 6]
+    rate = row[priority.RATE:priority.RATE + 6]
+    a = row[priority.ROOT:priority.ROOT + 6]  # filled with its own below
+    for i in range(6):
+        u[i] = target_twist[i] - twist[i]
+    _in_axes(R, u, motion, rate)
+    _in_axes(R, error, motion, e)
+    _in_axes(R, target_acceleration, motion, a)
+    if yields:
+        for part in range(2):
+            for k in range(3 * part, 3 * part + 3):
+                u[k] = a[k]
+                e[k] *= gains[0, k]
+                a[k] = np.sqrt(gains[0, k]) * motion[k]
+                row[priority.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
+            softer = _bounded(e, 3 * part, bounds[0, part])
+            for k in range(3 * part, 3 * part + 3):
+                e[k] *= softer
+    else:
+        _approached(e, rate, a, gains[0], gains[1], bounds[0], bounds[1], u)
+        for k in range(6):
+            e[k] = a[k] = 0.0
+    for part in range(0, 6, 3):
+        v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
+        for i in range(3):
+            u[part + i] -= drag[part + i] * v[i]
+
+
+@kernel
+def told(row, u):
+    """U of a row, in base axes."""
+    R = row[priority.FRAME:]
+    for part in range(0, 6, 3):
+        k = priority.U + part
+        u[part], u[part + 1], u[part + 2] = rotate(
+            (R[0], R[1], R[2], R[3], R[4], R[5], R[6], R[7], R[8]),
+            (row[k], row[k + 1], row[k + 2]))
 
 
 def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
@@ -132,7 +355,7 @@ def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
                       out: Array | None = None) -> Array:
     """
-    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, base axes.
+    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of all of them.
 
     Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e): the speed of the approach, ω/(2ζ) e, and then
     the whole feedback are scaled down to their limits, keeping their directions, so that a far

@@ -18,7 +18,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains
+from osc_ros.control.task import Gains, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
@@ -247,7 +247,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # settings
 
     def _apply(self, found: dict[str, Any]) -> None:
-        self._law.settings = _settings(found, self._law.robot)
+        self._law.change(_settings(found, self._law.robot))
         self._apply_times(found)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
@@ -399,7 +399,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
-        damping = self._law.settings.damping
+        solved = self._law.priorities
         status = DiagnosticStatus(
             level=level, name=f'{self.get_fully_qualified_name()[1:]}: control', message=text,
             hardware_id=self._law.robot.name, values=[
@@ -419,8 +419,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('saturated joints', ' '.join(
                         name for name, at in zip(self._law.robot.joint_names,
                                                  self._law.saturated) if at)),
-                    ('conditioning', f'{damping.ratios.min():.3e}'),
-                    ('least controlled share', f'{damping.shares.min():.3f}'),
+                    ('conditioning', f'{solved.ratios[0].min():.3e}'),
+                    ('least controlled share', f'{solved.shares[0].min():.3f}'),
                 )])
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
@@ -437,8 +437,8 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
         return np.hstack([found[f'rotation.{name}'], found[f'translation.{name}']])
 
     return Settings(
-        gains=Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
-                    both('acceleration')),
+        tasks=(Task(Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
+                          both('acceleration'))),),
         posture=Posture(found['posture.natural_frequency'], found['posture.damping_ratio'],
                         found['posture.damping']),
         damping=SingularityDamping(found['singularity.length'], found['singularity.low'],

@@ -1,0 +1,167 @@
+"""One task at work: where its link should be, what it asks for, and how much of it is in force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.task import asked, Gains, Target, Task, told
+from osc_ros.control.trajectory import Hold, Schedule
+from osc_ros.dynamics import priority
+
+Array = NDArray[np.float64]
+
+_SETTLED = 6.64  # ω t at which a critically damped step has 1 % to go
+FORGETTING = 0.3  # a wrench that is measured no more is made less of at this rate [s]
+FRESH = 0.1  # until this age a measured wrench is the present one [s]
+
+
+class Level:
+    """
+    A task with what it remembers from one tick to the next.
+
+    Attributes describe the last tick; all but `wrench` in base axes.
+
+    Attributes
+    ----------
+    task : Task
+    target : Target
+    pose, twist : (4, 4), (6,)
+        Of the link.
+    error, u : (6,)
+        See `osc_ros.control.task`.
+    activation : (6,)
+        How much of each axis of the task's frame is in force.
+    wrench : (6,)
+        By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
+
+    Parameters
+    ----------
+    task : Task
+    blend_time : float
+        In which activations and wanted wrenches come into force [s].
+    pose : (4, 4)
+        Of the link: the first target.
+    before : Level, optional
+        Of the task that this one takes the place of.
+    is_new : bool
+        Whether it comes to others that are at work: it then starts from nothing.
+
+    """
+
+    def __init__(self, task: Task, blend_time: float, pose: Array, before: Level | None = None,
+                 is_new: bool = False) -> None:
+        self.task = task
+        self._blend_time = blend_time
+        self._motion, self._force = task.along('motion'), task.along('force')
+        self._drag = task.force.damping * self._force
+        gains = task.gains
+        self._yields = not isinstance(gains, Gains)
+        if isinstance(gains, Gains):
+            self._gains = np.array([gains.natural_frequency, gains.damping_ratio])
+            self._bounds = np.array([gains.speed, gains.acceleration])
+        else:
+            self._gains = np.array([gains.stiffness, gains.damping_ratio])
+            self._bounds = np.array([gains.force, gains.force])
+        self._wanted_activation = task.activation * task.along('motion', 'force')
+        self.activation: Array = (0.0 if is_new else 1.0) * self._wanted_activation
+        self._since = -math.inf
+        self.error, self.u, self.twist = np.zeros(6), np.zeros(6), np.zeros(6)
+        self.latch(pose)
+        if before is not None and before.task.link == task.link:
+            self._go_on_as(before)
+        self._from = self.activation.copy()
+        if not np.array_equal(self._from, self._wanted_activation):
+            self._since = math.inf  # until the first tick
+
+    def latch(self, pose: Array) -> None:
+        """Make the pose (4, 4) the target, want no force, and forget what was planned."""
+        self.pose: Array = pose.copy()
+        self.target: Target = Target(self.pose)
+        self.schedule: Schedule = Schedule(Hold(self.pose))
+        self.wanted_wrench: Array = np.zeros(6)
+        self.wrench: Array = np.zeros(6)
+        self._rate: Array = np.zeros(6)
+        self._integral: Array = np.zeros(6)
+        self._measured: Array = np.zeros(6)
+        self._measured_at = -math.inf
+        self._time: float = math.nan
+
+    def _go_on_as(self, before: Level) -> None:
+        """Take over what another task on the same link remembers."""
+        self.pose, self.target, self.schedule = before.pose, before.target, before.schedule
+        self.activation = before.activation.copy()
+        self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
+        self._rate = before._rate
+        self._integral = self._force * self.task.force.is_closed * before._integral
+        self._measured, self._measured_at = before._measured, before._measured_at
+        self._time = before._time
+
+    def measure(self, wrench: Array, time: float) -> None:
+        """Take what the link was measured to push with (6,), base axes, at a time [s]."""
+        self._measured, self._measured_at = wrench, time
+
+    def ask(self, time: float, pose: Array, twist: Array, axes: Array, is_saturated: bool,
+            row: Array) -> None:
+        """
+        Fill the row of `osc_ros.dynamics.priority` for a state of the link at a time [s].
+
+        Parameters
+        ----------
+        pose, twist : (4, 4), (6,)
+        axes : (4, 4)
+            Whose rotation is that of the task's frame, in the base frame.
+        is_saturated : bool
+            Whether the joints give less than they were asked for, and integrals wait.
+        row : (WIDTH,)
+
+        """
+        self.pose, self.twist, self.target = pose, twist, self.schedule.at(time)
+        target = self.target
+        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
+              self._drag, self._yields, self._gains, self._bounds, self.error, row)
+        told(row, self.u)
+        if self._since > -math.inf:
+            self._activate(time)
+        row[priority.ACTIVATION:priority.ACTIVATION + 6] = self.activation
+        if self._force.any():
+            row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
+        self._time = time
+
+    def _activate(self, time: float) -> None:
+        """Bring the activation to where it is wanted, C²."""
+        self._since = min(self._since, time)
+        x = (time - self._since) / self._blend_time
+        if x >= 1.0:
+            self._since = -math.inf
+            self.activation = self._wanted_activation
+        else:
+            x = x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
+            self.activation = self._from + x * (self._wanted_activation - self._from)
+
+    def _pushed(self, time: float, axes: Array, is_saturated: bool) -> Array:
+        """Force along the axes of force (6,), in the task's axes."""
+        control = self.task.force
+        dt = time - self._time if time > self._time else 0.0
+        # the wanted wrench, smoothed by a critically damped filter, solved exactly
+        pace = _SETTLED / self._blend_time
+        away = self.wrench - self.wanted_wrench
+        bend = self._rate + pace * away
+        decay = math.exp(-pace * dt)
+        self.wrench = self.wanted_wrench + decay * (away + dt * bend)
+        self._rate = decay * (self._rate - pace * dt * bend)
+        if not control.is_closed:
+            return np.asarray(self._force * self.wrench)
+        R = axes[:3, :3]
+        measured = np.concatenate([self._measured[:3] @ R, self._measured[3:] @ R])
+        age = time - self._measured_at
+        trust = math.exp(min(0.0, FRESH - age) / FORGETTING)
+        missing = self._force * (self.wrench - measured)
+        if age <= FRESH and not is_saturated:
+            most = np.repeat(control.correction, 3)
+            self._integral = np.clip(self._integral + control.integral_rate * dt * missing,
+                                     -most, most)
+        return np.asarray(self._force * self.wrench + trust * control.gain * missing
+                          + self._integral)
