@@ -1,8 +1,8 @@
-"""Do the efforts that a driver reports, with the arm at rest, agree with the model?"""
+"""Whether the efforts that a driver reports, the arm at rest, agree with the model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -110,8 +110,8 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
     mass = _missing_mass(robot, q, efforts - weight, bound)
     if _fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
-        return Finding(Verdict.WELL, 'the efforts are those of the model; a mass at the tip that '
-                       f'it lacks would be between {low:.2f} and {high:.2f} kg', mass)
+        return Finding(Verdict.WELL, 'the efforts are those of the model; a mass that it lacks at '
+                       f'the tip would be between {low:.2f} and {high:.2f} kg', mass)
     if _fits(efforts, np.zeros_like(weight), bound):
         return Finding(Verdict.COMPENSATED, 'the efforts are near zero, where the weight asks for '
                        f'up to {np.abs(weight).max():.1f} N m (unless brakes hold the arm)', mass)
@@ -130,8 +130,8 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
     pose, joint = np.unravel_index(np.argmax(np.abs(efforts - weight) / bound), weight.shape)
     return Finding(Verdict.UNEXPLAINED, f"joint '{robot.joint_names[joint]}' has "
                    f'{efforts[pose, joint]:.2f} N m where its weight asks for '
-                   f'{weight[pose, joint]:.2f}, and no one wrong mass, sign or order explains the '
-                   'efforts (are they torques, not motor currents? is gravity where it should be?)')
+                   f'{weight[pose, joint]:.2f}, and no one wrong mass, sign or order explains '
+                   'the efforts (are they motor currents? does gravity point as it should?)')
 
 
 def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
@@ -141,7 +141,7 @@ def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
     as_is, turned = np.abs(efforts - weight) <= bound, np.abs(efforts + weight) <= bound
     reversed_ = ~as_is.all(axis=0) & turned.all(axis=0)
     if (as_is.all(axis=0) | reversed_).all():
-        yield 'the efforts of ' + _quoted(names, np.flatnonzero(reversed_)) + ' have another sign'
+        yield 'the efforts of ' + _quoted(names, np.flatnonzero(reversed_).tolist()) + ' have another sign'
     signs = -2.0 * np.eye(robot.n) + 1.0
     for i, sign in enumerate((*signs, np.full(robot.n, -1.0))):
         if _possible(robot, sign * q) and _fits(efforts, sign * _weights(robot, sign * q), bound):
@@ -186,8 +186,8 @@ def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: 
                     f'(between {between[0]:.2f} and {between[1]:.2f} kg)')
     between = _factor(weight, missing, bound, -0.9)
     if between:
-        return (f'all masses, or all efforts, are {1.0 + 0.5 * sum(between):.2f} times the '
-                'model\'s')
+        return (f'all masses, or all efforts, are {1.0 + 0.5 * sum(between):.2f} times '
+                'those of the model')
     return ''
 
 
@@ -284,7 +284,7 @@ def _bounds(robot: Robot, weight: Array, tolerance: ArrayLike | None,
     return bound
 
 
-def _quoted(names: tuple[str, ...], which: ArrayLike) -> str:
+def _quoted(names: tuple[str, ...], which: Iterable[int]) -> str:
     return ', '.join(f"'{names[i]}'" for i in which)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
@@ -40,17 +40,20 @@ class Driver:
         self._rest, self._no_force = np.zeros(robot.n), np.zeros(6 * len(robot.tips))
         self._space = None if compensates == 'none' else OperationalSpace(robot)
 
-    def torque(self, q: Array, qd: Array, gravity: ArrayLike | None = None) -> Array:
-        """
-        Torques (n,) [N·m] that the driver adds at a state, in a gravity (3,) [m/s²].
+    @property
+    def gravity(self) -> Array:
+        """Gravity that it compensates (3,), base frame [m/s²]: the robot's, until it is set."""
+        return np.zeros(3) if self._space is None else self._space.gravity
 
-        The robot's gravity if none is given.
+    @gravity.setter
+    def gravity(self, gravity: Array) -> None:
+        if self._space is not None:
+            self._space.gravity = gravity
 
-        """
+    def torque(self, q: Array, qd: Array) -> Array:
+        """Torques (n,) [N·m] that the driver adds at a state."""
         if self._space is None:
             return self._rest
-        if gravity is not None:
-            self._space.gravity = gravity
         moving = qd if self.compensates == 'gravity+coriolis' else self._rest
         self._space.outward(q, moving, posture_acceleration=self._rest)
         return self._space.inward(self._no_force)

@@ -9,10 +9,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.driver import Driver
+from osc_ros.control.friction import Friction
 from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Gains, Target, Task
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
@@ -21,6 +24,10 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+
+# Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
+GRAVITY_RATE = 20.0
+PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +78,10 @@ class Settings:
         Largest torque of each joint [N·m]; may be infinite.
     blend_time : float
         In which changes come into force [s].
+    friction : Friction, optional
+        What is compensated; nothing if not given.
+    driver : Driver, optional
+        What the driver adds to the torques, and is taken off them; nothing if not given.
 
     Raises
     ------
@@ -84,6 +95,8 @@ class Settings:
     damping: SingularityDamping
     effort_limits: Array
     blend_time: float = 0.3
+    friction: Friction | None = None
+    driver: Driver | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no law can do."""
@@ -121,6 +134,22 @@ class _Setup:
         self.levels: list[Level] = [
             Level(task, settings.blend_time, poses[i], old.get(task.name), before is not None)
             for task, i in zip(settings.tasks, at)]
+        if before is not None:
+            self._take_tool(before)
+
+    def _take_tool(self, before: _Setup) -> None:
+        """Hold the tip where it was to be, if it is at another point of its body now."""
+        old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
+        if old[0] == new[0] and not np.array_equal(old[1], new[1]):
+            for level in self.levels:
+                if not level.task.link:
+                    level.carry(np.linalg.inv(old[1]) @ new[1])
+
+    def fall(self, gravity: Array) -> None:
+        """Let gravity be (3,)."""
+        self.space.gravity = gravity
+        if self.settings.driver is not None:
+            self.settings.driver.gravity = gravity
 
     @staticmethod
     def _link(task: Task, robot: Robot) -> str:
@@ -155,9 +184,10 @@ class Law:
     Operational-space control of an arm: its tip, and other links beside it.
 
     Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, poses, twists) →
-    errors → u → forces of the tasks by priority → inward sweep τ → limits → what a change left
-    over. The posture is part of τ⁰, and so acts in the dynamically consistent null space of all
-    tasks, and alone where a singularity takes a direction away.
+    errors → u → forces of the tasks by priority → inward sweep τ → limits → friction → less what
+    the driver adds → what a change left over. The posture is part of τ⁰, and so acts in the
+    dynamically consistent null space of all tasks, and alone where a singularity takes a direction
+    away.
 
     After `latch` the arm holds the pose that it has. Attributes describe the last tick:
     `pose`, `twist`, `error`, `u`, `F`, `target` of the first task, `saturated` of the joints.
@@ -191,6 +221,8 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
+        self._gravity = self._wanted_gravity = np.array(robot.gravity)
+        self._time = -math.inf
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
 
@@ -218,6 +250,26 @@ class Law:
     def priorities(self) -> Priorities:
         """The solve of the last tick: forces, conditioning, lost directions of every task."""
         return self._setup.solver
+
+    @property
+    def gravity(self) -> Array:
+        """
+        Gravity (3,) in the base frame, less the base's acceleration, as the model has it [m/s²].
+
+        What it is set to comes into force at GRAVITY_RATE. It may be set at any rate, for a base
+        that moves.
+
+        Raises
+        ------
+        InputError
+            If what is set is not three finite numbers.
+
+        """
+        return self._gravity.copy()
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        self._wanted_gravity = finite_array('gravity', gravity, (3,)).copy()
 
     @property
     def pose(self) -> Array:
@@ -262,7 +314,13 @@ class Law:
         self.torque(0.5, self.posture, self._rest)
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
+        Friction(self._rest, self._rest).add(self._rest, self._rest, self._rest.copy())
+        self.space.apply_M_inv(self.posture, self._rest)
+        Driver(self.robot, 'gravity')
+        if not self.robot.serial:  # a payload may make a plain chain of it
+            OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
         self.latch(self.posture)
+        self._time = -math.inf
 
     def latch(self, q: ArrayLike) -> None:
         """Make the poses and posture at q (n,) the target, and forget what was planned."""
@@ -270,6 +328,7 @@ class Law:
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
+        setup.fall(self._gravity)
         self.posture = self._q = np.array(q, dtype=np.float64)
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
@@ -287,7 +346,8 @@ class Law:
         Raises
         ------
         InputError
-            What the constructor refuses; other joints.
+            What the constructor refuses; other joints; another robot, where several processes
+            evaluate it (its gravity may be set).
 
         """
         before = self._next or self._setup
@@ -296,7 +356,12 @@ class Law:
         if robot.joint_names != before.robot.joint_names:
             raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
                              f"accepted are the same, {', '.join(before.robot.joint_names)}")
+        if robot is not before.robot and before.space.plan.workers > 1:
+            raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
+                             'one is accepted where one does')
         following = _Setup(robot, settings, self._method, self._workers, self._setup, self._q)
+        if not np.array_equal(robot.gravity, before.robot.gravity):
+            self.gravity = robot.gravity
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
@@ -421,12 +486,14 @@ class Law:
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')
+        if self._gravity is not self._wanted_gravity:
+            self._fall(time)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd) + self._fading(time)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._q = q
+        self._q, self._time = q, time
         return tau
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
@@ -445,7 +512,23 @@ class Law:
         self.saturated = np.abs(tau) > settings.effort_limits
         if self.saturated.any():
             tau = scaled_to_limits(tau, self.bias_torque(q, qd), settings.effort_limits)
+        if settings.friction is not None:
+            qdd = qdd_posture + setup.space.apply_M_inv(q, F @ J)
+            settings.friction.add(qd, qdd, tau)
+            np.clip(tau, -settings.effort_limits, settings.effort_limits, out=tau)
+        if settings.driver is not None:
+            tau -= settings.driver.torque(q, qd)
         return tau
+
+    def _fall(self, time: float) -> None:
+        """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""
+        away = self._wanted_gravity - self._gravity
+        took = time - self._time
+        step = GRAVITY_RATE * max(took, 0.0) if took <= PAUSE else math.inf
+        far = float(np.linalg.norm(away))
+        self._gravity = (self._wanted_gravity if far <= step
+                         else self._gravity + step / far * away)
+        self._setup.fall(self._gravity)
 
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
@@ -453,6 +536,7 @@ class Law:
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
+        following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
         self._blend_time = self._setup.settings.blend_time
 
@@ -468,6 +552,13 @@ class Law:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
         self._setup.space.outward(q, qd, posture_acceleration=self._rest)
         return self._setup.space.inward(self._setup.no_force)
+
+    def holding_torque(self, q: Array) -> Array:
+        """Torques (n,) to command so that the arm is held at rest at q against its weight."""
+        settings = self._setup.settings
+        tau = np.clip(self.bias_torque(q, self._rest), -settings.effort_limits,
+                      settings.effort_limits)
+        return tau if settings.driver is None else tau - settings.driver.torque(q, self._rest)
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         posture = self._setup.settings.posture
