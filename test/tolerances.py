@@ -33,3 +33,4 @@ JOINT_ROUNDING = 1e-14  # times the condition number of M: what its inverse keep
 MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some of them without mass
 BODY_ROUNDING = 2e-13  # times what the lightest body's inverse inertia is of the answer, in norm
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain cut in segments against one sweep
+PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses

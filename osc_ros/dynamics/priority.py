@@ -8,9 +8,13 @@ a block LDLᵀ of W from the top, whose pivots are inverted where that can be do
     for j > i:  L = Wⱼᵢ Λᵢ,  Wⱼₖ -= L Wᵢₖ,  rⱼ -= L rᵢ,  Jⱼ -= L Jᵢ
 
 and back, Fᵢ = fᵢ - Σ Lⱼᵢᵀ Fⱼ. What is left of Wⱼⱼ is the mobility of task j while the tasks above
-hold their accelerations, and what is left of Jⱼ how it can still move. E = √a V √s takes out axes
-of the task's frame by their activation a, and singular directions V of the scaled Jⱼ by their
-share s, both smoothly (see `osc_ros.dynamics.task_inertia`); D is 0 where both are 1.
+hold their accelerations, and what is left of Jⱼ how it can still move. E = V √s in the axes of the
+task's frame that are controlled; it takes out the singular directions V of the scaled Jⱼ by their
+share s, smoothly (see `osc_ros.dynamics.task_inertia`). D is 0 where s is 1.
+
+An activation between 0 and 1 is no weight in there: a task that is held back a little would still
+win over all below it, or lose to them. Instead the answers with and without it are mixed. With
+several, F is the mean over θ in (0, 1) of the answers in which the axes count that have a > θ.
 
 """
 
@@ -136,8 +140,8 @@ def _block(row, W, i, B, X):
 
 
 @inlined
-def _gram(row, J, i, length, G, X):
-    """G = √a S Tᵀ J (√a S Tᵀ J)ᵀ of level i; return the largest of its diagonal."""
+def _gram(row, mask, J, i, length, G, X):
+    """G = S Tᵀ J (S Tᵀ J)ᵀ of level i where the mask is 1; return the largest of its diagonal."""
     most = 0.0
     for a in range(6):
         for b in range(a + 1):
@@ -149,150 +153,184 @@ def _gram(row, J, i, length, G, X):
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
-            G[6 * a + b] *= units * np.sqrt(row[ACTIVATION + a] * row[ACTIVATION + b])
+            G[6 * a + b] *= units * mask[a] * mask[b]
         most = max(most, G[7 * a])
     return most
 
 
-@kernel
-def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, W, r, most, mobility,
-            ratios, shares, directions, forces, F):
-    levels, n = len(rows), links_J.shape[1]
-    A, B, V, X = memory[:36], memory[36:72], memory[72:108], memory[108:144]
-    x, y = memory[144:150], memory[150:156]
-    for i in range(levels):
-        row, own = rows[i], 6 * at[i]
+@inlined
+def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
+    """J, W and r = u - a⁰ of the levels, from those of the links."""
+    for i in range(len(rows)):
+        own = 6 * at[i]
         for a in range(6):
-            x[a] = row[U + a]
-        _turned_back(row, x, y)
+            x[a] = rows[i, U + a]
+        _turned_back(rows[i], x, y)
         for a in range(6):
             r[6 * i + a] = y[a] - a0[own + a]
-            for k in range(n):
+            for k in range(J.shape[1]):
                 J[6 * i + a, k] = links_J[own + a, k]
-            for j in range(levels):
+            for j in range(len(rows)):
                 for b in range(6):
                     W[6 * i + a, 6 * j + b] = links_W[own + a, 6 * at[j] + b]
+
+
+@inlined
+def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda):
+    """
+    Λ of a level, base axes, from W (in B, the frame's axes) and the singular directions V.
+
+    With B = T S V √s and X = √s Vᵀ S W S V √s + D it is B X⁻¹ Bᵀ: for s = 1 the exact inverse, for
+    s = 0 the direction has no force, whatever D. That is about the mobility there, but made of
+    nothing that depends on which basis two equal singular values are given.
+
+    """
+    count, squares = 0.0, 0.0
+    for k in range(6):
+        count += mask[k]
+        squares += ratios[k] * ratios[k]
+    typical = mobility / count  # for axes that do not count, and are 1 in S W S
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
+            X[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
+        X[7 * a] += typical * (1.0 - mask[a])
+    for k in range(6):
+        for a in range(6):
+            B[6 * k + a] = 0.0
+            for b in range(6):
+                B[6 * k + a] += V[6 * b + k] * X[6 * b + a]
+    for k in range(6):
+        for m in range(6):
+            total = 0.0
+            for a in range(6):
+                total += B[6 * k + a] * V[6 * a + m]
+            A[6 * k + m] = np.sqrt(shares[k] * shares[m]) * total
+        size = max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * 6.0 * typical
+        A[7 * k] += size * (1.0 - shares[k])
+    _inverted(A, X)
+    for a in range(6):
+        half = 3 * (a // 3)
+        unit = 1.0 if a < 3 else 1.0 / length
+        for k in range(6):
+            total = 0.0
+            for b in range(half, half + 3):
+                total += row[FRAME + 3 * (a - half) + b - half] * mask[b] * V[6 * b + k]
+            B[6 * a + k] = unit * np.sqrt(shares[k]) * total
+    for a in range(6):
+        for m in range(6):
+            A[6 * a + m] = 0.0
+            for k in range(6):
+                A[6 * a + m] += B[6 * a + k] * X[6 * k + m]
+    for a in range(6):
+        for b in range(6):
+            Lambda[6 * a + b] = 0.0
+            for m in range(6):
+                Lambda[6 * a + b] += A[6 * a + m] * B[6 * b + m]
+
+
+@inlined
+def _eliminated(i, levels, Lambda, J, W, r, x):
+    """Take level i out of those below it; L goes where Wⱼᵢ was, which is needed no more."""
+    for j in range(6 * i + 6, 6 * levels):
+        for b in range(6):
+            x[b] = 0.0
+            for c in range(6):
+                x[b] += W[j, 6 * i + c] * Lambda[6 * c + b]
+        for b in range(6):
+            W[j, 6 * i + b] = x[b]
+            r[j] -= x[b] * r[6 * i + b]
+            for k in range(J.shape[1]):
+                J[j, k] -= x[b] * J[6 * i + b, k]
+    for j in range(6 * i + 6, 6 * levels):
+        for k in range(6 * i + 6, 6 * levels):
+            for c in range(6):
+                W[j, k] -= W[j, 6 * i + c] * W[6 * i + c, k]
+
+
+@kernel
+def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, W, r, most,
+           mobility, ratios, shares, directions, forces):
+    levels = len(rows)
+    A, B, V, X = memory[:36], memory[36:72], memory[72:108], memory[108:144]
+    x, y = memory[144:150], memory[150:156]
+    _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y)
     for i in range(levels):
-        row = rows[i]
         # before anything is eliminated: what small is measured by, and how mobile the link is
-        most[i] = _gram(row, J, i, length, A, X)
-        _block(row, W, i, B, X)
+        most[i] = _gram(rows[i], masks[i], J, i, length, A, X)
+        _block(rows[i], W, i, B, X)
         mobility[i] = 0.0
         for a in range(6):
             unit = 1.0 if a < 3 else 1.0 / length
-            mobility[i] += row[ACTIVATION + a] * unit * unit * B[7 * a]
+            mobility[i] += masks[i, a] * unit * unit * B[7 * a]
     for i in range(levels):
-        row = rows[i]
+        row, mask = rows[i], masks[i]
         Lambda = directions[i].ravel()  # on the way to its end, a place to work in
-        active = 0.0
-        for a in range(6):
-            active += row[ACTIVATION + a]
-            forces[6 * i + a] = 0.0
         _block(row, W, i, B, X)
+        stiff, count = 0.0, 0.0
         for a in range(6):
+            stiff += row[ROOT + a]
+            count += mask[a]
             x[a] = r[6 * i + a]
-        _turned(row, x, y, 0)
-        if row[ROOT] + row[ROOT + 1] + row[ROOT + 2] + row[ROOT + 3] + row[ROOT + 4] \
-                + row[ROOT + 5] > 0.0:
+        if stiff > 0.0:
+            _turned(row, x, y, 0)
             _yielded(row, B, A, V, x, y)
             _turned_back(row, y, x)
             for a in range(6):
                 r[6 * i + a] = x[a]
-        if not (active > 0.0 and mobility[i] > 0.0 and most[i] > 0.0):
+        if mobility[i] > 0.0 and most[i] > 0.0:
+            # an axis that does not count is not ill conditioned: it takes the largest
+            largest = max(most[i], _gram(row, mask, J, i, length, A, X))
             for a in range(6):
-                ratios[i, a], shares[i, a] = (0.0, 0.0) if active > 0.0 else (1.0, 1.0)
-            for k in range(36):
-                Lambda[k] = 0.0
-            continue
-        # a freed axis is not ill conditioned: it takes the largest, and no part
-        full = _gram(row, J, i, length, A, X)
-        for a in range(6):
-            A[7 * a] += most[i] * (1.0 - row[ACTIVATION + a])
-        eigen_decomposed(A, V, 6)
-        largest, squares = max(most[i], full), 0.0
-        for k in range(6):
-            largest = max(largest, A[7 * k])
-        for k in range(6):
-            ratios[i, k] = np.sqrt(max(A[7 * k], 0.0) / largest)
-            shares[i, k] = share(ratios[i, k], low, high)
-            squares += ratios[i, k] * ratios[i, k]
-        # X = √a S (T W Tᵀ) S √a + diag(b (1 - a))
-        for a in range(6):
-            x[a] = np.sqrt(row[ACTIVATION + a]) * (1.0 if a < 3 else 1.0 / length)
-        for a in range(6):
-            for b in range(6):
-                X[6 * a + b] = x[a] * B[6 * a + b] * x[b]
-            X[7 * a] += mobility[i] / active * (1.0 - row[ACTIVATION + a])
-        # A = √s Vᵀ X V √s + diag(b (1 - s)): for s = 1 the exact inverse, for s = 0 the direction
-        # has no force, whatever b. It is about the mobility there, but made of nothing that
-        # depends on which basis two equal singular values are given.
-        for k in range(6):
-            for a in range(6):
-                B[6 * k + a] = 0.0
-                for b in range(6):
-                    B[6 * k + a] += V[6 * b + k] * X[6 * b + a]
-        typical = mobility[i] * 6.0 / active
-        for k in range(6):
-            for m in range(6):
-                total = 0.0
-                for a in range(6):
-                    total += B[6 * k + a] * V[6 * a + m]
-                A[6 * k + m] = np.sqrt(shares[i, k] * shares[i, m]) * total
-            b = max(ratios[i, k] * ratios[i, k] / squares, EXACT_HIGH) * typical
-            A[7 * k] += b * (1.0 - shares[i, k])
-        _inverted(A, X)
-        # B = T S √a V √s, and Λᵢ = B X Bᵀ in base axes
-        for a in range(6):
-            part = 3 * (a // 3)
+                A[7 * a] += most[i] * (1.0 - mask[a])
+            eigen_decomposed(A, V, 6)
             for k in range(6):
-                total = 0.0
-                for b in range(3):
-                    total += row[FRAME + 3 * (a - part) + b] * x[part + b] * V[6 * (part + b) + k]
-                B[6 * a + k] = np.sqrt(shares[i, k]) * total
+                largest = max(largest, A[7 * k])
+            for k in range(6):
+                ratios[i, k] = np.sqrt(max(A[7 * k], 0.0) / largest)
+                shares[i, k] = share(ratios[i, k], low, high)
+            _damped_inverse(row, mask, shares[i], ratios[i], mobility[i], length, A, V, B, X,
+                            Lambda)
+        else:
+            for k in range(36):
+                Lambda[k] = V[k] = 0.0
+            for k in range(6):
+                ratios[i, k] = shares[i, k] = 0.0 if count > 0.0 else 1.0
         for a in range(6):
-            for m in range(6):
-                A[6 * a + m] = 0.0
-                for k in range(6):
-                    A[6 * a + m] += B[6 * a + k] * X[6 * k + m]
-        for a in range(6):
-            for b in range(6):
-                Lambda[6 * a + b] = 0.0
-                for m in range(6):
-                    Lambda[6 * a + b] += A[6 * a + m] * B[6 * b + m]
-        for a in range(6):
-            x[a] = row[ACTIVATION + a] * row[WRENCH + a]
+            x[a] = mask[a] * row[WRENCH + a]
         _turned_back(row, x, y)
         for a in range(6):
             forces[6 * i + a] = y[a]
             for b in range(6):
                 forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
-        for j in range(i + 1, levels):
-            # L goes where Wⱼᵢ was, which is needed no more
-            for a in range(6):
-                for b in range(6):
-                    x[b] = 0.0
-                    for c in range(6):
-                        x[b] += W[6 * j + a, 6 * i + c] * Lambda[6 * c + b]
-                for b in range(6):
-                    W[6 * j + a, 6 * i + b] = x[b]
-                    r[6 * j + a] -= x[b] * r[6 * i + b]
-                    for k in range(n):
-                        J[6 * j + a, k] -= x[b] * J[6 * i + b, k]
-        for j in range(i + 1, levels):
-            for k in range(i + 1, levels):
-                for a in range(6):
-                    for b in range(6):
-                        total = 0.0
-                        for c in range(6):
-                            total += W[6 * j + a, 6 * i + c] * W[6 * i + c, 6 * k + b]
-                        W[6 * j + a, 6 * k + b] -= total
+        _eliminated(i, levels, Lambda, J, W, r, x)
         for k in range(36):
             Lambda[k] = V[k]
-    for i in range(levels - 1, -1, -1):
-        for j in range(i + 1, levels):
+    for i in range(6 * levels - 7, -1, -1):
+        for j in range(6 * (i // 6) + 6, 6 * levels):
+            forces[i] -= W[j, i] * forces[j]
+
+
+@kernel
+def _forces(links_J, links_W, a0, at, rows, length, low, high, masks, memory, J, W, r, most,
+            mobility, ratios, shares, directions, parts, forces, F):
+    levels = len(rows)
+    for k in range(6 * levels):
+        forces[k] = 0.0
+    upper = 1.0
+    while upper > 0.0:
+        lower = 0.0
+        for i in range(levels):
             for a in range(6):
-                for b in range(6):
-                    forces[6 * i + b] -= W[6 * j + a, 6 * i + b] * forces[6 * j + a]
+                activation = rows[i, ACTIVATION + a]
+                masks[i, a] = 1.0 if activation >= upper else 0.0
+                if activation < upper:
+                    lower = max(lower, activation)
+        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, W, r, most,
+               mobility, ratios, shares, directions, parts)
+        for k in range(6 * levels):
+            forces[k] += (upper - lower) * parts[k]
+        upper = lower
     for k in range(len(F)):
         F[k] = 0.0
     for i in range(levels):
@@ -319,8 +357,8 @@ class Priorities:
     forces : (6 k,)
         Of each level, base axes [N·m, N]; those of the levels below are made up for.
     ratios, shares : (k, 6)
-        Singular values relative to the largest, and how much of them is controlled; 1 for axes
-        that are free.
+        Singular values relative to the largest, and how much of them is controlled; axes that are
+        free do not count.
     directions : (k, 6, 6)
         The singular directions, columns, in the frame's axes with lengths scaled.
 
@@ -336,8 +374,9 @@ class Priorities:
         self.directions: Array = np.zeros((k, 6, 6))
         self.F: Array = np.zeros(6 * links)
         self._at = np.array(at, dtype=np.intp)
-        self._memory = (np.zeros(156), np.zeros((6 * k, n)), np.zeros((6 * k, 6 * k)),
-                        np.zeros(6 * k), np.zeros(k), np.zeros(k))
+        self._memory = (np.zeros((k, 6)), np.zeros(156), np.zeros((6 * k, n)),
+                        np.zeros((6 * k, 6 * k)), np.zeros(6 * k), np.zeros(k), np.zeros(k))
+        self._part = np.zeros(6 * k)
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """
@@ -353,5 +392,6 @@ class Priorities:
 
         """
         _forces(J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
-                *self._memory, self.ratios, self.shares, self.directions, self.forces, self.F)
+                *self._memory, self.ratios, self.shares, self.directions, self._part, self.forces,
+                self.F)
         return self.F

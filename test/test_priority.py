@@ -1,0 +1,191 @@
+"""The prioritized solve against the dense textbook form, which is written here in numpy."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from osc_ros.dynamics.priority import ACTIVATION, FRAME, Priorities, RATE, ROOT, SPRING, U, WEIGHT
+from osc_ros.dynamics.task_inertia import SingularityDamping
+import tolerances
+
+DAMPING = SingularityDamping(0.3, 0.001, 0.003)
+
+
+def random_case(seed, n, links):
+    """Return Jacobians, mass matrix, and accelerations without task force of some links."""
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(n, n))
+    M = half @ half.T + np.eye(n)
+    return rng, rng.normal(size=(6 * links, n)), M, rng.normal(size=6 * links)
+
+
+def selection(row):
+    """Return the rows, base axes, that a level controls, taken from its frame and activation."""
+    R = row[FRAME:].reshape(3, 3)
+    T = np.kron(np.eye(2), R)
+    return T.T[row[ACTIVATION:ACTIVATION + 6] == 1.0]
+
+
+def textbook(J, M, a0, at, rows):
+    """
+    Return joint torques of nested null-space projections, and the accelerations asked for.
+
+    τ = Σ (J̄ᵢ-consistent) Nᵢᵀ Jᵢᵀ Fᵢ, with Nᵢ the projector of all tasks above, by pseudo-inverses.
+
+    """
+    n = len(M)
+    M_inv = np.linalg.inv(M)
+    tau, above = np.zeros(n), np.zeros((0, n))
+    for i, row in zip(at, rows):
+        S = selection(row)
+        own = slice(6 * i, 6 * i + 6)
+        T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
+        Ji = S @ J[own]
+        N = np.eye(n)
+        if len(above):
+            Lambda = np.linalg.pinv(above @ M_inv @ above.T, rcond=1e-10)
+            N = N - M_inv @ above.T @ Lambda @ above
+        wanted = S @ (T @ row[U:U + 6] - a0[own]) - Ji @ M_inv @ tau
+        free = Ji @ N
+        F = np.linalg.pinv(free @ M_inv @ free.T, rcond=1e-10) @ wanted
+        tau = tau + free.T @ F
+        above = np.vstack([above, Ji])
+    return tau
+
+
+def filled(solver, rng, activations):
+    """Ask for something in axes that are turned anyhow."""
+    for row, activation in zip(solver.rows, activations):
+        row[U:U + 6] = rng.normal(size=6)
+        row[ACTIVATION:ACTIVATION + 6] = activation
+        row[FRAME:] = Rotation.random(random_state=rng).as_matrix().ravel()
+
+
+def axes(rng, count):
+    """Return activations (6,), so many of them 1."""
+    chosen = np.zeros(6)
+    chosen[rng.permutation(6)[:count]] = 1.0
+    return chosen
+
+
+@pytest.mark.parametrize('n, at, counts', [
+    (7, [0], [6]), (7, [0], [3]), (6, [0], [6]), (7, [0, 1], [6, 1]), (7, [0, 1], [3, 3]),
+    (8, [0, 1], [6, 2]), (12, [0, 1], [6, 6]), (12, [0, 1, 2], [3, 6, 2]),
+    (20, [0, 1, 2], [6, 6, 6]), (9, [0, 0], [3, 3]), (10, [1, 0, 1], [2, 4, 3]),
+])
+@pytest.mark.parametrize('seed', range(5))
+def test_torque_is_that_of_nested_null_space_projections(n, at, counts, seed):
+    links = max(at) + 1
+    rng, J, M, a0 = random_case(seed, n, links)
+    solver = Priorities(at, links, n)
+    filled(solver, rng, [axes(rng, count) for count in counts])
+    F = solver.solve(J, J @ np.linalg.inv(M) @ J.T, a0, DAMPING)
+    expected = textbook(J, M, a0, at, solver.rows)
+    np.testing.assert_allclose(J.T @ F, expected, rtol=0.0,
+                               atol=tolerances.PRIORITIES * np.abs(expected).max())
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_what_a_lower_task_asks_for_changes_no_acceleration_of_the_upper_one(seed):
+    rng, J, M, a0 = random_case(seed, 8, 2)
+    W = J @ np.linalg.inv(M) @ J.T
+    solver = Priorities([0, 1], 2, 8)
+    filled(solver, rng, [axes(rng, 4), np.ones(6)])
+    accelerations = []
+    for size in (0.0, 1.0, 1e3):
+        solver.rows[1, U:U + 6] = size * rng.normal(size=6)
+        accelerations.append(selection(solver.rows[0])
+                             @ (a0 + W @ solver.solve(J, W, a0, DAMPING))[:6])
+    assert np.abs(np.diff(accelerations, axis=0)).max() < 1e-9
+    np.testing.assert_allclose(accelerations[0], solver.rows[0, U:U + 6][
+        solver.rows[0, ACTIVATION:ACTIVATION + 6] == 1.0], atol=1e-9)
+
+
+def test_a_lower_task_that_is_taken_up_whole_by_the_upper_one_gets_no_force():
+    rng, J, M, a0 = random_case(3, 6, 2)
+    W = J @ np.linalg.inv(M) @ J.T
+    alone, both = Priorities([0], 2, 6), Priorities([0, 1], 2, 6)
+    filled(both, rng, [np.ones(6)] * 2)
+    alone.rows[0] = both.rows[0]
+    F = both.solve(J, W, a0, DAMPING)
+    assert (both.shares[1] == 0.0).all()
+    np.testing.assert_array_equal(F[6:], 0.0)
+    np.testing.assert_allclose(F, alone.solve(J, W, a0, DAMPING),
+                               rtol=tolerances.PRIORITIES)
+
+
+@pytest.mark.parametrize('n', range(1, 9))
+def test_few_joints_do_what_they_can(n):
+    rng, J, M, a0 = random_case(n, n, 1)
+    W = J @ np.linalg.inv(M) @ J.T
+    solver = Priorities([0], 1, n)
+    filled(solver, rng, [np.ones(6)])
+    met = a0 + W @ solver.solve(J, W, a0, DAMPING)
+    T = np.kron(np.eye(2), solver.rows[0, FRAME:].reshape(3, 3))
+    missed = T.T @ met - solver.rows[0, U:U + 6]
+    S = np.diag([1.0] * 3 + [1.0 / DAMPING.length] * 3)
+    reachable = S @ T.T @ J
+    assert np.abs(reachable.T @ S @ missed).max() < 1e-9
+    assert solver.shares[0].sum() == min(n, 6)
+
+
+@pytest.mark.parametrize('free', [[0, 1, 2], [3, 4, 5], [2], [0, 5]])
+def test_freed_axes_are_not_reported_as_ill_conditioned(free):
+    rng, J, M, a0 = random_case(1, 7, 1)
+    W = J @ np.linalg.inv(M) @ J.T
+    solver = Priorities([0], 1, 7)
+    filled(solver, rng, [np.array([float(k not in free) for k in range(6)])])
+    solver.solve(J, W, a0, DAMPING)
+    T = np.kron(np.eye(2), solver.rows[0, FRAME:].reshape(3, 3))
+    S = np.diag([1.0] * 3 + [1.0 / DAMPING.length] * 3)
+    kept = [k for k in range(6) if k not in free]
+    values = np.linalg.svd((S @ T.T @ J)[kept], compute_uv=False)
+    np.testing.assert_allclose(solver.ratios.min(), values[-1] / values[0],
+                               rtol=tolerances.SINGULAR_VALUE)
+    assert (solver.shares == 1.0).all()
+
+
+@pytest.mark.parametrize('level', [0, 1])
+def test_torque_is_continuous_in_the_activation_down_to_none(level):
+    rng, J, M, a0 = random_case(2, 9, 2)
+    W = J @ np.linalg.inv(M) @ J.T
+    solver = Priorities([0, 1], 2, 9)
+    filled(solver, rng, [axes(rng, 6), axes(rng, 3)])
+    fully = solver.rows[level, ACTIVATION:ACTIVATION + 6].copy()
+    steps = []
+    for count in (500, 2000):
+        torques = []
+        for activation in np.linspace(0.0, 1.0, count):
+            solver.rows[level, ACTIVATION:ACTIVATION + 6] = activation * fully
+            torques.append(J.T @ solver.solve(J, W, a0, DAMPING))
+        steps.append(np.abs(np.diff(torques, axis=0)).max())
+        without = Priorities([1 - level], 2, 9)
+        without.rows[0] = solver.rows[1 - level]
+        np.testing.assert_allclose(torques[0], J.T @ without.solve(J, W, a0, DAMPING),
+                                   atol=tolerances.PRIORITIES * np.abs(torques).max())
+    assert steps[1] < 0.3 * steps[0]
+    assert steps[1] < 0.01 * np.abs(torques).max()
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_yielding_task_pushes_with_spring_and_damper_of_the_double_diagonalization(seed):
+    rng, J, M, a0 = random_case(seed, 7, 1)
+    W = J @ np.linalg.inv(M) @ J.T
+    solver = Priorities([0], 1, 7)
+    filled(solver, rng, [np.ones(6)])
+    [row] = solver.rows
+    K, ratio = rng.uniform(10.0, 1000.0, size=6), 0.7
+    row[U:U + 6] = 0.0
+    row[SPRING:SPRING + 6] = spring = rng.normal(size=6)
+    row[RATE:RATE + 6] = rate = rng.normal(size=6)
+    row[ROOT:ROOT + 6], row[WEIGHT:WEIGHT + 6] = np.sqrt(K), np.sqrt(2.0 * ratio * K)
+    T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
+    Lambda = np.linalg.inv(T.T @ W @ T)
+    # generalized eigenvectors K x = ω² Λ x: D has 2 ζ ω Λ on them, to which Λ and K are diagonal
+    from scipy.linalg import eigh
+    squares, X = eigh(np.diag(K), Lambda)
+    D = Lambda @ X @ np.diag(2.0 * ratio * np.sqrt(squares)) @ X.T @ Lambda
+    expected = T @ (spring + D @ rate - Lambda @ T.T @ a0)
+    F = solver.solve(J, W, a0, DAMPING)
+    np.testing.assert_allclose(F, expected, rtol=0.0,
+                               atol=tolerances.PRIORITIES * np.abs(expected).max())
