@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +20,9 @@ Array = NDArray[np.float64]
 
 SHARE = 0.02  # of a joint's effort limit: what friction and offsets of its sensor come to
 WITHOUT_LIMIT = 0.05  # of the largest weight on any joint: the same where there is no limit
+ENOUGH = 5  # states for an average
+MOST = 500  # states in an average
+STILL = 0.01  # most that a joint moves in them [rad, m]
 TOLD_APART = 3.0  # tolerances between zero and the weight, on some joint, to be seen at all
 REACH = 0.25  # of the length of the arm: how far from the tip a payload may be
 
@@ -57,6 +61,48 @@ class Finding:
     def __str__(self) -> str:
         """Verdict and reason."""
         return f'{self.verdict.value}: {self.reason}'
+
+
+class Rest:
+    """What a driver says while the arm rests: positions and efforts, for an average."""
+
+    def __init__(self) -> None:
+        self._q: deque[Array] = deque(maxlen=MOST)
+        self._efforts: deque[Array] = deque(maxlen=MOST)
+
+    def add(self, q: Array, efforts: Array) -> None:
+        """Take a state (n,), (n,); efforts that are not finite are none."""
+        if np.isfinite(efforts).all():
+            if self._q and np.abs(q - self._q[0]).max() > STILL:
+                self._q.clear()
+                self._efforts.clear()
+            self._q.append(q)
+            self._efforts.append(efforts)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are states enough for an average, or none has efforts at all."""
+        return len(self._q) not in range(1, ENOUGH)
+
+    def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
+        """
+        Compare the averages with the model; 3 standard errors are tolerated beside the rest.
+
+        Parameters
+        ----------
+        robot, friction
+            As of `compared`.
+
+        """
+        if not self._q:
+            return Finding(Verdict.UNCLEAR, 'the driver reports no efforts')
+        if not self.is_enough:
+            return Finding(Verdict.UNCLEAR, f'{len(self._q)} states with efforts came while the '
+                           f'arm stood still: accepted are {ENOUGH} or more')
+        efforts = np.array(self._efforts)
+        error = 3.0 * efforts.std(axis=0, ddof=1) / np.sqrt(len(efforts))
+        return compared(robot, np.mean(self._q, axis=0), efforts.mean(axis=0),
+                        friction=error if friction is None else error + friction)
 
 
 def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLike | None = None,
@@ -141,7 +187,8 @@ def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
     as_is, turned = np.abs(efforts - weight) <= bound, np.abs(efforts + weight) <= bound
     reversed_ = ~as_is.all(axis=0) & turned.all(axis=0)
     if (as_is.all(axis=0) | reversed_).all():
-        yield 'the efforts of ' + _quoted(names, np.flatnonzero(reversed_).tolist()) + ' have another sign'
+        yield (f'the efforts of {_quoted(names, np.flatnonzero(reversed_).tolist())} have another '
+               'sign')
     signs = -2.0 * np.eye(robot.n) + 1.0
     for i, sign in enumerate((*signs, np.full(robot.n, -1.0))):
         if _possible(robot, sign * q) and _fits(efforts, sign * _weights(robot, sign * q), bound):
