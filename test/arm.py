@@ -1,5 +1,7 @@
 """The shipped Panda in MuJoCo under the law, for scenarios and what they draw."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.spatial.transform import Rotation
 
@@ -28,21 +30,25 @@ class Arm:
 
     def __init__(self, q=READY, **given):
         """Start at rest at q."""
-        plant = {key: given.pop(key) for key in ('friction', 'damping') if key in given}
+        plant = {key: given.pop(key) for key in
+                 ('friction', 'damping', 'wall', 'ball') if key in given}
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
         self.plant = Plant(PANDA.urdf_text, PANDA.base, self.robot.joint_names,
                            **({'friction': [0.0] * 7, 'damping': [0.0] * 7} | plant))
-        self.law = Law(self.robot, settings(self.robot, **given))
+        tasks = given.pop('tasks', None)
+        self.law = Law(self.robot, settings(self.robot, **given) if tasks is None else
+                       replace(settings(self.robot, **given), tasks=tasks))
         self.plant.reset(q)
         self.law.latch(q)
         self.pose = self.plant.pose(PANDA.tip)
         self.times, self.poses, self.torques = [], [], []
 
-    def run(self, until):
-        """Step to a time, and write down what MuJoCo says."""
+    def run(self, until, each=lambda: None):
+        """Step to a time, and write down what MuJoCo says; call `each` before every step."""
         while self.plant.time < until - 0.5 * PERIOD:
             self.times.append(self.plant.time)
             self.poses.append(self.plant.pose(PANDA.tip))
+            each()
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
             self.torques.append(tau)
             self.plant.step(tau, 2)

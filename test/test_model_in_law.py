@@ -323,3 +323,25 @@ def test_gravity_of_the_law_that_is_none_is_refused():
     with pytest.raises(InputError, match='gravity is not finite'):
         arm.law.gravity = (0.0, 0.0, np.inf)
     np.testing.assert_array_equal(arm.law.gravity, (0.0, 0.0, -9.81))
+
+
+def test_friction_and_the_drivers_part_are_terms_of_the_torque():
+    arm = arm_with(Body(friction=FRICTION, damping=DAMPING, compensates='gravity'))
+    arm.law.change(replace(arm.law.settings, friction=Friction(FRICTION, DAMPING),
+                           driver=Driver(arm.robot, 'gravity')))
+    arm.law.follow(eight(arm), 0.1)
+    arm.run(2.0)
+    terms = arm.law.terms()
+    np.testing.assert_allclose(sum(terms.values()), arm.torques[-1], atol=1e-9)
+    np.testing.assert_allclose(terms['limits'], 0.0, atol=1e-9)
+    assert np.abs(terms['friction']).max() > 0.3
+    assert np.abs(terms['bias'] + terms['driver']).max() < 3.0 < np.abs(terms['bias']).max()
+
+
+def test_with_a_driver_that_compensates_the_met_acceleration_is_the_predicted_one():
+    arm = arm_with(Body(compensates='gravity'))
+    arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')))
+    arm.law.follow(eight(arm), 0.1)
+    arm.run(2.0)
+    predicted, met = arm.law.predicted_and_met()
+    np.testing.assert_allclose(met, predicted, atol=0.02 * np.abs(predicted).max() + 1e-3)

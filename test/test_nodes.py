@@ -10,7 +10,7 @@ from judge import configuration, pinocchio_model, robot_cases
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from geometry_msgs.msg import PoseStamped, TwistStamped  # noqa: E402
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
@@ -18,6 +18,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
+from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
 from osc_ros.nodes.controller import Controller, HOLD_LABEL  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
@@ -285,6 +286,107 @@ def test_good_parameter_changes_the_law_while_it_runs(spin):
     assert result.successful
     [tip] = rig.controller._law.settings.tasks
     np.testing.assert_array_equal(tip.gains.natural_frequency[3:], [1.0, 2.0, 3.0])
+
+
+def set_live(rig, **parameters):
+    """Set parameters, and return why not."""
+    return rig.controller.set_parameters_atomically(given(**parameters)).reason
+
+
+def wrench(force, frame='panda_link0', moment=(0.0, 0.0, 0.0)):
+    """Return a wrench as a message."""
+    message = WrenchStamped()
+    message.header.frame_id = frame
+    for part, values in ((message.wrench.force, force), (message.wrench.torque, moment)):
+        part.x, part.y, part.z = map(float, values)
+    return message
+
+
+def test_mode_axes_frame_and_stiffness_are_live_and_the_torque_goes_on(spin):
+    rig = Rig(spin, blend_time=0.05).activate()
+    first = rig.ask()
+    for parameters in ({'mode': 'impedance', 'translation.stiffness': [200.0, 200.0, 900.0]},
+                       {'translation.axes': ['motion', 'motion', 'free']},
+                       {'task.frame': 'panda_hand_tcp'}, {'task.activation': 0.5}):
+        assert set_live(rig, **parameters) == ''
+        np.testing.assert_allclose(rig.ask(), first, atol=0.2)
+    [tip] = rig.controller._law.settings.tasks
+    np.testing.assert_array_equal(tip.gains.stiffness, [30.0] * 3 + [200.0, 200.0, 900.0])
+    assert tip.axes == ('motion',) * 5 + ('free',)
+    assert 'axes' in set_live(rig, **{'translation.axes': ['motion', 'motion', 'fixed']})
+    assert 'panda_lnk' in set_live(rig, **{'task.frame': 'panda_lnk'})
+    assert rig.controller._law.settings.tasks[0] is tip
+
+
+def test_further_tasks_have_parameters_and_a_topic_of_their_name(spin):
+    rig = Rig(spin, tasks=['elbow'], elbow__link='panda_link4', elbow__activation=0.5).activate()
+    tip, elbow = rig.controller._law.settings.tasks
+    assert (elbow.name, elbow.link, elbow.activation) == ('elbow', 'panda_link4', 0.5)
+    assert elbow.axes == ('free',) * 3 + ('motion',) * 3
+    poses = rig.hardware.create_publisher(PoseStamped, 'osc_controller/elbow/target_pose', 10)
+    spin(lambda: poses.get_subscription_count() > 0)
+    poses.publish(target(position=(0.1, 0.2, 0.6)))
+    level = rig.controller._law.levels['elbow']
+
+    def arrived():
+        rig.ask()
+        return level.target.pose[1, 3] > 0.1
+
+    spin(arrived, why='for the elbow to have its target')
+    assert set_live(rig, elbow__activation=1.0) == ''
+    assert rig.controller._law.settings.tasks[1].activation == 1.0
+    assert "'elbow.link'" in set_live(rig, elbow__link='panda_link3')
+
+
+def test_task_of_a_name_that_is_taken_is_refused(ros):
+    with pytest.raises(InputError, match="'tasks' has 'posture': accepted are words other than"):
+        Controller(parameter_overrides=given(tasks=['posture']))
+
+
+def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spin):
+    rig = Rig(spin, **{'translation.axes': ['motion', 'motion', 'force'], 'force.gain': 0.2,
+                       'force.measured': 'on_robot'}).activate()
+    law = rig.controller._law
+    pushes, feels = (rig.hardware.create_publisher(WrenchStamped, f'osc_controller/{name}', 10)
+                     for name in ('target_wrench', 'measured_wrench'))
+    spin(lambda: pushes.get_subscription_count() > 0 and feels.get_subscription_count() > 0)
+    # the hand looks straight down
+    pushes.publish(wrench((0.0, 0.0, 5.0), 'panda_hand_tcp'))
+    level = law.levels['tip']
+    spin(lambda: level.wanted_wrench.any(), why='for the wrench')
+    np.testing.assert_allclose(level.wanted_wrench, [0.0] * 5 + [-5.0], atol=1e-6)
+    pushes.publish(wrench((1.0, 0.0, 0.0)))
+    spin(lambda: spin.said('axis 3 is one of motion'))
+    feels.publish(wrench((0.0, 2.0, 0.0), 'panda_link0'))
+    spin(lambda: level._measured.any(), why='for the measured wrench')
+    p = law.pose[:3, 3]
+    expected = np.hstack([np.cross(-p, [0.0, -2.0, 0.0]), [0.0, -2.0, 0.0]])
+    np.testing.assert_allclose(level._measured, expected, atol=1e-9)
+
+
+def test_read_out_tells_what_the_torque_is_made_of(spin):
+    rig = Rig(spin, report_rate=500.0).activate()
+    terms, inertias, wrenches = [], [], []
+    for kind, name, kept in ((Float64MultiArray, 'terms', terms),
+                             (Float64MultiArray, 'inertia', inertias),
+                             (WrenchStamped, 'wrench', wrenches)):
+        rig.hardware.create_subscription(kind, f'osc_controller/{name}', kept.append, 10)
+
+    def heard():
+        rig.ask()
+        return terms and inertias and wrenches
+
+    spin(heard, why='for the read-out')
+    rows, columns = terms[-1].layout.dim
+    assert rows.label == 'bias posture tip fading limits predicted met'
+    assert columns.label == ' '.join(JOINTS)
+    values = np.array(terms[-1].data).reshape(rows.size, columns.size)
+    np.testing.assert_allclose(values[:-2].sum(axis=0), gravity(READY), atol=1e-9)
+    Lambda = np.array(inertias[-1].data).reshape(6, 6)
+    assert [dim.label for dim in inertias[-1].layout.dim] == ['x y z rx ry rz'] * 2
+    np.testing.assert_allclose(Lambda, Lambda.T)
+    assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
+    assert wrenches[-1].header.frame_id == 'panda_link0'
 
 
 @pytest.mark.parametrize('parameters, message', [

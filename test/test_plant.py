@@ -583,3 +583,27 @@ view.sync()
 assert plant.viewer().is_running()
 """)
     assert done.returncode == 0, done.stderr
+
+
+def test_push_at_a_link_is_felt_by_the_joint_and_nothing_is_left_of_it_after_a_reset():
+    plant = Plant(slider(), 'rail', ['slide'], damping=[0.0], friction=[0.0])
+    plant.push('mass', [3.0, 40.0, -5.0])
+    plant.step([0.0], 10)
+    assert plant.qd[0] == pytest.approx(3.0 / 1.5 * plant.time, rel=PLANT_ACCELERATION)
+    plant.reset([0.0])
+    plant.step([0.0], 10)
+    assert plant.qd[0] == pytest.approx(0.0, abs=PLANT_ACCELERATION)
+    with pytest.raises(InputError, match="unknown link 'mas'; accepted: mass"):
+        plant.push('mas', [0.0, 0.0, 1.0])
+
+
+def test_ball_on_a_wall_pushes_with_what_the_joint_gives():
+    wall = np.eye(4)  # a plane across the rail, solid where x > 0.6
+    wall[:3, :3] = [[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
+    wall[:3, 3] = [0.6, 0.3, -0.2]
+    plant = Plant(slider(), 'rail', ['slide'], wall=wall, ball=('mass', 0.05),
+                  damping=[0.0], friction=[0.0])
+    np.testing.assert_array_equal(plant.contact_force(), np.zeros(3))
+    plant.step([2.0], 3000)
+    np.testing.assert_allclose(plant.contact_force(), [2.0, 0.0, 0.0], atol=PLANT_STOP)
+    assert plant.pose('mass')[0, 3] == pytest.approx(0.55, abs=1e-4)

@@ -19,7 +19,7 @@ from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -223,6 +223,8 @@ class Law:
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
         self._time = -math.inf
+        self._last: tuple[float, Array, Array, Array] | None = None
+        self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
 
@@ -329,6 +331,7 @@ class Law:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
         setup.fall(self._gravity)
+        self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
@@ -493,8 +496,90 @@ class Law:
         tau = self._commanded(time, q, qd) + self._fading(time)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._q, self._time = q, time
+        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
+        self._q, self._time = self._last[1], time
         return tau
+
+    def terms(self) -> dict[str, Array]:
+        """
+        What the torque of the last tick is made of: (n,) by name [N·m], which add up to it.
+
+        'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
+        ones includes what makes up for those below; 'friction' is what is compensated, 'driver'
+        what is left to the driver, where there are these; 'limits' is what they took away, 'fading'
+        what a change left over.
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        time, q, qd, tau = self._last
+        setup = self._setup
+        bias = self.bias_torque(q, qd)
+        setup.space.outward(q, qd, posture_acceleration=self._posture_acceleration(q, qd))
+        posture = setup.space.inward(setup.no_force) - bias
+        J = setup.space.jacobian()
+        terms = {'bias': bias, 'posture': posture}
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            F = setup.solver.forces[6 * k:6 * k + 6]
+            terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
+        self._add_terms_of_joints(terms, q, qd)
+        terms['fading'] = self._fading(time)
+        terms['limits'] = tau - sum(terms.values())
+        return terms
+
+    def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
+        """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
+        settings = self._setup.settings
+        friction, driver = settings.friction, settings.driver
+        if driver is not None:
+            terms['driver'] = -driver.torque(q, qd)
+        if friction is not None:
+            F_joints = sum(terms[level.task.name] for level in self._setup.levels)
+            qdd = self._posture_acceleration(q, qd) + self._setup.space.apply_M_inv(q, F_joints)
+            terms['friction'] = np.zeros(len(q))
+            friction.add(qd, qdd, terms['friction'])
+
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            If there was no tick since `latch`.
+
+        """
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        _, q, qd, _ = self._last
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(q, qd).Lambda_inv[own, own].copy())
+
+    def predicted_and_met(self) -> tuple[Array, Array]:
+        """
+        Joint accelerations as the model predicted them, and as they were met (n,), (n,) [rad/s²].
+
+        From the tick before the last one to the last one. Their difference is what the model
+        lacks: friction, payload, contact.
+
+        Raises
+        ------
+        InputError
+            If there were no two ticks since `latch`, or no time between them.
+
+        """
+        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+            raise InputError('there were no two ticks to tell of')
+        time, q, qd, tau = self._before
+        met = (self._last[2] - qd) / (self._last[0] - time)
+        driver = self._setup.settings.driver
+        added = self._rest if driver is None else driver.torque(q, qd)
+        return self._setup.space.forward_dynamics(q, qd, tau + added), met
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
         """Joint torques (n,) of the setup in force, before what a change left over."""

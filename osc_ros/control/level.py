@@ -124,7 +124,9 @@ class Level:
         row : (WIDTH,)
 
         """
-        self.pose, self.twist, self.target = pose, twist, self.schedule.at(time)
+        # they are views that another look at the dynamics writes over
+        self.pose, self.twist = pose.copy(), twist.copy()
+        self.target = self.schedule.at(time)
         target = self.target
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
               self._drag, self._yields, self._gains, self._bounds, self.error, row)

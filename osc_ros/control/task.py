@@ -139,7 +139,7 @@ class ForceControl:
 
     """
 
-    damping: float = 20.0
+    damping: float = 50.0
     gain: float = 0.0
     integral_rate: float = 0.0
     correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))

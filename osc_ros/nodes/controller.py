@@ -8,7 +8,13 @@ from time import perf_counter
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import InertiaStamped, PoseStamped, TwistStamped, Vector3Stamped
+from geometry_msgs.msg import (
+    InertiaStamped,
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
@@ -23,7 +29,7 @@ from osc_ros.control.check import Rest, Verdict
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law, Posture, Settings
-from osc_ros.control.task import Gains, Task
+from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
@@ -31,7 +37,7 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
-from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
 
@@ -42,6 +48,13 @@ FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 CLOCK_RESET = 1.0  # a step back of the joint states' clock by more is a new beginning [s]
 LONGEST_GAP = 10.0  # a longer one is no missed states but another clock [s]
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
+
+LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
+AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')
+
+TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of the tip: each '
+              'has parameters and a topic of its name; read when the node starts', of=str)
+MOTION = ('motion',) * 3
 
 PARAMETERS = (
     *(replace(entry, live=entry.name == 'gravity') for entry in description.ENTRIES),
@@ -73,6 +86,40 @@ PARAMETERS = (
           upper=1e3, live=True),
     Entry('rotation.acceleration', 60.0, 'Most acceleration that feedback asks for [rad/s²]',
           lower=1e-6, upper=1e4, live=True),
+    Entry('mode', 'acceleration', 'How the tip is shaped: as the linear system of natural '
+          'frequency and damping ratio, or as a spring (impedance) with that damping ratio and '
+          'the inertia of the arm', choices=('acceleration', 'impedance'), live=True),
+    Entry('translation.stiffness', (500.0, 500.0, 500.0), 'Of the spring along x y z of the task '
+          'frame [N/m]', lower=1e-3, upper=1e6, size=3, live=True),
+    Entry('rotation.stiffness', (30.0, 30.0, 30.0), 'Of the spring about x y z of the task frame '
+          '[N m/rad]', lower=1e-3, upper=1e6, size=3, live=True),
+    Entry('translation.spring_limit', 60.0, 'Most that the spring pulls with [N]', lower=1e-6,
+          upper=1e6, live=True),
+    Entry('rotation.spring_limit', 10.0, 'Most that the spring turns with [N m]', lower=1e-6,
+          upper=1e6, live=True),
+    Entry('translation.axes', MOTION, 'What is controlled along x y z of the task frame: motion, '
+          'force, or free, which is left to the tasks below and the posture', of=str, size=3,
+          choices=AXES, live=True),
+    Entry('rotation.axes', MOTION, 'The same about x y z', of=str, size=3, choices=AXES,
+          live=True),
+    Entry('task.frame', '', 'Link whose axes are those of the task, of its gains and its '
+          'stiffness; empty: the base', live=True),
+    Entry('task.activation', 1.0, 'How much of the task of the tip is in force', lower=0.0,
+          upper=1.0, live=True),
+    Entry('force.damping', 50.0, 'How the tip is braked along axes of force [1/s]', lower=0.0,
+          upper=1e4, live=True),
+    Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench; 0 here and below: open '
+          'loop', lower=0.0, upper=0.99, live=True),
+    Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]', lower=0.0, upper=1e3,
+          live=True),
+    Entry('force.correction', 20.0, 'Most that the integral adds [N]', lower=1e-6, upper=1e6,
+          live=True),
+    Entry('force.moment_correction', 5.0, 'Most that the integral adds [N m]', lower=1e-6,
+          upper=1e6, live=True),
+    Entry('force.measured', 'by_robot', 'Whose force ~/measured_wrench is: by the robot on its '
+          'environment, or on the robot', choices=('by_robot', 'on_robot'), live=True),
+    Entry('blend_time', 0.3, 'In which changed parameters and wanted wrenches come into force [s]',
+          lower=1e-3, upper=60.0, live=True),
     Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the null space '
           '[rad/s]', lower=0.0, upper=1e3, live=True),
     Entry('posture.damping_ratio', 1.0, 'Damping ratio of the same', lower=0.0, upper=1e2,
@@ -101,6 +148,25 @@ PARAMETERS = (
 MODEL = ('gravity', *(entry.name for entry in description.LOAD_ENTRIES))
 
 
+def task_parameters(name: str) -> tuple[Entry, ...]:
+    """Return the parameters of a further task; its bounds of speed are those of the tip."""
+    return (
+        Entry(f'{name}.link', '', 'Link that the task moves; empty: the tip'),
+        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame',
+              of=str, size=3, choices=('motion', 'free'), live=True),
+        Entry(f'{name}.rotation.axes', ('free',) * 3, 'The same about x y z', of=str, size=3,
+              choices=('motion', 'free'), live=True),
+        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base',
+              live=True),
+        Entry(f'{name}.activation', 1.0, 'How much of the task is in force', lower=0.0, upper=1.0,
+              live=True),
+        Entry(f'{name}.natural_frequency', 10.0, 'Natural frequency of its errors [rad/s]',
+              lower=1e-3, upper=1e3, live=True),
+        Entry(f'{name}.damping_ratio', 1.0, 'Damping ratio of the same', lower=1e-3, upper=1e2,
+              live=True),
+    )
+
+
 class Controller(LifecycleNode):  # type: ignore[misc]
     """
     A managed node around one `osc_ros.control.law.Law`.
@@ -113,8 +179,16 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
-        declare(self, PARAMETERS)
-        refuse_bad_sets(self, PARAMETERS, lambda: self._law is not None, self._apply)
+        further = given(self, TASKS)
+        taken = {entry.name.split('.')[0] for entry in PARAMETERS}
+        for name in further:
+            if not name.isidentifier() or name in taken or name == 'tip':
+                raise InputError(f"parameter 'tasks' has '{name}': accepted are words other than "
+                                 f"tip, {', '.join(sorted(taken))}")
+        self._table = (*PARAMETERS, TASKS, *(entry for name in further
+                                             for entry in task_parameters(name)))
+        declare(self, self._table)
+        refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
         self._active = False
         self._urdf = self._finding = ''
@@ -170,7 +244,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return TransitionCallbackReturn.SUCCESS
 
     def _configure(self) -> None:
-        found = values(self, PARAMETERS)
+        found = values(self, self._table)
         self._bare = description.robot(found, description.description(found, self._urdf))
         robot, driver = self._model(found)
         order = description.command_order(found, robot)
@@ -194,18 +268,28 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._commands = publish(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._pose = publish(PoseStamped, '~/pose', 10)
         self._pose_error = publish(TwistStamped, '~/pose_error', 10)
+        self._wrench = publish(WrenchStamped, '~/wrench', 10)
+        self._inertia = publish(Float64MultiArray, '~/inertia', 10)
+        self._terms = publish(Float64MultiArray, '~/terms', 10)
         self._diagnostics = publish(DiagnosticArray, '/diagnostics', 10)
         self._entities = [
             *((self.destroy_publisher, one) for one in (
-                self._commands, self._pose, self._pose_error, self._diagnostics)),
+                self._commands, self._pose, self._pose_error, self._wrench, self._inertia,
+                self._terms, self._diagnostics)),
             *((self.destroy_subscription, subscribe(kind, topic, callback, qos))
               for kind, topic, callback, qos in (
                   (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
                   (PoseStamped, '~/target_pose', self._on_target_pose, 10),
                   (MultiDOFJointTrajectory, '~/target_trajectory', self._on_target_trajectory, 10),
+                  (WrenchStamped, '~/target_wrench', self._on_target_wrench, 10),
+                  (WrenchStamped, '~/measured_wrench', self._on_measured_wrench,
+                   qos_profile_sensor_data),
                   (JointState, '~/target_posture', self._on_target_posture, 10),
                   (InertiaStamped, '~/payload', self._on_payload, 10),
-                  (Vector3Stamped, '~/gravity', self._on_gravity, 10))),
+                  (Vector3Stamped, '~/gravity', self._on_gravity, 10),
+                  *((PoseStamped, f'~/{name}/target_pose',
+                     partial(self._on_target_pose, task=name), 10)
+                    for name in list(self._law.levels)[1:]))),
             (self.destroy_service, self.create_service(Trigger, '~/hold', self._on_hold)),
             *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
               for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose))),
@@ -265,7 +349,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return
         try:
             if self._law is None:
-                found = values(self, PARAMETERS)
+                found = values(self, self._table)
                 description.description(found, self._urdf)
         except InputError as error:
             self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
@@ -305,6 +389,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _apply_times(self, found: dict[str, Any]) -> None:
         self._period = 1.0 / found['rate']
         self._state_timeout = found['state_timeout']
+        self._sign = 1.0 if found['force.measured'] == 'by_robot' else -1.0
         self._report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
 
     # the loop
@@ -367,14 +452,14 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return np.eye(4)
         return link_pose(robot, self._q, frame)
 
-    def _follow(self, topic: str, plan: Any) -> None:
+    def _follow(self, topic: str, plan: Any, task: str | None = None) -> None:
         """Take a new target, or say why not and keep the old one."""
         if not self._active:
             self.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
             motion, stamp = plan()
-            self._law.follow(motion, self._start_of(stamp))
+            self._law.follow(motion, self._start_of(stamp), task)
         except InputError as error:
             self.get_logger().error(f'{topic} refused, the old target stays: {error}')
 
@@ -386,14 +471,41 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                              f'{FARTHEST_AHEAD:g} s ahead on their clock')
         return max(stamp, self._time)
 
-    def _on_target_pose(self, message: PoseStamped) -> None:
-        self._follow('target_pose', lambda: (
+    def _on_target_pose(self, message: PoseStamped, task: str | None = None) -> None:
+        self._follow(f'{task}/target_pose' if task else 'target_pose', lambda: (
             Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
-            messages.seconds(message.header.stamp)))
+            messages.seconds(message.header.stamp)), task)
 
     def _on_target_trajectory(self, message: MultiDOFJointTrajectory) -> None:
         self._follow('target_trajectory',
                      partial(messages.path, message, self._time, self._frame_pose))
+
+    def _on_target_wrench(self, message: WrenchStamped) -> None:
+        """Take the axes of the frame; the point is the tip's origin, whatever the frame."""
+        if not self._active:
+            self.get_logger().warning('target_wrench ignored: the controller is not active')
+            return
+        try:
+            frame = self._law.settings.tasks[0].frame
+            R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
+            wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
+            # what turning leaves along other axes
+            small = np.abs(wrench) < 1e-9 * np.abs(wrench).max()
+            self._law.push(np.where(small, 0.0, wrench))
+        except InputError as error:
+            self.get_logger().error(f'target_wrench refused, the old one stays: {error}')
+
+    def _on_measured_wrench(self, message: WrenchStamped) -> None:
+        """Take it to act at the origin of its frame, where the sensor is."""
+        if not self._active:
+            return
+        try:
+            T = self._frame_pose(message.header.frame_id)
+            moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
+            moment = moment + np.cross(T[:3, 3] - self._law.pose[:3, 3], force)
+            self._law.measure(self._sign * np.hstack([moment, force]), self._time)
+        except InputError as error:
+            self.get_logger().error(f'measured_wrench refused: {error}', throttle_duration_sec=1.0)
 
     def _on_target_posture(self, message: JointState) -> None:
         if not self._active:
@@ -452,6 +564,22 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         base = self._law.robot.base
         self._pose.publish(messages.pose_message(self._law.pose, base, self._stamp))
         self._pose_error.publish(messages.twist_message(self._law.error, base, self._stamp))
+        self._wrench.publish(messages.wrench_message(self._law.F, base, self._stamp))
+        if self._inertia.get_subscription_count():
+            Lambda = self._law.inertia()[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]
+            self._inertia.publish(messages.table_message(AXIS_NAMES, AXIS_NAMES, Lambda))
+        if self._terms.get_subscription_count():
+            self._terms.publish(self._read_out())
+
+    def _read_out(self) -> Float64MultiArray:
+        """Torques by term, and the acceleration predicted for the last tick and met."""
+        rows = self._law.terms()
+        try:
+            rows['predicted'], rows['met'] = self._law.predicted_and_met()
+        except InputError:  # of one tick there is nothing to tell
+            rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
+        return messages.table_message(list(rows), self._law.robot.joint_names,
+                                      np.array(list(rows.values())))
 
     def _diagnose(self) -> None:
         others = self.count_publishers(self._commands.topic_name) - 1
@@ -504,14 +632,31 @@ def _settings(found: dict[str, Any], robot: Robot, driver: Driver | None = None)
     def both(name: str) -> Any:
         return np.hstack([found[f'rotation.{name}'], found[f'translation.{name}']])
 
+    def axes(prefix: str = '') -> Any:
+        return (*found[f'{prefix}rotation.axes'], *found[f'{prefix}translation.axes'])
+
+    control = ForceControl(found['force.damping'], found['force.gain'],
+                           found['force.integral_rate'],
+                           [found['force.moment_correction'], found['force.correction']])
+    tip = Task(
+        Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
+              both('acceleration')) if found['mode'] == 'acceleration'
+        else Stiffness(both('stiffness'), both('damping_ratio'), both('spring_limit')),
+        'tip', '', axes(), found['task.frame'], found['task.activation'], control)
+    further = (
+        Task(Gains([found[f'{name}.natural_frequency']] * 6, [found[f'{name}.damping_ratio']] * 6,
+                   both('speed'), both('acceleration')),
+             name, found[f'{name}.link'], axes(f'{name}.'), found[f'{name}.frame'],
+             found[f'{name}.activation'], control)
+        for name in found['tasks'])
     return Settings(
-        tasks=(Task(Gains(both('natural_frequency'), both('damping_ratio'), both('speed'),
-                          both('acceleration'))),),
+        tasks=(tip, *further),
         posture=Posture(found['posture.natural_frequency'], found['posture.damping_ratio'],
                         found['posture.damping']),
         damping=SingularityDamping(found['singularity.length'], found['singularity.low'],
                                    found['singularity.high']),
-        effort_limits=limits, friction=_friction(found, robot), driver=driver)
+        effort_limits=limits, blend_time=found['blend_time'],
+        friction=_friction(found, robot), driver=driver)
 
 
 def _friction(found: dict[str, Any], robot: Robot) -> Friction | None:

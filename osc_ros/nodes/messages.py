@@ -15,6 +15,8 @@ from geometry_msgs.msg import (
     Twist,
     TwistStamped,
     Vector3,
+    Wrench,
+    WrenchStamped,
 )
 import numpy as np
 from numpy.typing import NDArray
@@ -192,6 +194,40 @@ def twist_message(twist: Array, frame: str, time: Time) -> TwistStamped:
     """[angular; linear] (6,) as a message."""
     message = TwistStamped(twist=_twist(twist))
     message.header.frame_id, message.header.stamp = frame, time
+    return message
+
+
+def wrench_array(message: Wrench) -> Array:
+    """
+    [moment; force] (6,) of a message [N·m, N].
+
+    Raises
+    ------
+    InputError
+        Numbers that are not finite.
+
+    """
+    m, f = message.torque, message.force
+    wrench = np.array([m.x, m.y, m.z, f.x, f.y, f.z])
+    if not np.isfinite(wrench).all():
+        raise InputError(f'torque {wrench[:3].tolist()}, force {wrench[3:].tolist()}: accepted '
+                         'are finite numbers')
+    return wrench
+
+
+def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
+    """[moment; force] (6,) as a message."""
+    message = WrenchStamped(wrench=Wrench(torque=_vector(wrench[:3]), force=_vector(wrench[3:])))
+    message.header.frame_id, message.header.stamp = frame, time
+    return message
+
+
+def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) -> Float64MultiArray:
+    """Numbers (r, c) as a message; the labels of its dimensions name the rows and the columns."""
+    message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
+    message.layout.dim = [
+        MultiArrayDimension(label=' '.join(rows), size=len(rows), stride=values.size),
+        MultiArrayDimension(label=' '.join(columns), size=len(columns), stride=len(columns))]
     return message
 
 

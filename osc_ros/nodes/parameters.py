@@ -133,6 +133,21 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
                                       + (f" (did you mean '{near[0]}'?)" if near else ''))
 
 
+def given(node: Node, entry: Entry) -> Any:
+    """
+    The value that a parameter is started with, before it is declared.
+
+    Raises
+    ------
+    InputError
+        Says which parameter, what it got, and what it accepts.
+
+    """
+    overrides = getattr(node, '_parameter_overrides', {})
+    return entry.checked(overrides[entry.name].value if entry.name in overrides
+                         and overrides[entry.name].value is not None else entry.default)
+
+
 def values(node: Node, table: Iterable[Entry],
            replaced: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """

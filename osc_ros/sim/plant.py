@@ -31,8 +31,8 @@ class Plant:
 
     Every joint that is not in `joint_names` is locked exactly: its child is welded on at the
     locked value (default 0). A mimic joint follows its locked source unless it is locked itself.
-    Nothing collides; masses and inertias are used as given, or refused. The arm starts at rest
-    at q = 0, or at the limit nearest to it.
+    Nothing collides, but a ball with a wall if both are given; masses and inertias are used as
+    given, or refused. The arm starts at rest at q = 0, or at the limit nearest to it.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class Plant:
     position_noise, velocity_noise : standard deviations in `measured` [rad or m; rad/s or m/s]
     seed : of the noise
     compensates : what a driver adds to the torques: 'none', 'gravity' or 'gravity+coriolis'
+    wall : (4, 4) pose, in the base frame, of a stiff and smooth plane, solid on its side of -z
+    ball : link that carries a ball, and the radius of that [m]
 
     Parameters by joint are (n,), or map names to values (the other joints keep the default).
 
@@ -64,7 +66,8 @@ class Plant:
                  timestep: float = 1e-3, gravity: ArrayLike = (0.0, 0.0, -9.81),
                  effort_limits: PerJoint = None, damping: PerJoint = None,
                  friction: PerJoint = None, position_noise: float = 0.0,
-                 velocity_noise: float = 0.0, seed: int = 0, compensates: str = 'none') -> None:
+                 velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
+                 ball: tuple[str, float] | None = None, compensates: str = 'none') -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
@@ -107,6 +110,17 @@ class Plant:
             joint.solref_limit = joint.solref_friction = (2.0 * timestep, 1.0)
             joint.solimp_limit = (0.99, 0.999, 1e-3, 0.5, 2.0)
             joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
+        # as the stops: a ball sinks into the wall by some micrometres
+        touch = dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=(0.99, 0.999, 1e-3, 0.5, 2.0))
+        if wall is not None:
+            # Not at the origin: MuJoCo would take it to be there for good, and it has to be moved.
+            spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall',
+                                    size=[0.0, 0.0, 1.0], pos=[0.0, 0.0, -1.0],
+                                    quat=[0.6, 0.8, 0.0, 0.0], **touch)
+        if ball is not None:
+            require('link', ball[0], urdf.links)
+            spec.body(ball[0]).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
+                                        size=[ball[1], 0.0, 0.0], **touch)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
         self._probe = mujoco.MjData(self._model)  # so that a question leaves no trace in _data
@@ -115,6 +129,10 @@ class Plant:
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
+        if wall is not None:
+            T = np.linalg.inv(self._T_base_root) @ np.asarray(wall, dtype=np.float64)
+            self._model.geom('wall').pos = T[:3, 3]
+            mujoco.mju_mat2Quat(self._model.geom('wall').quat, T[:3, :3].ravel())
         self._model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
@@ -145,12 +163,36 @@ class Plant:
         self._data.qpos[self._at] = q
         self._data.qvel[self._at] = qd
         self._tau = np.zeros(self.n)
+        self._pushed: dict[int, Array] = {}
+
+    def push(self, link: str, force: ArrayLike) -> None:
+        """Push at the origin of a link with a force (3,), base frame [N], until told otherwise."""
+        require('link', link, self._links)
+        self._pushed[self._links[link]] = _vector('force', force, 3)
+
+    def contact_force(self) -> Array:
+        """(3,) force of the arm on the wall, base frame [N]."""
+        mujoco.mj_forward(self._model, self._data)
+        total, wrench = np.zeros(3), np.zeros(6)
+        for k, contact in enumerate(self._data.contact):
+            mujoco.mj_contactForce(self._model, self._data, k, wrench)
+            # in the contact's axes, by the first geom on the second; the wall is the first
+            total -= contact.frame.reshape(3, 3).T @ wrench[:3]
+        return np.asarray(self._T_base_root[:3, :3] @ total)
+
+    def _apply_pushes(self) -> None:
+        for body, force in self._pushed.items():
+            f = self._T_base_root[:3, :3].T @ force
+            # MuJoCo takes it at the centre of mass
+            arm = self._data.xpos[body] - self._data.xipos[body]
+            self._data.xfrc_applied[body] = np.concatenate([f, np.cross(arm, f)])
 
     def step(self, tau: ArrayLike, steps: int = 1) -> None:
         """Hold tau (n,) [N m or N], clipped at the effort limits, for so many physics steps."""
         if steps < 1:
             raise InputError(f'steps is {steps}; accepted: 1 or more')
         self._tau = self._clipped(tau)
+        self._apply_pushes()
         if self._compensates == 'none':
             self._data.qfrc_applied[self._at] = self._tau
             mujoco.mj_step(self._model, self._data, steps)
