@@ -345,3 +345,15 @@ def test_with_a_driver_that_compensates_the_met_acceleration_is_the_predicted_on
     arm.run(2.0)
     predicted, met = arm.law.predicted_and_met()
     np.testing.assert_allclose(met, predicted, atol=0.02 * np.abs(predicted).max() + 1e-3)
+
+
+def test_what_is_reported_of_the_tip_is_not_touched_by_friction_and_driver():
+    plain, other = Arm(), Arm()
+    other.law.change(replace(other.law.settings, friction=Friction(FRICTION, DAMPING),
+                             driver=Driver(other.robot, 'gravity+coriolis')))
+    qd = np.linspace(-0.5, 0.5, 7)
+    for arm in (plain, other):
+        arm.law.torque(0.0, READY, qd)
+    np.testing.assert_allclose(other.law.twist, plain.law.twist, atol=1e-12)
+    np.testing.assert_allclose(other.law.pose, plain.law.pose, atol=1e-12)
+    assert np.abs(plain.law.twist).max() > 0.1

@@ -20,6 +20,7 @@ from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.tree import PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -122,6 +123,11 @@ class _Setup:
         same = before is not None and before.robot is robot and before.links == self.links
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
+        # apart from the space, whose pose and twist are views
+        self.mobility: Tree | None = None
+        if settings.friction is not None:
+            self.mobility = before.mobility if before and before.robot is robot else None
+            self.mobility = self.mobility or Tree(robot, PROPAGATED)
         self.solver = Priorities(at, len(self.links), robot.n)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
@@ -221,6 +227,7 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
+        self._left_beyond = self._rest
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
         self._time = -math.inf
         self._last: tuple[float, Array, Array, Array] | None = None
@@ -317,8 +324,8 @@ class Law:
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         Friction(self._rest, self._rest).add(self._rest, self._rest, self._rest.copy())
-        self.space.apply_M_inv(self.posture, self._rest)
         Driver(self.robot, 'gravity')
+        Tree(self.robot, PROPAGATED).apply_M_inv(self.posture, self._rest)
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
         self.latch(self.posture)
@@ -330,6 +337,7 @@ class Law:
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
+        self._left_beyond = self._rest
         setup.fall(self._gravity)
         self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
@@ -494,6 +502,7 @@ class Law:
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd) + self._fading(time)
+        tau = tau + self._beyond(q, qd, tau) + self._fading(time, self._left_beyond)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
@@ -506,8 +515,8 @@ class Law:
 
         'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
         ones includes what makes up for those below; 'friction' is what is compensated, 'driver'
-        what is left to the driver, where there are these; 'limits' is what they took away, 'fading'
-        what a change left over.
+        what is left to the driver, where there are these; 'limits' is what they took away,
+        'fading' what a change left over.
 
         Raises
         ------
@@ -528,7 +537,7 @@ class Law:
             F = setup.solver.forces[6 * k:6 * k + 6]
             terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
         self._add_terms_of_joints(terms, q, qd)
-        terms['fading'] = self._fading(time)
+        terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
         terms['limits'] = tau - sum(terms.values())
         return terms
 
@@ -538,11 +547,9 @@ class Law:
         friction, driver = settings.friction, settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
-        if friction is not None:
-            F_joints = sum(terms[level.task.name] for level in self._setup.levels)
-            qdd = self._posture_acceleration(q, qd) + self._setup.space.apply_M_inv(q, F_joints)
+        if friction is not None and self._setup.mobility is not None:
             terms['friction'] = np.zeros(len(q))
-            friction.add(qd, qdd, terms['friction'])
+            friction.add(qd, self._predicted(q, self._setup.mobility), terms['friction'])
 
     def inertia(self) -> Array:
         """
@@ -585,8 +592,8 @@ class Law:
         """Joint torques (n,) of the setup in force, before what a change left over."""
         setup = self._setup
         settings = setup.settings
-        qdd_posture = self._posture_acceleration(q, qd)
-        links = setup.space.outward(q, qd, posture_acceleration=qdd_posture)
+        self._qdd_posture = self._posture_acceleration(q, qd)
+        links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = bool(self.saturated.any())
         for level, i, frame, row in zip(setup.levels, setup.at, setup.frames, setup.solver.rows):
@@ -597,13 +604,25 @@ class Law:
         self.saturated = np.abs(tau) > settings.effort_limits
         if self.saturated.any():
             tau = scaled_to_limits(tau, self.bias_torque(q, qd), settings.effort_limits)
-        if settings.friction is not None:
-            qdd = qdd_posture + setup.space.apply_M_inv(q, F @ J)
-            settings.friction.add(qd, qdd, tau)
-            np.clip(tau, -settings.effort_limits, settings.effort_limits, out=tau)
-        if settings.driver is not None:
-            tau -= settings.driver.torque(q, qd)
         return tau
+
+    def _beyond(self, q: Array, qd: Array, tau: Array) -> Array:
+        """What goes beyond the torques tau of the arm (n,): friction, less the driver's part."""
+        setup = self._setup
+        friction, driver = setup.settings.friction, setup.settings.driver
+        if friction is None and driver is None:
+            return self._rest
+        added = np.zeros(len(q))
+        if friction is not None and setup.mobility is not None:
+            friction.add(qd, self._predicted(q, setup.mobility), added)
+            limits = setup.settings.effort_limits
+            added = np.clip(tau + added, -limits, limits) - tau
+        return added if driver is None else added - driver.torque(q, qd)
+
+    def _predicted(self, q: Array, mobility: Tree) -> Array:
+        """Acceleration of the joints (n,) that the last tick commanded, before limits."""
+        acts = self._setup.J.T @ self._setup.solver.F
+        return self._qdd_posture + mobility.apply_M_inv(q, acts)
 
     def _fall(self, time: float) -> None:
         """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""
@@ -618,20 +637,23 @@ class Law:
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
         before = self._commanded(time, q, qd) + self._fading(time)
+        beyond = self._beyond(q, qd, before) + self._fading(time, self._left_beyond)
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
+        self._left_beyond = beyond - self._beyond(q, qd, before)
         self._blend_time = self._setup.settings.blend_time
 
-    def _fading(self, time: float) -> Array:
-        """What the last change left over (n,), faded out by now, C¹."""
+    def _fading(self, time: float, left_over: Array | None = None) -> Array:
+        """What the last change left over (n,), of the arm's torques if not given, fading C¹."""
+        left_over = self._left_over if left_over is None else left_over
         x = (time - self._left_at) / self._blend_time
         if x >= 1.0:
             return self._rest
         x = max(x, 0.0)
-        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * self._left_over)
+        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * left_over)
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
