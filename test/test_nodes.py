@@ -59,11 +59,12 @@ class Hardware(Node):
         self.poses = tell(PoseStamped, 'osc_controller/target_pose', 10)
         self.paths = tell(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', 10)
 
-    def state(self, q=READY, names=JOINTS, velocity=None):
+    def state(self, q=READY, names=JOINTS, velocity=None, effort=()):
         """Say where the joints are, at a new time; return the label of the answer."""
         self.tick += 1
         message = JointState(name=list(names), position=list(map(float, q)))
         message.velocity = [0.0] * len(names) if velocity is None else velocity
+        message.effort = list(map(float, effort))
         message.header.stamp = messages.stamp(self.tick * 0.002)
         self.states.publish(message)
         return messages.label_of(message.header.stamp)

@@ -9,19 +9,27 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.driver import Driver
+from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
 from osc_ros.control.limits import Limiter, Limits, repulsion
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.tree import PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+
+# Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
+GRAVITY_RATE = 20.0
+PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +80,10 @@ class Settings:
         Of the joints.
     blend_time : float
         In which changes come into force [s].
+    friction : Friction, optional
+        What is compensated; nothing if not given.
+    driver : Driver, optional
+        What the driver adds to the torques, and is taken off them; nothing if not given.
 
     Raises
     ------
@@ -85,6 +97,8 @@ class Settings:
     damping: SingularityDamping
     limits: Limits
     blend_time: float = 0.3
+    friction: Friction | None = None
+    driver: Driver | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no law can do."""
@@ -110,6 +124,11 @@ class _Setup:
         same = before is not None and before.robot is robot and before.links == self.links
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
+        # apart from the space, whose pose and twist are views
+        self.mobility: Tree | None = None
+        if settings.friction is not None:
+            self.mobility = before.mobility if before and before.robot is robot else None
+            self.mobility = self.mobility or Tree(robot, PROPAGATED)
         self.solver = Priorities(at, len(self.links), robot.n)
         self.limiter = Limiter(robot, settings.limits, before and before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
@@ -123,6 +142,22 @@ class _Setup:
         self.levels: list[Level] = [
             Level(task, settings.blend_time, poses[i], old.get(task.name), before is not None)
             for task, i in zip(settings.tasks, at)]
+        if before is not None:
+            self._take_tool(before)
+
+    def _take_tool(self, before: _Setup) -> None:
+        """Hold the tip where it was to be, if it is at another point of its body now."""
+        old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
+        if old[0] == new[0] and not np.array_equal(old[1], new[1]):
+            for level in self.levels:
+                if not level.task.link:
+                    level.carry(np.linalg.inv(old[1]) @ new[1])
+
+    def fall(self, gravity: Array) -> None:
+        """Let gravity be (3,)."""
+        self.space.gravity = gravity
+        if self.settings.driver is not None:
+            self.settings.driver.gravity = gravity
 
     @staticmethod
     def _link(task: Task, robot: Robot) -> str:
@@ -157,9 +192,10 @@ class Law:
     Operational-space control of an arm: its tip, and other links beside it.
 
     Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, poses, twists) →
-    errors → u → forces of the tasks by priority → inward sweep τ → limits → what a change left
-    over. The posture is part of τ⁰, and so acts in the dynamically consistent null space of all
-    tasks, and alone where a singularity takes a direction away.
+    errors → u → forces of the tasks by priority → inward sweep τ → limits → friction → less what
+    the driver adds → what a change left over. The posture is part of τ⁰, and so acts in the
+    dynamically consistent null space of all tasks, and alone where a singularity takes a direction
+    away.
 
     After `latch` the arm holds the pose that it has. Attributes describe the last tick:
     `pose`, `twist`, `error`, `u`, `F`, `target` of the first task, `saturated` of the joints.
@@ -193,6 +229,9 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
+        self._left_beyond = self._rest
+        self._gravity = self._wanted_gravity = np.array(robot.gravity)
+        self._time = -math.inf
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
@@ -225,13 +264,33 @@ class Law:
 
     @property
     def limiter(self) -> Limiter:
-        """What keeps the limits: the joints that are at one, and the shares of task and posture."""
+        """What keeps the limits: joints that are at one, and the shares of task and posture."""
         return self._setup.limiter
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
         """Joints (n,) whose torque of the last tick was cut to its limit."""
         return self._setup.limiter.saturated
+
+    @property
+    def gravity(self) -> Array:
+        """
+        Gravity (3,) in the base frame, less the base's acceleration, as the model has it [m/s²].
+
+        What it is set to comes into force at GRAVITY_RATE. It may be set at any rate, for a base
+        that moves.
+
+        Raises
+        ------
+        InputError
+            If what is set is not three finite numbers.
+
+        """
+        return self._gravity.copy()
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        self._wanted_gravity = finite_array('gravity', gravity, (3,)).copy()
 
     @property
     def pose(self) -> Array:
@@ -278,7 +337,13 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
+        Friction(self._rest, self._rest).add(self._rest, self._rest, self._rest.copy())
+        Driver(self.robot, 'gravity')
+        Tree(self.robot, PROPAGATED).apply_M_inv(self.posture, self._rest)
+        if not self.robot.serial:  # a payload may make a plain chain of it
+            OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
         self.latch(self.posture)
+        self._time = -math.inf
 
     def latch(self, q: ArrayLike) -> None:
         """Make the poses and posture at q (n,) the target, and forget what was planned."""
@@ -286,6 +351,8 @@ class Law:
         if setup.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next, self._left_over = setup, None, self._rest
+        self._left_beyond = self._rest
+        setup.fall(self._gravity)
         self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
@@ -304,7 +371,8 @@ class Law:
         Raises
         ------
         InputError
-            What the constructor refuses; other joints.
+            What the constructor refuses; other joints; another robot, where several processes
+            evaluate it (its gravity may be set).
 
         """
         before = self._next or self._setup
@@ -313,7 +381,12 @@ class Law:
         if robot.joint_names != before.robot.joint_names:
             raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
                              f"accepted are the same, {', '.join(before.robot.joint_names)}")
+        if robot is not before.robot and before.space.plan.workers > 1:
+            raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
+                             'one is accepted where one does')
         following = _Setup(robot, settings, self._method, self._workers, self._setup, self._q)
+        if not np.array_equal(robot.gravity, before.robot.gravity):
+            self.gravity = robot.gravity
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
@@ -453,14 +526,17 @@ class Law:
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')
+        if self._gravity is not self._wanted_gravity:
+            self._fall(time)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd) + self._fading(time)
         tau = self._limited(time, q, qd, tau)
+        tau = tau + self._beyond(q, qd, tau) + self._fading(time, self._left_beyond)
         if not np.isfinite(tau).all():
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
-        self._q = self._last[1]
+        self._q, self._time = self._last[1], time
         return tau
 
     def terms(self) -> dict[str, Array]:
@@ -468,8 +544,9 @@ class Law:
         What the torque of the last tick is made of: (n,) by name [N·m], which add up to it.
 
         'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
-        ones includes what makes up for those below; 'limits' is what they took away, 'fading' what
-        a change left over.
+        ones includes what makes up for those below; 'friction' is what is compensated, 'driver'
+        what is left to the driver, where there are these; 'limits' is what they took away,
+        'fading' what a change left over.
 
         Raises
         ------
@@ -489,9 +566,20 @@ class Law:
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             F = setup.solver.forces[6 * k:6 * k + 6]
             terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
-        terms['fading'] = self._fading(time)
+        self._add_terms_of_joints(terms, q, qd)
+        terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
         terms['limits'] = tau - sum(terms.values())
         return terms
+
+    def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
+        """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
+        settings = self._setup.settings
+        friction, driver = settings.friction, settings.driver
+        if driver is not None:
+            terms['driver'] = -driver.torque(q, qd)
+        if friction is not None and self._setup.mobility is not None:
+            terms['friction'] = np.zeros(len(q))
+            friction.add(qd, self._predicted(q, self._setup.mobility), terms['friction'])
 
     def inertia(self) -> Array:
         """
@@ -526,7 +614,9 @@ class Law:
             raise InputError('there were no two ticks to tell of')
         time, q, qd, tau = self._before
         met = (self._last[2] - qd) / (self._last[0] - time)
-        return self._setup.space.forward_dynamics(q, qd, tau), met
+        driver = self._setup.settings.driver
+        added = self._rest if driver is None else driver.torque(q, qd)
+        return self._setup.space.forward_dynamics(q, qd, tau + added), met
 
     def _commanded(self, time: float, q: Array, qd: Array) -> Array:
         """Joint torques (n,) of the setup in force, without limits or what a change left over."""
@@ -562,27 +652,66 @@ class Law:
 
         return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver, parts)
 
+    def _beyond(self, q: Array, qd: Array, tau: Array) -> Array:
+        """What goes beyond the torques tau of the arm (n,): friction, less the driver's part."""
+        setup = self._setup
+        friction, driver = setup.settings.friction, setup.settings.driver
+        if friction is None and driver is None:
+            return self._rest
+        added = np.zeros(len(q))
+        if friction is not None and setup.mobility is not None:
+            friction.add(qd, self._predicted(q, setup.mobility), added)
+            limits = setup.settings.limits.effort
+            added = np.clip(tau + added, -limits, limits) - tau
+        return added if driver is None else added - driver.torque(q, qd)
+
+    def _predicted(self, q: Array, mobility: Tree) -> Array:
+        """Acceleration of the joints (n,) that the last tick commanded, before limits."""
+        acts = self._setup.J.T @ self._setup.solver.F
+        return self._qdd_posture + mobility.apply_M_inv(q, acts)
+
+    def _fall(self, time: float) -> None:
+        """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""
+        away = self._wanted_gravity - self._gravity
+        took = time - self._time
+        step = GRAVITY_RATE * max(took, 0.0) if took <= PAUSE else math.inf
+        far = float(np.linalg.norm(away))
+        self._gravity = (self._wanted_gravity if far <= step
+                         else self._gravity + step / far * away)
+        self._setup.fall(self._gravity)
+
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
         before = self._commanded(time, q, qd) + self._fading(time)
+        beyond = self._beyond(q, qd, before) + self._fading(time, self._left_beyond)
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
+        following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
+        self._left_beyond = beyond - self._beyond(q, qd, before)
         self._blend_time = self._setup.settings.blend_time
 
-    def _fading(self, time: float) -> Array:
-        """What the last change left over (n,), faded out by now, C¹."""
+    def _fading(self, time: float, left_over: Array | None = None) -> Array:
+        """What the last change left over (n,), of the arm's torques if not given, fading C¹."""
+        left_over = self._left_over if left_over is None else left_over
         x = (time - self._left_at) / self._blend_time
         if x >= 1.0:
             return self._rest
         x = max(x, 0.0)
-        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * self._left_over)
+        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * left_over)
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
         self._setup.space.outward(q, qd, posture_acceleration=self._rest)
         return self._setup.space.inward(self._setup.no_force)
+
+    def holding_torque(self, q: Array) -> Array:
+        """Torques (n,) to command so that the arm is held at rest at q against its weight."""
+        settings = self._setup.settings
+        limits = settings.limits.effort
+        tau = np.clip(self.bias_torque(q, self._rest), -limits, limits)
+        return tau if settings.driver is None else tau - settings.driver.torque(q, self._rest)
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         posture = self._setup.settings.posture

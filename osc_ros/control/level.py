@@ -89,6 +89,12 @@ class Level:
         self._measured_at = -math.inf
         self._time: float = math.nan
 
+    def carry(self, T: Array) -> None:
+        """Move the link's point by T (4, 4) in its own frame, and hold it where it was to be."""
+        self.pose = self.pose @ T
+        self.target = Target(self.target.pose @ T)
+        self.guide = Guide(self.target.pose)
+
     def _go_on_as(self, before: Level) -> None:
         """Take over what another task on the same link remembers."""
         self.pose, self.target, self.guide = before.pose, before.target, before.guide

@@ -24,11 +24,11 @@ class Dense(NumpyMethod):
         robot = self.robot
         at = newton_euler.placement(robot, q)
         rest = np.zeros((robot.n, 1))
-        h = newton_euler.inverse_dynamics(robot, q, qd, rest, robot.gravity)[:, 0]
+        h = newton_euler.inverse_dynamics(robot, q, qd, rest, self.gravity)[:, 0]
         M = newton_euler.mass_matrix(robot, q)
         self._M_factor = cho_factor(M)
         self._J = newton_euler.jacobian(robot, at)
-        *_, self.twist, Jdot_qd = newton_euler.motion(robot, at, qd, rest, robot.gravity)
+        *_, self.twist, Jdot_qd = newton_euler.motion(robot, at, qd, rest, self.gravity)
         self._tau = np.zeros(robot.n) if tau is None else tau.copy()
         if qdd is not None:
             self._tau += M @ qdd + h
@@ -50,7 +50,7 @@ class Dense(NumpyMethod):
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         rest = np.zeros((self.robot.n, 1))
-        h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.robot.gravity)[:, 0]
+        h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
         J = newton_euler.jacobian(self.robot, newton_euler.placement(self.robot, q))
         return self.apply_M_inv(q, tau + J.T @ F - h)
 

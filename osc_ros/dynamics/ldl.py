@@ -313,6 +313,7 @@ class LDL:
         self._blocks = packed_blocks(robot)
         self._weightless = self._ends.copy()
         self._weightless[:3] = 0.0
+        self.gravity: Array = self._ends[:3]
         self._work = np.zeros((robot.n, WORK_WIDTH))
         self._factor = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)

@@ -32,6 +32,7 @@ class NumpyMethod(abc.ABC):
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
+        self.gravity: Array = robot.gravity.copy()
         pose, twist, _, _, _, Lambda_inv, _ = term_shapes(robot)
         self.Lambda_inv: Array = np.zeros(Lambda_inv)
         self.a0: Array = np.zeros(twist)

@@ -132,6 +132,27 @@ class OperationalSpace:
             return replace(self._plan, faults=self._dynamics.faults)
         return self._plan
 
+    @property
+    def gravity(self) -> Array:
+        """
+        Gravity in the base frame (3,) [m/s²]: the robot's, until it is set.
+
+        A base that moves sets it as it goes, to gravity less the acceleration of the base, which
+        is minus what an accelerometer there reads.
+
+        Raises
+        ------
+        InputError
+            If what is set is another shape or not finite.
+
+        """
+        return self._dynamics.gravity.copy()
+
+    @gravity.setter
+    def gravity(self, gravity: ArrayLike) -> None:
+        self._dynamics.gravity[:] = finite_array('gravity', gravity, (3,))
+        self._is_located = False
+
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
                tau_null: ArrayLike | None = None,
                posture_acceleration: ArrayLike | None = None,

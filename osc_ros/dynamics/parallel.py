@@ -719,6 +719,7 @@ class Parallel(Sweep):
         if self._led is None:
             return super().outward(q, qd, tau, qdd)
         try:
+            self._led.shared.ends[:3] = self.gravity
             return self._led.outward(q, qd, tau, qdd, self._tip)
         except BaseException as error:
             team, self._led = self._led, None

@@ -298,7 +298,7 @@ class Schur(NumpyMethod):
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         bodies, (at, blocks) = self._bodies, self._at(q)
         v, zeta, p = at.velocities(qd)
-        pulled = zeta + at.base_acceleration
+        pulled = zeta + at.base_acceleration(self.gravity)
         self._tau = np.zeros(self.robot.n) if tau is None else tau.copy()
         if qdd is None:
             if not np.isfinite(p).all():
@@ -316,7 +316,7 @@ class Schur(NumpyMethod):
         self.twist = at.X_tip @ v[bodies.links[-1]]
         self.Lambda_inv = blocks.Lambda_inv.copy()
         self.a0 = at.X_tip @ a
-        self.a0[3:] += np.cross(self.twist[:3], self.twist[3:]) + self.robot.gravity
+        self.a0[3:] += np.cross(self.twist[:3], self.twist[3:]) + self.gravity
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
@@ -345,7 +345,8 @@ class Schur(NumpyMethod):
         p[self._bodies.links[-1]] -= at.X_tip.T @ F
         if not np.isfinite(p).all():
             return ConstrainedMotion(np.full_like(tau, np.nan), np.full_like(p, np.nan))
-        return self._moved(at, self._solved(at, blocks, tau, zeta + at.base_acceleration, p))
+        pulled = zeta + at.base_acceleration(self.gravity)
+        return self._moved(at, self._solved(at, blocks, tau, pulled, p))
 
     def _solved(self, at: _Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
                 ) -> _Response:
@@ -539,8 +540,6 @@ class _Located:
     U, D_inv : dict of int to (6, k), (k, k)
         Of the bodies beside the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
-    base_acceleration : (b, 6)
-        Minus gravity as an acceleration of the base, where the joints on it feel it.
 
     """
 
@@ -553,11 +552,15 @@ class _Located:
         R_last, p_tip = self.placement.R[bodies.links[-1]], robot.T_body_tip[:3, 3]
         self.X_tip = motion_transforms(R_last.T[None], p_tip[None])[0]
         self.X_tip_inv = motion_transforms(R_last[None], -(R_last @ p_tip)[None])[0]
-        self.base_acceleration = np.zeros((len(self.X), 6))
-        on_base = robot.parent < 0
-        self.base_acceleration[on_base] = self.X[on_base, :, 3:] @ -robot.gravity
         self._articulate()
         self._join()
+
+    def base_acceleration(self, gravity: Array) -> Array:
+        """Minus gravity as an acceleration (b, 6) of the base, where the joints on it feel it."""
+        found = np.zeros((len(self.X), 6))
+        on_base = self.bodies.robot.parent < 0
+        found[on_base] = self.X[on_base, :, 3:] @ -gravity
+        return found
 
     def _articulate(self) -> None:
         bodies, robot = self.bodies, self.bodies.robot

@@ -732,6 +732,7 @@ class Sweep:
 
     Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
     (6,) are views of what the last `outward` found, in base axes, [angular; linear].
+    `gravity` (3,) may be written to.
 
     """
 
@@ -741,6 +742,7 @@ class Sweep:
         self._links, self._ends = packed(robot)
         self._weightless = self._ends.copy()
         self._weightless[:3] = 0.0
+        self.gravity: Array = self._ends[:3]
         self._work = np.zeros((robot.n, WORK_WIDTH))
         self.factored = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)

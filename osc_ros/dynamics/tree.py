@@ -1049,6 +1049,7 @@ class Tree:
         self.robot = robot
         self._algorithm = algorithm
         self._constants = packed(robot)
+        self.gravity: Array = self._constants[4]
         self._memory, self._results = _memory(self._constants, algorithm)
         self._none = np.empty(0)
         self._weightless, self._unit = np.zeros(3), np.zeros(robot.n)

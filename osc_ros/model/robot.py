@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import ModelError
@@ -272,6 +272,90 @@ class Robot:
         return cls(**assembly.bodies(urdf.description(urdf_text), base, tips, rotor_inertia,
                                      locked or {}, gravity, free, floating_base))
 
+    def with_payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
+                     inertia: ArrayLike | None = None, link: str | None = None) -> Robot:
+        """
+        Return the same robot with a body more, which is fixed to one of its links.
+
+        Parameters
+        ----------
+        mass : float [kg]
+        center_of_mass : (3,), optional
+            In the link's frame [m].
+        inertia : (3, 3), optional
+            About the centre of mass, in the link's axes [kg m²]; none: a point.
+        link : str, optional
+            The first tip if not given.
+
+        Raises
+        ------
+        ModelError
+            A link that does not move, a mass or an inertia that no body has.
+
+        """
+        link = self.tip if link is None else link
+        if link not in self.frames:
+            raise ModelError(f"payload: '{link}' is not a link of robot '{self.name}'; "
+                             + urdf.near(link, self.frames))
+        body, T = self.frames[link]
+        if body < 0:
+            raise ModelError(f"payload: link '{link}' does not move with any joint: it would not "
+                             'be felt')
+        c_link = frozen('payload: center_of_mass', center_of_mass, (3,))
+        moment = frozen('payload: inertia', np.zeros((3, 3)) if inertia is None else inertia,
+                        (3, 3))
+        if not (np.isfinite(mass) and mass >= 0.0 and np.isfinite(c_link).all()):
+            raise ModelError(f'payload: mass {mass:g} kg at {c_link.tolist()} m: accepted are '
+                             'finite numbers, the mass 0 or more')
+        size = np.abs(moment).max()
+        if not (np.isfinite(size) and np.abs(moment - moment.T).max() <= SYMMETRY_TOLERANCE * size
+                and np.linalg.eigvalsh(moment)[0] >= -SEMIDEFINITE_TOLERANCE * size):
+            raise ModelError(f'payload: inertia {moment.tolist()} kg m²: accepted is a symmetric '
+                             'positive semi-definite matrix, about the centre of mass')
+        if mass == 0.0 and size > 0.0:
+            raise ModelError('payload: it has an inertia and no mass: accepted are both, a mass '
+                             'alone, or none')
+        cross = urdf.cross_matrices((T[:3, :3] @ c_link + T[:3, 3])[None])[0]
+        carried = self.inertia.copy()
+        carried[body, :3, :3] += T[:3, :3] @ moment @ T[:3, :3].T + mass * cross @ cross.T
+        carried[body, :3, 3:] += mass * cross
+        carried[body, 3:, :3] += mass * cross.T
+        carried[body, 3:, 3:] += mass * np.eye(3)
+        symmetric = (carried + carried.transpose(0, 2, 1)) / 2
+        return replace(self, inertia=symmetric)
+
+    def with_tool(self, T_tip_tool: ArrayLike, name: str | None = None) -> Robot:
+        """
+        Return the same robot with another first tip, at T_tip_tool (4, 4) in this one's frame.
+
+        Its link is called `name`, or else after the tip: 'flange' gets 'flange_tool'.
+
+        Raises
+        ------
+        ModelError
+            No rigid transform, or a name that a link of the robot has already.
+
+        """
+        name = f'{self.tip}_tool' if name is None else name
+        if name in self.frames:
+            raise ModelError(f"tool: '{name}' is a link of robot '{self.name}' already: accepted "
+                             'is another name')
+        T = frozen('tool: T_tip_tool', T_tip_tool, (4, 4))
+        if not _rigid(T[None])[0]:
+            raise ModelError(f'tool: {T.tolist()} is not a rigid transform')
+        body, T_body_tip = self.frames[self.tip]
+        return replace(self, tips=(name, *self.tips[1:]),
+                       frames={**self.frames, name: (body, T_body_tip @ T)})
+
+    def with_gravity(self, gravity: ArrayLike) -> Robot:
+        """
+        Return the same robot where gravity is another, (3,) in the base frame [m/s²].
+
+        An arm that hangs from the ceiling with its base turned over has (0, 0, 9.81).
+
+        """
+        return replace(self, gravity=frozen('gravity', gravity, (3,)))
+
     def _refuse_structure(self) -> None:
         late = self.parent >= np.arange(len(self.parent))
         self._refuse(late | (self.parent < -1),
@@ -308,11 +392,7 @@ class Robot:
         for name in ('T_parent_body', 'inertia'):
             finite = np.isfinite(getattr(self, name)).all(axis=(1, 2))
             self._refuse(~finite, f'{name} is not finite')
-        R = self.T_parent_body[:, :3, :3]
-        rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
-        rigid &= np.linalg.det(R) > 0
-        rigid &= (self.T_parent_body[:, 3] == [0.0, 0.0, 0.0, 1.0]).all(axis=1)
-        self._refuse(~rigid, 'T_parent_body is not a rigid transform')
+        self._refuse(~_rigid(self.T_parent_body), 'T_parent_body is not a rigid transform')
         rotor = (self.rotor_inertia >= 0) & np.isfinite(self.rotor_inertia)
         self._refuse_freedoms(~rotor, 'rotor_inertia must be finite and not negative')
         lower, upper = self.position_limits.T
@@ -387,6 +467,15 @@ def _begins(widths: NDArray[np.int_]) -> NDArray[np.intp]:
     begins = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(np.intp)
     begins.flags.writeable = False
     return begins
+
+
+def _rigid(T: Array) -> NDArray[np.bool_]:
+    """Return (k,) where poses T (k, 4, 4) are rotations and translations."""
+    R = T[:, :3, :3]
+    rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
+    rigid &= np.linalg.det(R) > 0
+    rigid &= (T[:, 3] == [0.0, 0.0, 0.0, 1.0]).all(axis=1)
+    return np.asarray(rigid)
 
 
 def _motion_transform(T: Array) -> Array:

@@ -8,16 +8,26 @@ from time import perf_counter
 from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from geometry_msgs.msg import (
+    InertiaStamped,
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
+from osc_ros.control.check import Rest, Verdict
+from osc_ros.control.driver import Driver
+from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
@@ -49,7 +59,8 @@ TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of
 MOTION = ('motion',) * 3
 
 PARAMETERS = (
-    *description.ENTRIES,
+    *(replace(entry, live=entry.name == 'gravity') for entry in description.ENTRIES),
+    *description.LOAD_ENTRIES,
     Entry('method', 'sweep', f"How the dynamics are computed: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
     Entry('workers', 1, "Processes that share an update, by 'sweep' or 'bcr'; 0 measures how many "
@@ -143,6 +154,14 @@ PARAMETERS = (
           'largest, below which a direction is given up', lower=1e-12, upper=1.0, live=True),
     Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
+    Entry('friction.coulomb', (), 'Dry friction of every joint, base first [N m], that is '
+          'compensated; none: 0', lower=0.0, live=True),
+    Entry('friction.viscous', (), 'Viscous friction of the same [N m s/rad]', lower=0.0,
+          live=True),
+    Entry('friction.velocity', 0.02, 'Width of the change of direction of dry friction [rad/s]',
+          lower=1e-6, upper=1e2, live=True),
+    Entry('startup_check', 'warn', 'What to do on activation where the efforts that the driver '
+          'reports do not agree with the model', choices=('off', 'warn', 'refuse'), live=True),
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description', lower=1e-9, live=True),
     Entry('limits.effort_rate', (), 'Most that the torque of every joint changes [N m/s]; none: '
@@ -158,6 +177,9 @@ PARAMETERS = (
     Entry('limits.repulsion', 10.0, 'Natural frequency of that push [rad/s]', lower=0.0,
           upper=1e3, live=True),
 )
+
+
+MODEL = ('gravity', *(entry.name for entry in description.LOAD_ENTRIES))
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:
@@ -203,7 +225,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
         self._active = False
-        self._urdf = ''
+        self._urdf = self._finding = ''
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._entities: list[tuple[Any, Any]] = []
         self._reset_counts()
@@ -258,15 +280,18 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _configure(self) -> None:
         found = values(self, self._table)
-        robot = description.robot(found, description.description(found, self._urdf))
+        self._bare = description.robot(found, description.description(found, self._urdf))
+        robot, driver = self._model(found)
         order = description.command_order(found, robot)
         started = perf_counter()
-        law = Law(robot, _settings(found, robot), found['method'], found['workers'] or 'auto')
+        law = Law(robot, _settings(found, robot, driver), found['method'],
+                  found['workers'] or 'auto')
         took = perf_counter() - started
         self._order = order
         self._reader = messages.JointStateReader(robot.joint_names)
         self._command = messages.Command(robot.n)
         self._law = law
+        self._rest = Rest()
         self._apply_times(found)
         self._create_interface()
         self.get_logger().info(
@@ -296,6 +321,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   (WrenchStamped, '~/measured_wrench', self._on_measured_wrench,
                    qos_profile_sensor_data),
                   (JointState, '~/target_posture', self._on_target_posture, 10),
+                  (InertiaStamped, '~/payload', self._on_payload, 10),
+                  (Vector3Stamped, '~/gravity', self._on_gravity, 10),
                   *((PoseStamped, f'~/{name}/target_pose',
                      partial(self._on_target_pose, task=name), 10)
                     for name in list(self._law.levels)[1:]))),
@@ -311,10 +338,30 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             raise InputError(f'no good joint_states for {self._state_timeout} s: wanted are '
                              f'positions and velocities of {names}'
                              + (f' (last refusal: {self._refusal})' if self._refusal else ''))
+        self._check()
         self._reset_counts(keep_state=True)
         self._law.latch(self._q)
         self._active = True
         self.get_logger().info('active: holding the present pose')
+
+    def _check(self) -> None:
+        """Compare what the driver reports with the model, as the parameter wants."""
+        wanted = self.get_parameter('startup_check').value
+        if wanted == 'off':
+            self._finding = ''
+            return
+        friction = self._law.settings.friction
+        finding = self._rest.finding(self._law.robot, friction and friction.coulomb)
+        self._finding = str(finding)
+        told = self.get_parameter('driver_compensates').value != 'none'
+        if finding.verdict is Verdict.COMPENSATED and told:
+            self.get_logger().info('start-up check: the driver compensates gravity, as told')
+        elif finding.verdict in (Verdict.WELL, Verdict.UNCLEAR):
+            self.get_logger().info(f'start-up check: {finding}')
+        elif wanted == 'warn':
+            self.get_logger().warning(f'start-up check: {finding}')
+        else:
+            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn')")
 
     def _deactivate(self) -> None:
         if self._active:
@@ -346,7 +393,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is None and self.trigger_configure() != TransitionCallbackReturn.SUCCESS:
             self._starter.cancel()
             return
-        if self._state_age() <= self._state_timeout:
+        if self._state_age() <= self._state_timeout and self._rest.is_enough:
             self._starter.cancel()
             self.trigger_activate()
         else:
@@ -362,8 +409,18 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # settings
 
     def _apply(self, found: dict[str, Any]) -> None:
-        self._law.change(_settings(found, self._law.robot))
+        robot, driver = self._model(found)
+        self._law.change(_settings(found, robot, driver), robot)
         self._apply_times(found)
+
+    def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
+        """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
+        asked = [found[entry.name] for entry in PARAMETERS if entry.name in MODEL]
+        if self._law is None or asked != self._asked:
+            self._robot, self._known = description.loaded(found, self._bare)
+            self._asked = asked
+        compensates = found['driver_compensates']
+        return self._robot, None if compensates == 'none' else Driver(self._known, compensates)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
         self._period = 1.0 / found['rate']
@@ -397,6 +454,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             if self._active:
                 self._publish_hold()
             return
+        if not self._active:
+            self._rest.add(q, self._reader.efforts(message))
         self._count(time, perf_counter() - started)
         self._q, self._time, self._stamp, self._last_good = q, time, message.header.stamp, started
         # backwards too: a simulation may begin again
@@ -410,9 +469,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _publish_hold(self) -> None:
         """Hold the last good state against gravity: it is old, so nothing is done about speed."""
-        limits = self._law.settings.limits.effort
-        hold = self._law.bias_torque(self._q, np.zeros_like(self._q))
-        self._publish(np.clip(hold, -limits, limits), HOLD_LABEL)
+        self._publish(self._law.holding_torque(self._q), HOLD_LABEL)
 
     def _watch(self) -> None:
         if self._active and self._state_age() > self._state_timeout:
@@ -501,6 +558,20 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._law.take_posture(messages.positions(message, self._law.robot.joint_names))
         except InputError as error:
             self.get_logger().error(f'target_posture refused, the old one stays: {error}')
+
+    def _on_payload(self, message: InertiaStamped) -> None:
+        result = self.set_parameters_atomically([
+            Parameter(name, value=value) for name, value in messages.payload(message).items()])
+        if not result.successful:
+            self.get_logger().error(f'payload refused, the old one stays: {result.reason}')
+
+    def _on_gravity(self, message: Vector3Stamped) -> None:
+        try:
+            R = self._frame_pose(message.header.frame_id)[:3, :3]
+            self._law.gravity = R @ messages.vector_array(message.vector)
+        except InputError as error:
+            self.get_logger().error(f'gravity refused, the old one stays: {error}',
+                                    throttle_duration_sec=1.0)
 
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._active
@@ -598,6 +669,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('task share', f'{self._law.limiter.shares[0]:.3f}'),
                     ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
                     ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
+                    ('start-up check', self._finding),
+                    ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
                     ('damping', f'{1.0 - solved.shares[0].min():.3f}'),
@@ -614,7 +687,7 @@ def _direction(motion: Any) -> str:
                      if abs(part) > 0.2)
 
 
-def _settings(found: dict[str, Any], robot: Robot) -> Settings:
+def _settings(found: dict[str, Any], robot: Robot, driver: Driver | None = None) -> Settings:
     def both(name: str) -> Any:
         return np.hstack([found[f'rotation.{name}'], found[f'translation.{name}']])
 
@@ -642,8 +715,21 @@ def _settings(found: dict[str, Any], robot: Robot) -> Settings:
                         found['posture.damping']),
         damping=SingularityDamping(found['singularity.length'], found['singularity.low'],
                                    found['singularity.high']),
-        limits=_limits(found, robot),
-        blend_time=found['blend_time'])
+        limits=_limits(found, robot), blend_time=found['blend_time'],
+        friction=_friction(found, robot), driver=driver)
+
+
+def _friction(found: dict[str, Any], robot: Robot) -> Friction | None:
+    given = {name: found[f'friction.{name}'] for name in ('coulomb', 'viscous')}
+    for name, joints in given.items():
+        if joints and len(joints) != robot.n:
+            raise InputError(f"parameter 'friction.{name}' has {len(joints)} entries: accepted is "
+                             f"one for each of {', '.join(robot.joint_names)}, or none")
+    if not any(any(joints) for joints in given.values()):
+        return None
+    none = (0.0,) * robot.n
+    return Friction(given['coulomb'] or none, given['viscous'] or none,
+                    found['friction.velocity'])
 
 
 def _target_limits(found: dict[str, Any]) -> TargetLimits:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.driver import COMPENSATES
+from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.parameters import Entry
@@ -27,8 +29,10 @@ ENTRIES = (
           '[kg m²]; none: 0', lower=0.0),
     Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
           of=str),
-    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; 0 0 0 for the '
-          'controller where the driver compensates it', size=3),
+    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]: 0 0 9.81 under a '
+          'ceiling', lower=-1e3, upper=1e3, size=3),
+    Entry('driver_compensates', 'none', 'What the driver adds to the torques by itself, of the '
+          'robot as described', choices=COMPENSATES),
 )
 
 
@@ -94,6 +98,45 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     return Robot.from_urdf(text, values['base'], values['tip'],
                            rotor_inertia=values['rotor_inertia'] or None,
                            locked=locked(values), gravity=values['gravity'])
+
+
+LOAD_ENTRIES = (
+    Entry('payload.mass', 0.0, 'Mass of what the arm carries beside what is described [kg]',
+          lower=0.0, upper=1e4, live=True),
+    Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Where it is in the frame of payload.link '
+          '[m]', lower=-1e2, upper=1e2, size=3, live=True),
+    Entry('payload.inertia', (0.0,) * 6, 'xx xy xz yy yz zz about its centre of mass, in the axes '
+          'of payload.link [kg m²]', lower=-1e4, upper=1e4, size=6, live=True),
+    Entry('payload.link', '', "Link that it is fixed to; none: 'tip'", live=True),
+    Entry('payload.known_to_driver', False, 'The driver was told of it too, and compensates it as '
+          'it does the robot', live=True),
+    Entry('tool.position', (0.0, 0.0, 0.0), "Point that is controlled, in the frame of 'tip' [m]",
+          lower=-1e2, upper=1e2, size=3, live=True),
+    Entry('tool.orientation', (0.0, 0.0, 0.0, 1.0), "Its axes in those of 'tip', as a quaternion "
+          'x y z w', size=4, live=True),
+)
+
+
+def loaded(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
+    """
+    The robot with its payload, tool and gravity, and the robot as its driver knows it.
+
+    Raises
+    ------
+    InputError, ModelError
+        What is wrong with the parameters.
+
+    """
+    known = robot = bare.with_gravity(values['gravity'])
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    if values['payload.mass'] > 0.0 or any(values['payload.inertia']):
+        robot = robot.with_payload(
+            values['payload.mass'], values['payload.center_of_mass'],
+            [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], values['payload.link'] or None)
+    if values['payload.known_to_driver']:
+        known = robot
+    T = pose(values['tool.position'], values['tool.orientation'])
+    return robot if np.array_equal(T, np.eye(4)) else robot.with_tool(T), known
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import (
+    InertiaStamped,
     Pose,
     PoseStamped,
     Transform,
@@ -90,6 +92,12 @@ class JointStateReader:
             found.append(chosen)
         return found[0], found[1]
 
+    def efforts(self, message: JointState) -> Array:
+        """Efforts (n,) [N·m; N] of the message that was read last; NaN where there are none."""
+        if len(message.effort) != len(message.name):
+            return np.full(len(self.names), np.nan)
+        return np.asarray(message.effort, dtype=np.float64)[self._at]
+
     def _places(self, names: Sequence[str]) -> NDArray[np.intp]:
         has = ', '.join(names) or 'none'
         for name in self.names:
@@ -159,6 +167,19 @@ def label_of(time: Time) -> str:
 def labelled_time(label: str) -> float | None:
     """Time of the state that a command of that label answers [s], if it answers one."""
     return float(label) if label.replace('.', '', 1).isdecimal() else None
+
+
+def payload(message: InertiaStamped) -> dict[str, Any]:
+    """The parameters of a payload whose inertia is about its centre of mass."""
+    inertia, centre = message.inertia, message.inertia.com
+    return {'payload.mass': inertia.m, 'payload.center_of_mass': [centre.x, centre.y, centre.z],
+            'payload.inertia': [inertia.ixx, inertia.ixy, inertia.ixz, inertia.iyy, inertia.iyz,
+                                inertia.izz], 'payload.link': message.header.frame_id}
+
+
+def vector_array(message: Vector3) -> Array:
+    """A vector (3,) of a message."""
+    return np.array([message.x, message.y, message.z])
 
 
 def pose_array(message: Pose) -> Array:

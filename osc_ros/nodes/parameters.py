@@ -19,7 +19,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, OscError
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
@@ -235,7 +235,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
                     raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
                                      f'unconfigured; accepted now: {live or "none"}')
                 apply(found)
-        except InputError as error:
+        except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)

@@ -79,7 +79,8 @@ class Simulator(Node):  # type: ignore[misc]
             text, robot.base, robot.joint_names, locked=description.locked(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
-            **given)
+            compensates=found['driver_compensates'], **given)
+        self._compensates = found['driver_compensates'] != 'none'
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
@@ -179,8 +180,11 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _measure(self) -> None:
         """Take the state of a new tick, and send it."""
+        q, qd, tau = self._plant.measured()
+        if self._braked and not self._compensates:
+            tau = self._plant.weight  # which the brakes bear, and sensors in the joints feel
         self._state = messages.joint_state(
-            self._plant.joint_names, self._tick * self._period, *self._plant.measured())
+            self._plant.joint_names, self._tick * self._period, q, qd, tau)
         self._label = messages.label_of(self._state.header.stamp)
         self._answered = perf_counter()
         self._send()

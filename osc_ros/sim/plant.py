@@ -22,6 +22,7 @@ from osc_ros.sim.description import FLOOR, require, Urdf
 Array = NDArray[np.float64]
 Image = NDArray[np.uint8]
 PerJoint = ArrayLike | Mapping[str, float] | None
+COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 
 
 class Plant:
@@ -47,6 +48,7 @@ class Plant:
     friction : dry friction [N m or N], default the URDF's
     position_noise, velocity_noise : standard deviations in `measured` [rad or m; rad/s or m/s]
     seed : of the noise
+    compensates : what a driver adds to the torques: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff and smooth plane, solid on its side of -z
     ball : link that carries a ball, and the radius of that [m]
 
@@ -65,9 +67,12 @@ class Plant:
                  effort_limits: PerJoint = None, damping: PerJoint = None,
                  friction: PerJoint = None, position_noise: float = 0.0,
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
-                 ball: tuple[str, float] | None = None) -> None:
+                 ball: tuple[str, float] | None = None, compensates: str = 'none') -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
+        if compensates not in COMPENSATES:
+            raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
+        self._compensates = compensates
         urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
@@ -187,9 +192,16 @@ class Plant:
         if steps < 1:
             raise InputError(f'steps is {steps}; accepted: 1 or more')
         self._tau = self._clipped(tau)
-        self._data.qfrc_applied[self._at] = self._tau
         self._apply_pushes()
-        mujoco.mj_step(self._model, self._data, steps)
+        if self._compensates == 'none':
+            self._data.qfrc_applied[self._at] = self._tau
+            mujoco.mj_step(self._model, self._data, steps)
+        else:
+            qd = 0.0 if self._compensates == 'gravity' else 1.0
+            for _ in range(steps):
+                added = self._bias(qd * self._data.qvel)
+                self._data.qfrc_applied[self._at] = self._clipped(self._tau + added)
+                mujoco.mj_step(self._model, self._data)
         if self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:
             raise InputError(f'the arm diverged before t = {self.time} s, tau = {self._tau}; '
                              'accepted: torques that it can take (reset it to go on)')
@@ -198,6 +210,16 @@ class Plant:
         """Positions and velocities with sensor noise, and the torque last applied: (n,) each."""
         noise = self._random.standard_normal((2, self.n)) * self._noise[:, None]
         return self.q + noise[0], self.qd + noise[1], self._tau.copy()
+
+    @property
+    def weight(self) -> Array:
+        """(n,) torques that hold the arm at rest as it stands [N m or N], a fresh array."""
+        return self._bias(0.0 * self._data.qvel)
+
+    def _bias(self, qvel: Array) -> Array:
+        self._probe.qpos[:], self._probe.qvel[:] = self._data.qpos, qvel
+        mujoco.mj_forward(self._model, self._probe)
+        return np.asarray(self._probe.qfrc_bias[self._at], dtype=np.float64)
 
     def pose(self, link: str) -> Array:
         """(4, 4) pose T_base_link of any link of the URDF."""

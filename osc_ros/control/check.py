@@ -1,0 +1,339 @@
+"""Whether the efforts that a driver reports, the arm at rest, agree with the model."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linprog
+
+from osc_ros.dynamics.method import finite_array
+from osc_ros.dynamics.newton_euler import Placement, placement
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+SHARE = 0.02  # of a joint's effort limit: what friction and offsets of its sensor come to
+WITHOUT_LIMIT = 0.05  # of the largest weight on any joint: the same where there is no limit
+ENOUGH = 5  # states for an average
+MOST = 500  # states in an average
+STILL = 0.01  # most that a joint moves in them [rad, m]
+TOLD_APART = 3.0  # tolerances between zero and the weight, on some joint, to be seen at all
+REACH = 0.25  # of the length of the arm: how far from the tip a payload may be
+
+
+class Verdict(Enum):
+    """What is found."""
+
+    WELL = 'all is well'
+    COMPENSATED = 'the driver already compensates gravity'
+    MASS = 'the mass is off'
+    SIGN_OR_ORDER = 'the sign or order of joints is wrong'
+    UNEXPLAINED = 'the efforts do not fit the model'
+    UNCLEAR = 'cannot tell'
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    What the efforts tell.
+
+    Attributes
+    ----------
+    verdict : Verdict
+    reason : str
+        In words, with the figures.
+    mass : (float, float) or None [kg]
+        Between what the mass that the model lacks at the tip must be; None if no mass there would
+        explain the efforts.
+
+    """
+
+    verdict: Verdict
+    reason: str
+    mass: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        """Verdict and reason."""
+        return f'{self.verdict.value}: {self.reason}'
+
+
+class Rest:
+    """What a driver says while the arm rests: positions and efforts, for an average."""
+
+    def __init__(self) -> None:
+        self._q: deque[Array] = deque(maxlen=MOST)
+        self._efforts: deque[Array] = deque(maxlen=MOST)
+
+    def add(self, q: Array, efforts: Array) -> None:
+        """Take a state (n,), (n,); efforts that are not finite are none."""
+        if np.isfinite(efforts).all():
+            if self._q and np.abs(q - self._q[0]).max() > STILL:
+                self._q.clear()
+                self._efforts.clear()
+            self._q.append(q)
+            self._efforts.append(efforts)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are states enough for an average, or none has efforts at all."""
+        return len(self._q) not in range(1, ENOUGH)
+
+    def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
+        """
+        Compare the averages with the model; 3 standard errors are tolerated beside the rest.
+
+        Parameters
+        ----------
+        robot, friction
+            As of `compared`.
+
+        """
+        if not self._q:
+            return Finding(Verdict.UNCLEAR, 'the driver reports no efforts')
+        if not self.is_enough:
+            return Finding(Verdict.UNCLEAR, f'{len(self._q)} states with efforts came while the '
+                           f'arm stood still: accepted are {ENOUGH} or more')
+        efforts = np.array(self._efforts)
+        error = 3.0 * efforts.std(axis=0, ddof=1) / np.sqrt(len(efforts))
+        return compared(robot, np.mean(self._q, axis=0), efforts.mean(axis=0),
+                        friction=error if friction is None else error + friction)
+
+
+def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLike | None = None,
+             friction: ArrayLike | None = None) -> Finding:
+    """
+    Compare efforts at rest with the weight of the model.
+
+    What is measured is taken to differ from what it should be by no more than a tolerance, since
+    an arm that stands still may be held by friction as well as by its motors. An explanation is
+    kept if some choice of its parameters comes within that on every joint. The first are the
+    model as it is, and no weight at all; then, unless both kinds are left, efforts with another
+    sign, joints that are turned round, swapped or shifted (positions and efforts, or efforts
+    only), or a mass more or less at the tip, in another body, or in all of them.
+
+    Parameters
+    ----------
+    robot : Robot
+        Of revolute and prismatic joints, with one tip.
+    q, efforts : (n,), or (k, n) for k poses
+        The arm at rest; efforts averaged [N·m; N].
+    tolerance : (n,), optional
+        SHARE of the effort limits if not given.
+    friction : (n,), optional
+        Dry friction that is known [N·m], on top of the tolerance.
+
+    Raises
+    ------
+    InputError
+        Shapes that do not fit, numbers that are not finite, spherical joints, several tips.
+
+    """
+    if robot.spherical.any():
+        raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is spherical: "
+                         'accepted are revolute and prismatic joints')
+    if len(robot.tips) > 1:
+        raise InputError(f'the robot has {len(robot.tips)} tips: accepted is one')
+    shape = (len(np.atleast_2d(q)), robot.n)
+    q = finite_array('q', np.atleast_2d(q), shape)
+    efforts = finite_array('efforts', np.atleast_2d(efforts), shape)
+    weight = _weights(robot, q)
+    bound = _bounds(robot, weight, tolerance, friction)
+    if not (np.abs(weight) > TOLD_APART * bound).any():
+        return Finding(Verdict.UNCLEAR, 'the weight hardly loads a joint here: '
+                       + _listed(robot, weight[0], '{:.1f}') + ' N m, where '
+                       + _listed(robot, bound, '{:.1f}') + ' may be friction; accepted is another '
+                       'pose')
+    return _judged(robot, q, efforts, weight, bound)
+
+
+def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> Finding:
+    mass = _missing_mass(robot, q, efforts - weight, bound)
+    if _fits(efforts, weight, bound):
+        low, high = mass or (0.0, 0.0)
+        return Finding(Verdict.WELL, 'the efforts are those of the model; a mass that it lacks at '
+                       f'the tip would be between {low:.2f} and {high:.2f} kg', mass)
+    if _fits(efforts, np.zeros_like(weight), bound):
+        return Finding(Verdict.COMPENSATED, 'the efforts are near zero, where the weight asks for '
+                       f'up to {np.abs(weight).max():.1f} N m (unless brakes hold the arm)', mass)
+    found = []
+    names = list(dict.fromkeys(_disorders(robot, q, efforts, weight, bound)))
+    if names:
+        found.append(Finding(Verdict.SIGN_OR_ORDER,
+                             ', or '.join(names[:4]) + ' …' * bool(names[4:])))
+    masses = _wrong_masses(robot, q, efforts, weight, bound, mass)
+    if masses:
+        found.append(Finding(Verdict.MASS, masses, mass))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return Finding(Verdict.UNCLEAR, 'either ' + '; or '.join(map(str, found)), mass)
+    pose, joint = np.unravel_index(np.argmax(np.abs(efforts - weight) / bound), weight.shape)
+    return Finding(Verdict.UNEXPLAINED, f"joint '{robot.joint_names[joint]}' has "
+                   f'{efforts[pose, joint]:.2f} N m where its weight asks for '
+                   f'{weight[pose, joint]:.2f}, and no one wrong mass, sign or order explains '
+                   'the efforts (are they motor currents? does gravity point as it should?)')
+
+
+def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
+               ) -> Iterator[str]:
+    """Give the ways in which joints may be taken for one another that explain the efforts."""
+    names = robot.joint_names
+    as_is, turned = np.abs(efforts - weight) <= bound, np.abs(efforts + weight) <= bound
+    reversed_ = ~as_is.all(axis=0) & turned.all(axis=0)
+    if (as_is.all(axis=0) | reversed_).all():
+        yield (f'the efforts of {_quoted(names, np.flatnonzero(reversed_).tolist())} have another '
+               'sign')
+    signs = -2.0 * np.eye(robot.n) + 1.0
+    for i, sign in enumerate((*signs, np.full(robot.n, -1.0))):
+        if _possible(robot, sign * q) and _fits(efforts, sign * _weights(robot, sign * q), bound):
+            which = _quoted(names, range(robot.n) if i == robot.n else [i])
+            yield f'{which} turn{"s" if i < robot.n else ""} the other way'
+    for what, order in _orders(names):
+        if _fits(efforts[:, order], weight, bound[order]):
+            yield f'the efforts of {what}'
+        if _possible(robot, q[:, order]) and _fits(
+                efforts[:, order], _weights(robot, q[:, order]), bound[order]):
+            yield what
+
+
+def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    """Give what joints may have been mixed up, and the order that puts it right."""
+    n = len(names)
+    own = np.arange(n)
+    for i in range(n):
+        for k in range(i + 1, n):
+            order = own.copy()
+            order[[i, k]] = k, i
+            yield f'{_quoted(names, (i, k))} are swapped', order
+    if n > 2:
+        yield 'all joints are in the opposite order', own[::-1].copy()
+        for step in (1, -1):
+            yield 'all joints are shifted by one', np.roll(own, step)
+
+
+def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array,
+                  mass: tuple[float, float] | None) -> str:
+    """Say which mass, if it alone were wrong, would explain the efforts; or nothing."""
+    if mass:
+        return (f'the model lacks {0.5 * (mass[0] + mass[1]):.2f} kg at the tip (between '
+                f'{mass[0]:.2f} and {mass[1]:.2f} kg)')
+    missing = efforts - weight
+    for body, joint in enumerate(robot.joints):
+        own, centre = robot.inertia[body, 5, 5], robot.inertia[body, [2, 0, 1], [4, 5, 3]]
+        unit = _felt(robot, q, body) @ np.array([1.0, *(centre / own if own > 0.0 else centre)])
+        between = _factor(unit, missing, bound, -own)
+        if between:
+            return (f"the body that joint '{joint}' moves lacks {0.5 * sum(between):.2f} kg "
+                    f'(between {between[0]:.2f} and {between[1]:.2f} kg)')
+    between = _factor(weight, missing, bound, -0.9)
+    if between:
+        return (f'all masses, or all efforts, are {1.0 + 0.5 * sum(between):.2f} times '
+                'those of the model')
+    return ''
+
+
+def _missing_mass(robot: Robot, q: Array, missing: Array, bound: Array
+                  ) -> tuple[float, float] | None:
+    """Bound the mass near the tip that explains missing efforts, with its centre anywhere near."""
+    body, T_body_tip = robot.frames[robot.tip]
+    at_body = _felt(robot, q, body)
+    # [m, m c] with c in the tip's frame, from the body's
+    to_body = np.eye(4)
+    to_body[1:, 0], to_body[1:, 1:] = T_body_tip[:3, 3], T_body_tip[:3, :3]
+    unit = (at_body @ to_body).reshape(-1, 4)
+    reach = REACH * float(np.linalg.norm(robot.T_parent_body[:, :3, 3], axis=1).sum()
+                          + np.linalg.norm(T_body_tip[:3, 3]))
+    limit = np.broadcast_to(bound, missing.shape).ravel()
+    rows, ends = np.vstack([unit, -unit]), np.concatenate([missing.ravel() + limit,
+                                                           limit - missing.ravel()])
+    found = []
+    for sign in (1.0, -1.0):
+        # |m c| is at most the reach times |m|, along each axis
+        box = np.array([[-sign * reach, *(side * axis)] for axis in np.eye(3)
+                        for side in (1.0, -1.0)])
+        lightest = (0.0, None) if sign > 0.0 else (-robot.inertia[body, 5, 5], 0.0)
+        for least in (1.0, -1.0):
+            solved = linprog([least, 0.0, 0.0, 0.0], np.vstack([rows, box]),
+                             np.concatenate([ends, np.zeros(6)]),
+                             bounds=[lightest, *[(None, None)] * 3])
+            if solved.status == 0:
+                found.append(float(solved.x[0]))
+    return (min(found), max(found)) if found else None
+
+
+def _factor(unit: Array, missing: Array, bound: Array, least: float
+            ) -> tuple[float, float] | None:
+    """Bound s, at least `least`, such that s·unit is `missing` to within the bound."""
+    low, high = least, np.inf
+    limit = np.broadcast_to(bound, missing.shape)
+    if (np.abs(missing) > limit)[unit == 0.0].any():
+        return None
+    at = unit != 0.0
+    ends = np.stack([missing[at] - limit[at], missing[at] + limit[at]]) / unit[at]
+    low, high = max(low, ends.min(axis=0).max()), min(high, ends.max(axis=0).min())
+    return (float(low), float(high)) if low <= high else None
+
+
+def _weights(robot: Robot, q: Array) -> Array:
+    """Torques (k, n) that hold the robot at rest at poses (k, n)."""
+    first_moments = np.column_stack([robot.inertia[:, 5, 5],
+                                     robot.inertia[:, [2, 0, 1], [4, 5, 3]]])
+    found = np.zeros(q.shape)
+    for torques, values in zip(found, q, strict=True):
+        at = placement(robot, values)
+        for body, moments in enumerate(first_moments):
+            torques += _carried(robot, at, body) @ moments
+    return found
+
+
+def _felt(robot: Robot, q: Array, body: int) -> Array:
+    """Torques (k, n, 4) that hold a unit of mass, and of its moment along x y z, in a body."""
+    return np.array([_carried(robot, placement(robot, values), body) for values in q])
+
+
+def _carried(robot: Robot, at: Placement, body: int) -> Array:
+    found, i = np.zeros((robot.n, 4)), body
+    while i >= 0:
+        z = at.R[i, :, 2]
+        if robot.prismatic[i]:
+            found[i, 0] = -z @ robot.gravity
+        else:
+            turned = np.cross(z, robot.gravity)
+            found[i] = turned @ (at.p[body] - at.p[i]), *(turned @ at.R[body])
+        i = int(robot.parent[i])
+    return found
+
+
+def _fits(efforts: Array, expected: Array, bound: Array) -> bool:
+    return bool((np.abs(efforts - expected) <= bound).all())
+
+
+def _possible(robot: Robot, q: Array) -> bool:
+    lower, upper = robot.position_limits.T
+    return bool(((q >= lower) & (q <= upper)).all())
+
+
+def _bounds(robot: Robot, weight: Array, tolerance: ArrayLike | None,
+            friction: ArrayLike | None) -> Array:
+    if tolerance is None:
+        limits = SHARE * robot.effort_limits
+        bound = np.where(np.isfinite(limits), limits, WITHOUT_LIMIT * np.abs(weight).max())
+    else:
+        bound = finite_array('tolerance', tolerance, (robot.n,)).copy()
+    if friction is not None:
+        bound = bound + finite_array('friction', friction, (robot.n,))
+    return bound
+
+
+def _quoted(names: tuple[str, ...], which: Iterable[int]) -> str:
+    return ', '.join(f"'{names[i]}'" for i in which)
+
+
+def _listed(robot: Robot, values: Array, form: str) -> str:
+    return ' '.join(form.format(value) for value in values)

@@ -1,0 +1,210 @@
+"""What the nodes do with payloads, tools, gravity, drivers, and the check at start-up."""
+
+import numpy as np
+import pinocchio
+import pytest
+
+from judge import configuration, pinocchio_model
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import InertiaStamped, Vector3Stamped  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+
+from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes.controller import HOLD_LABEL  # noqa: E402
+from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from test_nodes import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
+
+MASS, CENTRE = 1.5, np.array([0.0, 0.01, 0.06])
+
+
+def weight(gravity=(0.0, 0.0, -9.81), mass=0.0, link=PANDA.tip):
+    """Return the torque that holds the shipped Panda with a load, by Pinocchio."""
+    model, _, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, JOINTS, {})
+    frame = model.frames[model.getFrameId(link, pinocchio.FrameType.BODY)]
+    model.appendBodyToJoint(frame.parentJoint, pinocchio.Inertia(mass, CENTRE, np.zeros((3, 3))),
+                            frame.placement)
+    model.gravity.linear = np.array(gravity)
+    return pinocchio.computeGeneralizedGravity(model, model.createData(),
+                                               configuration(model, READY))
+
+
+def settle(rig, expected):
+    """Let states pass until the command is what is expected."""
+    def settled():
+        rig.hardware.tick += 20
+        return np.allclose(rig.ask(), expected, atol=1e-6)
+
+    rig.spin(settled, why='for the blend to end')
+
+
+def payload(mass=MASS, link=''):
+    message = InertiaStamped()
+    message.header.frame_id = link
+    message.inertia.m = mass
+    message.inertia.com.x, message.inertia.com.y, message.inertia.com.z = CENTRE.tolist()
+    return message
+
+
+def efforts(rig, tau):
+    """Let the driver report efforts until the average is enough."""
+    rig.controller.trigger_configure()
+    rig.spin(lambda: rig.hardware.states.get_subscription_count() > 0)
+
+    def heard():
+        rig.hardware.state(effort=tau)
+        return rig.controller._rest.is_enough and rig.controller._state_age() < 1.0 and len(
+            rig.controller._rest._q) > 5
+
+    rig.spin(heard, why='for efforts')
+
+
+def test_payload_is_set_by_parameters_while_the_arm_is_held(spin):
+    rig = Rig(spin).activate()
+    result = rig.controller.set_parameters_atomically(given(
+        payload__mass=MASS, payload__center_of_mass=CENTRE.tolist()))
+    assert result.successful
+    settle(rig, weight(mass=MASS))
+    rig.controller.set_parameters(given(payload__mass=0.0))
+    settle(rig, weight())
+
+
+def test_payload_comes_by_topic_on_any_link_and_is_seen_in_the_parameters(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(InertiaStamped, 'osc_controller/payload', 10)
+    rig.spin(lambda: publisher.get_subscription_count() > 0)
+    publisher.publish(payload(link='panda_link5'))
+    settle(rig, weight(mass=MASS, link='panda_link5'))
+    assert rig.controller.get_parameter('payload.mass').value == MASS
+    assert rig.controller.get_parameter('payload.link').value == 'panda_link5'
+
+
+@pytest.mark.parametrize('bad, message', [
+    ({'mass': -1.0}, 'payload refused, the old one stays: Parameter payload.mass out of range'),
+    ({'link': 'panda_hnd'}, "'panda_hnd' is not a link"),
+    ({'link': 'panda_link0'}, "link 'panda_link0' does not move"),
+])
+def test_bad_payload_is_refused_with_the_reason_and_the_old_one_stays(spin, bad, message):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(InertiaStamped, 'osc_controller/payload', 10)
+    rig.until_said(message, lambda: publisher.publish(payload(**bad)))
+    np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+    assert rig.controller.get_parameter('payload.mass').value == 0.0
+
+
+def test_tool_moves_the_point_that_is_reported_and_not_the_arm(spin):
+    rig = Rig(spin).activate()
+    before = rig.controller._law.pose.copy()
+    [result] = rig.controller.set_parameters(given(tool__position=[0.0, 0.0, 0.1]))
+    assert result.successful
+    rig.ask()
+    np.testing.assert_allclose(rig.controller._law.pose[:3, 3],
+                               before[:3, 3] + 0.1 * before[:3, 2], atol=1e-9)
+    settle(rig, weight())
+    [result] = rig.controller.set_parameters(given(tool__orientation=[0.0, 0.0, 0.0, 3.0]))
+    assert not result.successful
+    assert 'has length 3: accepted is 1' in result.reason
+
+
+@pytest.mark.parametrize('by', ['parameter', 'topic'])
+def test_gravity_turns_while_the_arm_is_held(spin, by):
+    rig = Rig(spin).activate()
+    gravity = (-9.81, 0.0, 0.0)
+    if by == 'parameter':
+        rig.controller.set_parameters(given(gravity=list(gravity)))
+    else:
+        publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
+        rig.spin(lambda: publisher.get_subscription_count() > 0)
+        message = Vector3Stamped()
+        message.header.frame_id = 'panda_link0'
+        message.vector.x = -9.81
+        publisher.publish(message)
+    settle(rig, weight(gravity))
+
+
+def test_gravity_that_is_none_is_refused_and_the_old_one_stays(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
+    message = Vector3Stamped()
+    message.vector.z = np.nan
+    rig.until_said('gravity refused, the old one stays: gravity is not finite',
+                   lambda: publisher.publish(message))
+    np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+
+
+@pytest.mark.parametrize('compensates', ['gravity', 'gravity+coriolis'])
+def test_driver_that_compensates_is_commanded_without_the_weight(spin, compensates):
+    rig = Rig(spin, driver_compensates=compensates).activate()
+    np.testing.assert_allclose(rig.ask(), np.zeros(7), atol=1e-8)
+    rig.controller.set_parameters_atomically(given(
+        payload__mass=MASS, payload__center_of_mass=CENTRE.tolist()))
+    settle(rig, weight(mass=MASS) - weight())
+    rig.controller.set_parameters(given(payload__known_to_driver=True))
+    settle(rig, np.zeros(7))
+    rig.controller.set_parameters(given(payload__known_to_driver=False))
+    settle(rig, weight(mass=MASS) - weight())
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL)
+    np.testing.assert_allclose(rig.hardware.commands[-1].data, weight(mass=MASS) - weight(),
+                               atol=1e-8)
+
+
+def test_friction_and_rotors_are_taken_from_parameters(spin):
+    rig = Rig(spin, **{'friction.coulomb': [0.5] * 7, 'rotor_inertia': [0.1] * 7}).activate()
+    np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+    friction = rig.controller._law.settings.friction
+    np.testing.assert_array_equal(friction.coulomb, [0.5] * 7)
+    np.testing.assert_array_equal(rig.controller._law.robot.rotor_inertia, [0.1] * 7)
+    [result] = rig.controller.set_parameters(given(friction__viscous=[0.1]))
+    assert "'friction.viscous' has 1 entries: accepted is one for each of panda" in result.reason
+    rig.controller.set_parameters(given(friction__coulomb=[0.0] * 7))
+    assert rig.controller._law.settings.friction is None
+
+
+WRONG = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize('told, compensates, said, goes_on', [
+    (weight(), 'none', 'start-up check: all is well', True),
+    (weight(mass=2.0), 'none', 'the mass is off: the model lacks', False),
+    (0.0 * READY, 'none', 'the driver already compensates gravity', False),
+    (0.0 * READY, 'gravity', 'the driver compensates gravity, as told', True),
+    (WRONG * weight(), 'none', "the efforts of 'panda_joint4' have another sign", False),
+    ([], 'none', 'cannot tell: the driver reports no efforts', True),
+    ([np.nan] * 7, 'none', 'cannot tell: the driver reports no efforts', True),
+])
+def test_activation_is_refused_by_what_the_driver_reports(spin, told, compensates, said, goes_on):
+    rig = Rig(spin, startup_check='refuse', driver_compensates=compensates)
+    if len(told) and np.isfinite(told).all():
+        efforts(rig, told)
+    else:
+        assert rig.controller.trigger_configure() == SUCCESS
+        rig.spin(lambda: rig.hardware.state(effort=told) and rig.controller._state_age() < 1.0)
+    assert (rig.controller.trigger_activate() == SUCCESS) == goes_on
+    rig.until_said(said)
+
+
+def test_check_warns_or_is_off_if_that_is_wanted(spin):
+    rig = Rig(spin)
+    efforts(rig, np.zeros(7))
+    assert rig.controller.trigger_activate() == SUCCESS
+    rig.until_said('start-up check: the driver already compensates gravity')
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.controller.set_parameters(given(startup_check='refuse'))
+    assert rig.controller.trigger_activate() == FAILURE
+    rig.controller.set_parameters(given(startup_check='off'))
+    assert rig.controller.trigger_activate() == SUCCESS
+    assert rig.controller._finding == ''
+
+
+@pytest.mark.parametrize('compensates', ['none', 'gravity'])
+def test_simulated_driver_reports_what_the_check_expects_and_holds_the_arm(spin, compensates):
+    given_ = {**ROBOT, 'driver_compensates': compensates}
+    simulator = Simulator(parameter_overrides=[Parameter(name, value=value) for name, value in {
+        **given_, 'initial_positions': READY.tolist()}.items()])
+    rig = Rig(spin, autostart=True, startup_check='refuse', driver_compensates=compensates)
+    rig.spin(lambda: simulator._tick > 20, simulator, why='for the loop to run')
+    assert np.abs(simulator._plant.q - READY).max() < 1e-6
+    assert rig.spin.said('start-up check: ' + {'none': 'all is well', 'gravity': 'the driver '
+                                               'compensates gravity, as told'}[compensates])
