@@ -1,0 +1,202 @@
+"""Arms in MuJoCo thrown at their limits and dragged through singularities: no model is shared."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from arm import moved, PANDA, PERIOD, settings
+from judge import robot_cases
+from osc_ros import Robot
+from osc_ros.control.law import Law
+from osc_ros.control.limits import Limits
+from osc_ros.control.trajectory import Hold, Path
+from osc_ros.sim import Plant
+
+READY = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
+         'ur5': [0.0, -1.2, 1.6, -1.9, -1.57, 0.0]}
+
+
+class Thrown:
+    """One arm under a law with limits, and all that MuJoCo says of it."""
+
+    def __init__(self, name, **limits):
+        """Build it."""
+        case = robot_cases()[name]
+        self.tip = case.tip
+        self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+        n = self.robot.n
+        self.plant = Plant(case.urdf_text, case.base, self.robot.joint_names, locked=case.locked,
+                           friction=[0.0] * n, damping=[0.0] * n)
+        self.limits = Limits.of(self.robot, **limits)
+        self.law = Law(self.robot, replace(settings(self.robot), limits=self.limits))
+
+    def start(self, q, qd=None):
+        """Put it there."""
+        self.plant.reset(q, qd)
+        self.law.latch(q)
+        self.pose = self.plant.pose(self.tip)
+        self.times, self.q, self.qd, self.torques, self.sides = [], [], [], [], []
+        self.poses, self.ratios, self.shares = [], [], []
+        return self
+
+    def run(self, until):
+        """Step to a time."""
+        while self.plant.time < until - 0.5 * PERIOD:
+            q, qd = self.plant.q, self.plant.qd
+            self.poses.append(self.plant.pose(self.tip))
+            tau = self.law.torque(self.plant.time, q, qd)
+            for kept, value in ((self.times, self.plant.time), (self.q, q), (self.qd, qd),
+                                (self.torques, tau),
+                                (self.sides, self.law.limiter.sides.copy()),
+                                (self.ratios, self.law.priorities.ratios[0].min()),
+                                (self.shares, self.law.priorities.shares[0].min())):
+                kept.append(value)
+            self.plant.step(tau, 2)
+        return self
+
+    def steps(self):
+        """Return the largest step of torque of each tick, as a share of the limit."""
+        return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort).max(axis=1)
+
+    def assert_limits_are_kept(self):
+        """Ask what MuJoCo saw."""
+        q, lower, upper = np.array(self.q), *self.limits.position.T
+        assert (q >= lower).all() and (q <= upper).all()
+        assert (np.abs(self.qd) <= self.limits.velocity).all()
+        assert (np.abs(self.torques) <= self.limits.effort).all()
+
+
+def fastest(limits, q, side):
+    """Return the speed from which every joint can still brake, towards a side."""
+    room = np.where(side > 0, limits.position[:, 1] - q, q - limits.position[:, 0])
+    hasty = limits.deceleration / limits.rate
+    with np.errstate(invalid='ignore'):
+        braked = np.where(np.isinf(room), np.inf,
+                          np.sqrt(hasty ** 2 + 2.0 * limits.deceleration * room) - hasty)
+    return 0.98 * side * np.minimum(limits.velocity, braked)
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('name', ['panda', 'ur5'])
+def test_arm_thrown_at_its_limits_towards_a_far_target_passes_none(name, seed):
+    arm, rng = Thrown(name), np.random.default_rng(seed)
+    lower, upper = np.clip(arm.limits.position, -3.5, 3.5).T
+    q = lower + rng.uniform(0.1, 0.9, size=len(lower)) * (upper - lower)
+    arm.start(q, fastest(arm.limits, q, rng.choice([-1.0, 1.0], size=len(q))))
+    arm.law.follow(Hold(moved(arm.pose, rng.normal(size=3), 0.5 * rng.normal(size=3))), 0.0)
+    arm.run(1.5)
+    arm.assert_limits_are_kept()
+    assert np.any(arm.sides)
+    assert arm.steps().max() < 0.5
+
+
+def test_target_beyond_the_limit_of_a_joint_and_back(drawn):
+    arm = Thrown('panda').start(READY['panda'])
+    far = moved(arm.pose, (-0.15, 0.0, -0.3))
+    arm.law.follow(Path([0.2, 1.2, 2.2, 3.2], [arm.pose, far, far, arm.pose]), 0.0)
+    arm.run(4.2)
+    arm.assert_limits_are_kept()
+    sides = np.array(arm.sides)
+    held = np.flatnonzero(sides.any(axis=0))
+    assert len(held) > 0
+    assert arm.steps().max() < 0.15
+    distances = [np.linalg.norm(T[:3, 3] - arm.pose[:3, 3]) for T in arm.poses]
+    assert distances[-1] < 1e-3
+    # no wind-up: the way back takes what a step of that size takes, and does not overshoot
+    back = np.array(distances)[np.array(arm.times) > 3.4]
+    assert back.max() < 0.02
+    q, (lower, upper) = np.array(arm.q), arm.limits.position.T
+    drawn('limits', arm.times, {
+        'room to the limit [rad]': {arm.robot.joint_names[i]: np.minimum(
+            q[:, i] - lower[i], upper[i] - q[:, i]) for i in held},
+        'speed [share of limit]': {arm.robot.joint_names[i]: (
+            np.abs(np.array(arm.qd)[:, i]) / arm.limits.velocity[i]) for i in held},
+        'torque [share of limit]': {
+            'largest': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
+            'step of a tick': np.r_[0.0, arm.steps()]}})
+
+
+def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
+    rate = np.full(7, 1000.0)
+    arm = Thrown('panda', effort_rate=rate).start(READY['panda'])
+    arm.law.follow(Hold(moved(arm.pose, (-0.25, 0.1, -0.45), (0.3, 0.0, 0.5))), 0.1)
+    arm.run(1.5)
+    arm.assert_limits_are_kept()
+    assert np.abs(np.diff(arm.torques, axis=0)).max() <= 1000.0 * PERIOD * (1.0 + 1e-9)
+
+
+def test_weak_arm_gives_up_its_posture_before_its_task():
+    weight = Thrown('panda').law.bias_torque(np.array(READY['panda']), np.zeros(7))
+    arm = Thrown('panda', effort=np.abs(weight) + [3.0, 8.0, 3.0, 4.0, 0.6, 0.6, 0.3])
+    arm.start(READY['panda'])
+    arm.law.take_posture(np.add(READY['panda'], [1.5, 0.3, -1.5, 0.0, 1.0, 0.0, 0.0]))
+    least = np.ones(2)
+    while arm.plant.time < 0.2:
+        arm.run(arm.plant.time + PERIOD)
+        least = np.minimum(least, arm.law.limiter.shares)
+    arm.assert_limits_are_kept()
+    assert least[1] < 0.9
+    assert least[0] > 0.99
+    assert max(np.linalg.norm(T[:3, 3] - arm.pose[:3, 3]) for T in arm.poses) < 1e-3
+
+
+def test_continuous_joints_do_not_switch_off_the_limits_of_the_others():
+    arm = Thrown('kinova')
+    turning = np.isinf(arm.limits.position).all(axis=1)
+    assert turning.any() and not turning.all()
+    lower, upper = arm.limits.position.T
+    q = np.where(turning, 0.0, np.where(turning, 0.0, upper - 0.4))
+    arm.start(q, np.where(turning, 0.0, fastest(arm.limits, q, np.ones(len(q)))))
+    arm.law.follow(Hold(moved(arm.pose, (-0.3, 0.3, -0.6))), 0.0)
+    arm.run(1.5)
+    arm.assert_limits_are_kept()
+    assert np.any(arm.sides)
+
+
+SINGULAR = {
+    'panda stretched and beyond': ('panda', (0.65, 0.0, -0.2), (0.0, 0.0, 0.0)),
+    'panda stretched upwards': ('panda', (0.3, 0.0, 0.75), (0.0, 0.0, 0.0)),
+    'panda over its shoulder': ('panda', (-0.5, 0.0, 0.3), (0.0, 0.0, 0.0)),
+    'ur5 stretched and beyond': ('ur5', (0.65, 0.0, 0.1), (0.0, 0.0, 0.0)),
+    'ur5 over its shoulder': ('ur5', (-0.6, 0.02, 0.3), (0.0, 0.0, 0.0)),
+    'ur5 by its wrist': ('ur5', (0.0, 0.0, 0.0), (1.9, 0.0, 0.0)),
+}
+
+
+@pytest.mark.parametrize('case', SINGULAR)
+def test_arm_dragged_through_singularities_and_back_is_smooth_and_returns(case, drawn):
+    name, shift, turn = SINGULAR[case]
+    arm = Thrown(name).start(READY[name])
+    far = moved(arm.pose, shift, turn)
+    path = Path([0.2, 2.2, 2.7, 4.7], [arm.pose, far, far, arm.pose])
+    arm.law.follow(path, 0.0)
+    arm.run(5.2)
+    arm.assert_limits_are_kept()
+    assert arm.steps().max() < 0.1
+    distances = np.array([np.linalg.norm(T[:3, 3] - path.at(t).pose[:3, 3])
+                          for t, T in zip(arm.times, arm.poses)])
+    assert distances[-1] < 1e-3
+    if 'beyond' in case:
+        assert distances.max() > 0.1
+        assert min(arm.shares) < 0.01
+        drawn(f'singularity_{name}', arm.times, {
+            'distance to target [m]': {'tip': distances},
+            'singular value, relative': {'smallest': arm.ratios},
+            'share of the weakest direction': {'least': arm.shares},
+            'torque [share of limit]': {
+                'largest': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
+                'step of a tick': np.r_[0.0, arm.steps()]}})
+
+
+def test_lost_direction_is_reported_and_held_by_the_posture():
+    stretched = Thrown('panda').start([0.0, 0.3, 0.0, -0.075, 0.0, 1.2, 0.0])
+    stretched.run(0.3)
+    assert stretched.ratios[-1] < 0.06
+    lost = stretched.law.priorities.weakest()
+    case = robot_cases()['panda']
+    assert case.tip == PANDA.tip
+    J = stretched.law.space.jacobian() / np.r_[np.ones(3), np.full(3, 0.3)][:, None]
+    np.testing.assert_allclose(np.linalg.norm(lost @ J),
+                               np.linalg.svd(J, compute_uv=False).min(), rtol=1e-3)
+    assert np.abs(np.subtract(stretched.q[-1], stretched.q[0])).max() < 0.05
