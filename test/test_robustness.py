@@ -1,7 +1,7 @@
 """The Panda that is not the one of the model: doc/robustness.md, judged by MuJoCo."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 import re
@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 
 from arm import PANDA, PERIOD, READY, settings
 from osc_ros import Robot
+from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.sim import Plant
@@ -35,6 +36,7 @@ error while it moves, and in the last {HOLD - SETTLED:g} s of the hold.
 - masses: every moving link's mass and inertia is off by its own share, even between −{WRONG:.0%}
   and +{WRONG:.0%}; or all of them by as much;
 - friction: {DRY} N·m of dry friction in every joint, what franka_description gives the arm;
+  compensated: the controller is told of it (`friction.coulomb`);
 - delay: a torque is at work one period, {1e3 * PERIOD:g} ms, after its state was measured;
 - encoders: positions are known to one part in 2^{BITS} of a turn
   ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
@@ -59,6 +61,7 @@ class Wrong:
 
     masses: Callable = lambda rng: 1.0
     friction: float = 0.0
+    compensated: bool = False
     delay: int = 0
     bits: int = 0
     noise: float = 0.0
@@ -75,10 +78,12 @@ CASES = {
     f'masses, all +{WRONG:.0%}': Wrong(masses=lambda rng: 1.0 + WRONG),
     f'masses, all −{WRONG:.0%}': Wrong(masses=lambda rng: 1.0 - WRONG),
     'friction': Wrong(friction=DRY),
+    'friction, compensated': Wrong(friction=DRY, compensated=True),
     'delay': Wrong(delay=1),
     'encoders': Wrong(bits=BITS),
     'noise': Wrong(noise=NOISE),
-    'all of it': Wrong(any_share, DRY, 1, BITS, NOISE),
+    'all of it': Wrong(any_share, DRY, False, 1, BITS, NOISE),
+    'all of it, compensated': Wrong(any_share, DRY, True, 1, BITS, NOISE),
 }
 COLUMNS = ('eight rms [mm]', 'max [mm]', 'rms [°]', 'max [°]',
            'hold rms [mm]', 'max [mm]', 'rms [°]', 'max [°]')
@@ -103,7 +108,8 @@ def measured(case, frequency=20.0):
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     plant = Plant(altered(wrong.masses, rng), PANDA.base, robot.joint_names,
                   friction=[wrong.friction] * 7, velocity_noise=wrong.noise, seed=SEED)
-    law = Law(robot, settings(robot, frequency))
+    known = Friction([DRY] * 7, [0.0] * 7) if wrong.compensated else None
+    law = Law(robot, replace(settings(robot, frequency), friction=known))
     plant.reset(READY)
     law.latch(READY)
     path = figure_of_eight(plant.pose(PANDA.tip), 0.3, 0.15, EIGHT, 1.0, START, swing=0.17)
