@@ -57,9 +57,11 @@ def row(entry):
 
 def page():
     """Return the page."""
+    shared = {entry.name for entry in description.ENTRIES}
     tables = {'Every node: the robot': description.ENTRIES} | {
-        f'osc_{name}': [entry for entry in table if entry not in description.ENTRIES]
+        f'osc_{name}': [entry for entry in table if entry.name not in shared]
         for name, table in TABLES.items()}
+    tables['osc_controller, for each NAME in `tasks`'] = controller.task_parameters('NAME')
     return HEAD + ''.join(
         f'\n## {title}\n\n{ROWS}' + ''.join(map(row, table)) for title, table in tables.items())
 
@@ -154,7 +156,7 @@ def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(r
     path = tmp_path / 'my.yaml'
     path.write_text("""
 /**:
-  ros__parameters: {autostart: false, tip: for_all, locked_joints: [], effort_limits: [1.0, 2.5]}
+  ros__parameters: {autostart: false, tip: for_all, locked_joints: [], limits.effort: [1.0, 2.5]}
 /**/osc_controller:
   ros__parameters:
     posture: {damping: 3}
@@ -171,7 +173,7 @@ def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(r
         node.destroy_node()
         assert (found['base'], found['tip']) == (base, tip)
         assert found['posture.damping'] == 3.0 and found['translation.speed'] == 0.5
-        assert found['effort_limits'] == (1.0, 2.5) and found['locked_joints'] == ()
+        assert found['limits.effort'] == (1.0, 2.5) and found['locked_joints'] == ()
 
 
 def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):

@@ -18,6 +18,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import messages, relay  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
@@ -73,7 +74,7 @@ class Rig:
         self.spin, self.ends = spin, Ends()
         self.relay = relay.Relay(parameter_overrides=given(**({
             **ROBOT, 'command_timeout': NEVER, 'state_timeout': NEVER, 'settle_time': 0.02,
-            'fade_time': FADE, 'effort_rates': [1e6] * 7} | parameters)))
+            'fade_time': FADE, 'limits.effort_rate': [1e6] * 7} | parameters)))
         spin(lambda: self.ends.states.get_subscription_count() > 0
              and self.ends.commands.get_subscription_count() > 0
              and self.ends.count_publishers('osc_relay/commands') > 0, self.ends, self.relay)
@@ -130,7 +131,7 @@ BAD = {
 
 @pytest.mark.parametrize('bad, message', BAD.values(), ids=BAD)
 def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
-    rig = Rig(spin, effort_rates=[20.0 / 0.002] * 7, latched=True).forwarding()
+    rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
     # answers may be lost, and a step is judged by the time since the last one that came
     now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until(lambda: rig.ends.labels[-1] == now, rig.ends.command)
@@ -155,6 +156,14 @@ def test_silence_is_answered_by_the_torque_that_holds_the_arm_until_it_ends(spin
     rig.forwarding()
     rig.until(lambda: rig.ends.diagnoses[-1].level == DiagnosticStatus.OK, rig.talk)
     assert rig.ends.diagnoses[-1].message == 'forwards'
+
+
+def test_what_the_driver_adds_by_itself_is_left_to_it(spin):
+    load = {'payload.mass': 2.0, 'payload.link': 'panda_hand_tcp'}
+    rig = Rig(spin, command_timeout=0.2, driver_compensates='gravity', **load).forwarding()
+    arm = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    J = OperationalSpace(arm).evaluate(READY, np.zeros(7)).J
+    rig.until_sent(2.0 * 9.81 * J[5], rig.ends.state)  # the driver was not told of the payload
 
 
 def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
@@ -204,8 +213,8 @@ def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
 @pytest.mark.parametrize('parameters, message', [
     ({'tip': 'nowhere'}, 'nowhere'),
     ({'reaction': 'panic'}, "'reaction' is 'panic': accepted is one of hold, damp, gravity, zero"),
-    ({'effort_limits': [1.0]}, "'effort_limits' has 1 entries: accepted is one for each of"),
-    ({'effort_rates': [1.0]}, "'effort_rates' has 1 entries: accepted is one for each of"),
+    ({'limits.effort': [1.0]}, "'limits.effort' has 1 entries: accepted is one for each of"),
+    ({'limits.effort_rate': [1.0]}, "'limits.effort_rate' has 1 entries: accepted is one for"),
 ])
 def test_relay_refuses_bad_parameters(ros, parameters, message):
     with pytest.raises(OscError, match=message):
@@ -250,7 +259,7 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
         **ROBOT, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
         lockstep_timeout=3600.0))
     guard = relay.Relay(parameter_overrides=given(
-        **ROBOT, command_timeout=0.5, state_timeout=NEVER, effort_rates=[1e6] * 7))
+        **ROBOT, command_timeout=0.5, state_timeout=NEVER, **{'limits.effort_rate': [1e6] * 7}))
     controller = start('controller', '--ros-args', '--params-file',
                        share_directory() / 'config' / 'panda.yaml', '-p', 'state_timeout:=30.0')
     spin(lambda: judge.pose, judge, simulator, guard, why=controller.log.read_text)

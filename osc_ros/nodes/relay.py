@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
 from osc_ros.control.command import CommandJudge
+from osc_ros.control.driver import Driver
 from osc_ros.control.supervisor import STALE_STATE, Supervision, Supervisor, Watchdog
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
@@ -32,6 +34,7 @@ STEEPEST = 50.0  # times its limit a torque may change, where nothing is said [1
 
 PARAMETERS = (
     *description.ENTRIES,
+    *(replace(entry, live=False) for entry in description.LOAD_ENTRIES),
     Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
     Entry('reaction', 'hold', 'What the arm does without good commands: hold stops and stays '
           'there, damp stops and can be pushed, gravity carries only the weight, zero sends no '
@@ -48,10 +51,10 @@ PARAMETERS = (
           upper=100.0, live=True),
     Entry('fade_time', 0.05, "In which the difference between the controller's torque and the "
           "relay's fades [s]", lower=1e-3, upper=10.0, live=True),
-    Entry('effort_limits', (), 'Largest torque of every joint, base first [N m]; none: those of '
+    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description', lower=1e-9),
-    Entry('effort_rates', (), 'Largest rate of change of a command, base first [N m/s]; none: '
-          f'{STEEPEST:g} times the limit a second', lower=1e-9),
+    Entry('limits.effort_rate', (), 'Largest rate of change of a command, base first [N m/s]; '
+          f'none: {STEEPEST:g} times the limit a second', lower=1e-9),
 )
 
 
@@ -102,22 +105,26 @@ class Relay(Node):  # type: ignore[misc]
             self.get_logger().error(f'nothing is forwarded: {error}')
 
     def _take_robot(self, found: dict[str, Any], text: str) -> None:
-        robot = description.robot(found, text)
-        space = OperationalSpace(robot)
+        robot, known = description.loaded(found, description.robot(found, text))
+        space, driver = OperationalSpace(robot), Driver(known, found['driver_compensates'])
+
+        def commanded(q: Any, qd: Any, qdd: Any) -> Any:
+            return space.inverse_dynamics(q, qd, qdd) - driver.torque(q, qd)
+
         self._order = description.command_order(found, robot)
         self._robot, self._asked = robot, np.zeros(robot.n)
         names = [robot.joint_names[i] for i in self._order]
         settings = _settings(found, robot)
-        rates = description.per_joint(found, 'effort_rates', STEEPEST * settings.effort_limits,
-                                      robot)
+        rates = description.per_joint(found, 'limits.effort_rate',
+                                      STEEPEST * settings.effort_limits, robot)
         self._judge = CommandJudge(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
         self._reader = messages.JointStateReader(robot.joint_names)
         self._command = messages.Command(robot.n)
         self._label = ''  # of the newest state
         # compiles the kernels, so that nothing is slow when it is needed
-        space.inverse_dynamics(robot.neutral, self._asked, self._asked)
-        self._guard = Supervisor(robot, space.inverse_dynamics, settings, self._on_change)
+        commanded(robot.neutral, self._asked, self._asked)
+        self._guard = Supervisor(robot, commanded, settings, self._on_change)
         self.get_logger().info(
             f"guards '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints")
 
@@ -259,7 +266,7 @@ def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
         {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
          NONSENSE: Watchdog(reaction, latched),
          STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
-        effort_limits=description.per_joint(found, 'effort_limits', robot.effort_limits, robot),
+        effort_limits=description.per_joint(found, 'limits.effort', robot.effort_limits, robot),
         stop_rate=found['stop_rate'], fade_time=found['fade_time'],
         settle_time=found['settle_time'], period=1.0 / found['rate'])
 
