@@ -180,6 +180,9 @@ def tick(seconds: float) -> list[Row]:
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
     damping = SingularityDamping(0.3, 0.01, 0.05)
     law = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, robot.effort_limits))
+    elbow = Task(gains, 'elbow', 'panda_link4', ('free',) * 3 + ('motion',) * 3)
+    two = Law(robot, Settings((Task(gains), elbow), Posture(5.0, 1.0), damping,
+                              robot.effort_limits))
     rng = np.random.default_rng(2)
     q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     sample = []
@@ -187,6 +190,7 @@ def tick(seconds: float) -> list[Row]:
         qd, u = 0.1 * rng.normal(size=7), rng.normal(size=6)
         sample.append(State(q + 0.05 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
     law.latch(q)
+    two.latch(q)
     space, zeros, J = law.space, np.zeros(7), np.zeros((6, 7))
     tip = space.outward(q, zeros, posture_acceleration=zeros)
     tip = [x.copy() for x in (tip.pose, tip.twist, tip.Lambda_inv, tip.a0)]
@@ -195,13 +199,14 @@ def tick(seconds: float) -> list[Row]:
     target, error, F, out = Target(pose.copy()), np.full(6, 0.01), np.ones(6), np.zeros(7)
     stages = [
         ('whole tick', lambda s: law.torque(0.0, s.q, s.qd)),
+        ('whole tick, a task of the elbow too', lambda s: two.torque(0.0, s.q, s.qd)),
         ('outward sweep', lambda s: space.outward(s.q, s.qd, posture_acceleration=s.qdd)),
         ('Jacobian', lambda s: space.jacobian(out=J)),
         ('pose error', lambda s: pose_error(pose, target.pose, out=error)),
         ('commanded acceleration',
          lambda s: task_acceleration(error, twist, target, gains, out=out[:6])),
         ('task force, singularity damping',
-         lambda s: damping.force(J, Lambda_inv, a0, s.u, out=F)),
+         lambda s: law.priorities.solve(J, Lambda_inv, a0, damping)),
         ('inward sweep', lambda s: space.inward(F)),
         ('torque limits, when hit', lambda s: scaled_to_limits(s.qdd, zeros, 0.1 + zeros)),
     ]

@@ -8,6 +8,7 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
 from osc_ros.dynamics.task_inertia import (
     eigen_decomposed,
     SingularityDamping,
@@ -44,7 +45,11 @@ def scaling(length):
 
 
 def force(damping, J, Lambda_inv, a0, u):
-    return damping.force(J, Lambda_inv, a0, u, np.full(6, np.nan))
+    solver = Priorities([0], 1, J.shape[1])
+    solver.rows[0, ACTIVATION:ACTIVATION + 6], solver.rows[0, U:U + 6] = 1.0, u
+    F = solver.solve(J, Lambda_inv, a0, damping)
+    [damping.ratios], [damping.shares] = solver.ratios, solver.shares
+    return F
 
 
 @cache

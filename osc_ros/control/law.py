@@ -14,7 +14,7 @@ from osc_ros.control.level import Level
 from osc_ros.control.limits import scaled_to_limits
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
@@ -113,7 +113,7 @@ class _Setup:
         self.solver = Priorities(at, len(self.links), robot.n)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
-        self.frames = [self._frame(task) for task in settings.tasks]
+        self._frames = [self._frame(task) for task in settings.tasks]
         rest = np.zeros(robot.n)
         if q is None:
             q = np.clip(rest, *robot.position_limits.T)
@@ -135,20 +135,20 @@ class _Setup:
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
                                 tips=self.links, workers=1 if several else workers)
 
-    def _frame(self, task: Task) -> Array | str | int:
-        """Axes of a task: those of a pose, of a link with a task, or of any link that moves."""
-        if not task.frame or task.frame == self.robot.base:
+    def axes(self, k: int, poses: Array, q: Array) -> Array:
+        """Pose (4, 4) whose rotation is that of the frame of task k, links being at `poses`."""
+        frame = self._frames[k]
+        if isinstance(frame, int):
+            return np.asarray(poses[frame])
+        return frame.at(q) if isinstance(frame, LinkAxes) else frame
+
+    def _frame(self, task: Task) -> Array | LinkAxes | int:
+        """Axes of a task: fixed ones, those of any link, or which link with a task has them."""
+        if not task.frame:
             return np.eye(4)
         if task.frame in self.links:
             return self.links.index(task.frame)
-        T = link_pose(self.robot, self.robot.neutral, task.frame)
-        return T if self.robot.frames[task.frame][0] < 0 else task.frame
-
-    def axes(self, frame: Array | str | int, poses: Array, q: Array) -> Array:
-        """Pose (4, 4) whose rotation is that of a task's frame."""
-        if isinstance(frame, int):
-            return np.asarray(poses[frame])
-        return link_pose(self.robot, q, frame) if isinstance(frame, str) else frame
+        return LinkAxes(self.robot, task.frame)
 
 
 class Law:
@@ -261,7 +261,10 @@ class Law:
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         rehearse()
-        self.torque(0.0, self.posture, self._rest)
+        for time in (0.5, 0.6):
+            self.torque(time, self.posture, self._rest)
+        self.terms(), self.inertia(), self.predicted_and_met()
+        LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         scaled_to_limits(self._rest, self.bias_torque(self.posture, self._rest), self._rest)
         self.latch(self.posture)
@@ -521,8 +524,9 @@ class Law:
         links = setup.space.outward(q, qd, posture_acceleration=qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = bool(self.saturated.any())
-        for level, i, frame, row in zip(setup.levels, setup.at, setup.frames, setup.solver.rows):
-            level.ask(time, poses[i], twists[i], setup.axes(frame, poses, q), is_saturated, row)
+        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+            level.ask(time, poses[i], twists[i], setup.axes(k, poses, q), is_saturated,
+                      setup.solver.rows[k])
         J = setup.space.jacobian(out=setup.J)
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
         tau = setup.space.inward(F)

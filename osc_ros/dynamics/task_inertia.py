@@ -203,49 +203,9 @@ def _measure(J, length, low, high, scratch, ratios, shares):
     _measured(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
 
 
-@kernel
-def _force(J, Lambda_inv, a0, u, length, low, high, scratch, ratios, shares, F):
-    A, V, r, x = scratch[:36], scratch[36:72], scratch[72:78], scratch[78:84]
-    _measured(J, length, low, high, A, V, ratios, shares)
-    # in the basis of the singular directions v: B = Vᵀ S Λ⁻¹ S V and r = Vᵀ S (u - a⁰)
-    for k in range(6):
-        for i in range(6):
-            x[i] = 0.0
-            for j in range(6):
-                unit = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
-                x[i] += unit * Lambda_inv[i, j] * V[6 * j + k]
-        for m in range(6):
-            total = 0.0
-            for i in range(6):
-                total += V[6 * i + m] * x[i]
-            A[6 * m + k] = total
-        r[k] = 0.0
-        for i in range(6):
-            r[k] += V[6 * i + k] * (1.0 if i < 3 else 1.0 / length) * (u[i] - a0[i])
-    # (√s B √s + diag(b (1 - s))) y = √s r and f = √s y: for s = 1 that is B f = r, for s = 0 the
-    # direction has no force, whatever b. Here b is about the mobility B_kk, but made of nothing
-    # that depends on which basis two equal singular values are given.
-    mobility, squares = 0.0, 0.0
-    for k in range(6):
-        mobility += A[7 * k]
-        squares += ratios[k] * ratios[k]
-    for k in range(6):
-        x[k] = mobility * max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * (1.0 - shares[k])
-        r[k] *= np.sqrt(shares[k])
-    for i in range(6):
-        for j in range(6):
-            A[6 * i + j] *= np.sqrt(shares[i] * shares[j])
-        A[7 * i] += x[i]
-    solved(A, r, 6)
-    for i in range(6):
-        F[i] = 0.0
-        for k in range(6):
-            F[i] += (1.0 if i < 3 else 1.0 / length) * V[6 * i + k] * np.sqrt(shares[k]) * r[k]
-
-
 class SingularityDamping:
     """
-    The task force of an arm that may be near a singularity, and how near it is.
+    What is given up near a singularity; `osc_ros.dynamics.priority` does it.
 
     A direction whose singular value, relative to the largest, is below `low` is left to τ⁰, one
     above `high` is fully controlled; between them the share is C² and the force continuous. The
@@ -272,26 +232,9 @@ class SingularityDamping:
             raise InputError(f'singularity thresholds low {low}, high {high}: '
                              'accepted is 0 < low < high < 1')
         self.length, self.low, self.high = float(length), float(low), float(high)
-        self._scratch = np.zeros(SCRATCH_WIDTH)
+        self._scratch = np.zeros(72)
         self.ratios: Array = np.ones(6)
         self.shares: Array = np.ones(6)
-
-    def force(self, J: Array, Lambda_inv: Array, a0: Array, u: Array, out: Array) -> Array:
-        """
-        Task force F = Λ(u - a⁰), base axes, into out [N·m, N].
-
-        Parameters
-        ----------
-        J : (6, n)
-        Lambda_inv : (6, 6)
-        a0, u : (6,)
-            Acceleration under τ⁰ alone, and the commanded one [rad/s², m/s²].
-        out : (6,)
-
-        """
-        _force(J, Lambda_inv, a0, u, self.length, self.low, self.high, self._scratch,
-               self.ratios, self.shares, out)
-        return out
 
     def conditioning(self, J: Array) -> float:
         """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""
