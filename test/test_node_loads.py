@@ -33,7 +33,7 @@ def weight(gravity=(0.0, 0.0, -9.81), mass=0.0, link=PANDA.tip):
 def settle(rig, expected):
     """Let states pass until the command is what is expected."""
     def settled():
-        rig.hardware.tick += 20
+        rig.hardware.tick += 40
         return np.allclose(rig.ask(), expected, atol=1e-6)
 
     rig.spin(settled, why='for the blend to end')
@@ -133,9 +133,8 @@ def test_gravity_that_is_none_is_refused_and_the_old_one_stays(spin):
     np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
 
 
-@pytest.mark.parametrize('compensates', ['gravity', 'gravity+coriolis'])
-def test_driver_that_compensates_is_commanded_without_the_weight(spin, compensates):
-    rig = Rig(spin, driver_compensates=compensates).activate()
+def test_driver_that_compensates_is_commanded_without_the_weight(spin):
+    rig = Rig(spin, driver_compensates='gravity').activate()
     np.testing.assert_allclose(rig.ask(), np.zeros(7), atol=1e-8)
     rig.controller.set_parameters_atomically(given(
         payload__mass=MASS, payload__center_of_mass=CENTRE.tolist()))
