@@ -73,7 +73,8 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
             arm.law.follow(Hold(moved(arm.law.levels['elbow'].pose, (shift, shift, 0.0))), 0.0,
                            task='elbow')
             tau = arm.law.torque(0.0, q, qd)
-            found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip), arm.law.limiter.is_at_work))
+            found.append((tau, accelerations(arm, q, qd, tau, PANDA.tip),
+                          arm.law.limiter.is_at_work))
         if any(saturated for *_, saturated in found):
             continue
         compared += 1

@@ -110,7 +110,8 @@ class _Setup:
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
         self.solver = Priorities(at, len(self.links), robot.n)
-        self.limiter = Limiter(robot, settings.limits, before and before.limiter)
+        self.limiter: Limiter = Limiter(robot, settings.limits,
+                                        None if before is None else before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
         self._frames = [self._frame(task) for task in settings.tasks]
@@ -224,7 +225,7 @@ class Law:
 
     @property
     def limiter(self) -> Limiter:
-        """What keeps the limits: the joints that are at one, and the shares of task and posture."""
+        """What keeps the limits: joints that are at one, shares of task and posture."""
         return self._setup.limiter
 
     @property
