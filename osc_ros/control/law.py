@@ -130,7 +130,8 @@ class _Setup:
             self.mobility = before.mobility if before and before.robot is robot else None
             self.mobility = self.mobility or Tree(robot, PROPAGATED)
         self.solver = Priorities(at, len(self.links), robot.n)
-        self.limiter = Limiter(robot, settings.limits, before and before.limiter)
+        self.limiter: Limiter = Limiter(robot, settings.limits,
+                                        None if before is None else before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self.no_force = np.zeros(6 * len(self.links))
         self._frames = [self._frame(task) for task in settings.tasks]

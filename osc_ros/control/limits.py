@@ -126,6 +126,11 @@ class Limits:
         return self.position + np.multiply.outer(margin, [1.0, -1.0])
 
     @cached_property
+    def fastest(self) -> Array:
+        """Speeds (n,) that joints are held to [rad/s, m/s]."""
+        return FASTEST * self.velocity
+
+    @cached_property
     def zone(self) -> Array:
         """Depth (n,) of the soft zones [rad, m]; 0 where a joint has no range."""
         span = self.position[:, 1] - self.position[:, 0]
@@ -232,6 +237,16 @@ def acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest,
             lower[i] = min(lower[i], upper[i])
         else:
             upper[i] = max(lower[i], upper[i])
+
+
+@kernel
+def are_bounds_kept(qdd, q, qd, position, velocity, deceleration, rate, quickest, lower, upper):
+    """Whether q̈ (n,) keeps the bounds, which are found as by `acceleration_bounds`."""
+    acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest, lower, upper)
+    for i in range(len(q)):
+        if not lower[i] <= qdd[i] <= upper[i]:
+            return False
+    return True
 
 
 @kernel
@@ -483,9 +498,12 @@ class Limiter:
         self._chosen = np.zeros(n, dtype=np.int64)
         self._push, self._change = np.zeros(n), np.zeros(n)
         self._rows = np.zeros((2 * n + 5, 3))
-        self.sides = np.zeros(n, dtype=np.int64)
-        self.shares = np.ones(2)
-        self.forget()
+        self.sides: Sides = np.zeros(n, dtype=np.int64)
+        self.shares: Array = np.ones(2)
+        self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
+        self.slowed = 1.0
+        self._last: Array | None = None
+        self._time = 0.0
         if before is not None:
             self.sides[:] = before.sides
             self.saturated, self._last, self._time = before.saturated, before._last, before._time
@@ -494,8 +512,7 @@ class Limiter:
         """Begin anew: the next torque may be any."""
         self.sides[:], self.shares[:] = 0, 1.0
         self.saturated, self.slowed = np.zeros(len(self.sides), dtype=bool), 1.0
-        self._last: Array | None = None
-        self._time = 0.0
+        self._last, self._time = None, 0.0
 
     @property
     def is_at_work(self) -> bool:
@@ -526,9 +543,8 @@ class Limiter:
         qdd = qdd + self._dynamics.apply_M_inv(q, acts)
         is_next = self._last is not None and time > self._time
         quickest = 0.5 / (time - self._time) if is_next else 0.0
-        acceleration_bounds(q, qd, limits.inner, FASTEST * limits.velocity, limits.deceleration,
-                            limits.rate, quickest, self._lower, self._upper)
-        is_kept = bool(((self._lower <= qdd) & (qdd <= self._upper)).all())
+        is_kept = are_bounds_kept(qdd, q, qd, limits.inner, limits.fastest, limits.deceleration,
+                                  limits.rate, quickest, self._lower, self._upper)
         if is_kept:
             self.sides[:] = 0
         else:
@@ -589,6 +605,9 @@ class Limiter:
         self._dynamics.M_inv(rest, self._M_inv)
         mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, 1.0,
                          np.zeros((6, n)), np.zeros((6, n)), self._K)
+        limits = self.limits
+        are_bounds_kept(rest, rest, rest, limits.inner, limits.fastest, limits.deceleration,
+                        limits.rate, 1.0, self._lower, self._upper)
         nearest_within(self._K, rest, self._lower, self._upper, self.sides, self._chosen,
                        self._factor, self._push, self._change)
         shares_within(rest, rest, rest, rest + 1.0, self._rows, self.shares)
