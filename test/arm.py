@@ -23,12 +23,12 @@ JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)
 
 
 def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
-             limits=JUMPS):
+             limits=JUMPS, **of_joints):
     """Return what the Panda's configuration has, but that targets jump if not told otherwise."""
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
                           limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    Limits.of(robot))
+                    Limits.of(robot, **of_joints))
 
 
 class Arm:
