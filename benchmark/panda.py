@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
+import itertools
 import os
 from time import perf_counter
 
@@ -15,9 +17,12 @@ import pinocchio as pin
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.driver import Driver
+from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
-from osc_ros.control.task import Gains, pose_error, Target, Task, task_acceleration
+from osc_ros.control.task import Gains, pose_error, Stiffness, Target, Task, task_acceleration
+from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
@@ -178,33 +183,46 @@ def tick(seconds: float) -> list[Row]:
     """Return the rows of a controller's tick, whole and by stages; nothing here has a judge."""
     _, robot, _ = _panda()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
+    spring = Stiffness([50.0] * 3 + [1000.0] * 3, [1.0] * 6, [10.0, 100.0])
     damping = SingularityDamping(0.3, 0.01, 0.05)
-    limits = Limits.of(robot)
-    law = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, limits))
     elbow = Task(gains, 'elbow', 'panda_link4', ('free',) * 3 + ('motion',) * 3)
-    two = Law(robot, Settings((Task(gains), elbow), Posture(5.0, 1.0), damping, limits))
-    slow = Limits.of(robot, velocity=np.full(7, 0.05))
-    limited = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, slow))
-    weak = Limits.of(robot, effort=np.full(7, 5.0))
-    saturated = Law(robot, Settings((Task(gains),), Posture(5.0, 1.0), damping, weak))
+    plain = Settings((Task(gains),), Posture(5.0, 1.0), damping, Limits.of(robot))
+    beyond = {'friction': Friction(np.full(7, 0.2), np.full(7, 0.1)),
+              'driver': Driver(robot, 'gravity')}
+    slow, weak = (Limits.of(robot, **{name: np.full(7, value)})
+                  for name, value in (('velocity', 0.05), ('effort', 5.0)))
     rng = np.random.default_rng(2)
     q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     sample = []
     for _ in range(STATES):
         qd, u = 0.1 * rng.normal(size=7), rng.normal(size=6)
         sample.append(State(q + 0.05 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
-    for each in (law, limited, saturated):
-        each.latch(q)
-    two.latch(q)
+
+    def whole(settings, on_the_way=False):
+        law, times = Law(robot, settings), itertools.count()
+        law.latch(q)
+        if on_the_way:
+            law.follow(figure_of_eight(law.pose, 0.3, 0.15, 4.0, 200.0, 0.0), 0.0)
+        return lambda s: law.torque(0.002 * next(times), s.q, s.qd)
+
+    law = Law(robot, plain)
+    law.latch(q)
     space, zeros, J = law.space, np.zeros(7), np.zeros((6, 7))
     tip = space.outward(q, zeros, posture_acceleration=zeros)
     tip = [x.copy() for x in (tip.pose, tip.twist, tip.Lambda_inv, tip.a0)]
     pose, twist, Lambda_inv, a0 = tip
     space.jacobian(out=J)
     target, error, F, out = Target(pose.copy()), np.full(6, 0.01), np.ones(6), np.zeros(7)
+    all_of_it = replace(plain, tasks=(Task(spring, frame='panda_hand_tcp'), elbow), **beyond)
     stages = [
-        ('whole tick', lambda s: law.torque(0.0, s.q, s.qd)),
-        ('whole tick, a task of the elbow too', lambda s: two.torque(0.0, s.q, s.qd)),
+        ('whole tick', whole(plain)),
+        ('… on the way along a path', whole(plain, on_the_way=True)),
+        ('… a spring', whole(replace(plain, tasks=(Task(spring),)))),
+        ('… a task of the elbow too', whole(replace(plain, tasks=(Task(gains), elbow)))),
+        ('… friction, a driver that compensates gravity', whole(replace(plain, **beyond))),
+        ('… all of this', whole(all_of_it, on_the_way=True)),
+        ('… joints at their limits', whole(replace(plain, limits=slow))),
+        ('… torques at their limits', whole(replace(plain, limits=weak))),
         ('outward sweep', lambda s: space.outward(s.q, s.qd, posture_acceleration=s.qdd)),
         ('Jacobian', lambda s: space.jacobian(out=J)),
         ('pose error', lambda s: pose_error(pose, target.pose, out=error)),
@@ -213,7 +231,5 @@ def tick(seconds: float) -> list[Row]:
         ('task force, singularity damping',
          lambda s: law.priorities.solve(J, Lambda_inv, a0, damping)),
         ('inward sweep', lambda s: space.inward(F)),
-        ('whole tick, joints at their limits', lambda s: limited.torque(0.0, s.q, s.qd)),
-        ('whole tick, torques at their limits', lambda s: saturated.torque(0.0, s.q, s.qd)),
     ]
     return race([Contender(name, call) for name, call in stages], sample, seconds)
