@@ -19,11 +19,12 @@ PERIOD = 0.002
 PANDA = robot_cases()['panda']
 
 
-def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0)):
+def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
+             **limits):
     """Return what the Panda's configuration has."""
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration)),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    Limits.of(robot))
+                    Limits.of(robot, **limits))
 
 
 class Arm:

@@ -23,6 +23,7 @@ GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
 POSITION, ORIENTATION = ('free',) * 3 + ('motion',) * 3, ('motion',) * 3 + ('free',) * 3
 ELBOW = Task(GAINS, 'elbow', 'panda_link4', POSITION)
 TIP = Task(GAINS)
+FAST = np.full(7, 100.0)  # joints that no task brings to their limits [rad/s]
 
 
 def accelerations(arm, q, qd, tau, link):
@@ -66,7 +67,7 @@ def test_controlled_axes_get_the_acceleration_that_was_asked_for(axes, frame):
 def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration():
     arm = Arm(tasks=(TIP, ELBOW))
     compared = 0
-    for q, qd in random_states(20):
+    for q, qd in random_states(60):
         found = []
         for shift in (0.0, 0.03, -0.05):
             arm.law.latch(READY)
@@ -86,7 +87,7 @@ def test_lower_task_moves_the_upper_one_by_less_than_a_billionth_in_acceleration
 
 
 def test_elbow_moves_and_the_tip_stays_within_half_a_millimetre(drawn):
-    arm = Arm(tasks=(TIP, ELBOW))
+    arm = Arm(velocity=FAST, tasks=(TIP, ELBOW))
     elbow = arm.plant.pose('panda_link4')
     arm.law.follow(Hold(moved(elbow, (0.0, 0.15, 0.0))), 0.2, task='elbow')
     elbows = []
@@ -102,7 +103,7 @@ def test_elbow_moves_and_the_tip_stays_within_half_a_millimetre(drawn):
 
 
 def test_activation_from_none_to_all_and_back_has_bounded_steps_of_torque(drawn):
-    arm = Arm(tasks=(TIP, replace(ELBOW, activation=0.0)))
+    arm = Arm(velocity=FAST, tasks=(TIP, replace(ELBOW, activation=0.0)))
     off = arm.law.settings
     on = replace(off, tasks=(TIP, ELBOW))
     elbow = moved(arm.plant.pose('panda_link4'), (0.0, 0.1, 0.0))
