@@ -11,7 +11,7 @@ from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
-from osc_ros.control.task import Gains, Task
+from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import segments
 from osc_ros.dynamics.compiled import KERNELS
@@ -70,6 +70,15 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
         law.torque(time, q, qd)
     law.change(replace(law.settings, limits=Limits.of(law.robot, effort=np.full(7, 0.1))))
     law.torque(11.0, q, qd)
+    law.change(replace(law.settings, tasks=(
+        Task(Stiffness([50.0] * 3 + [500.0] * 3, [1.0] * 6, [10.0, 50.0]), frame='panda_link5',
+             axes=('motion',) * 5 + ('force',), force=ForceControl(gain=0.5)),
+        Task(law.settings.tasks[0].gains, 'elbow', 'panda_link4', activation=0.5))))
+    law.push([0.0] * 5 + [1.0])
+    law.measure(np.ones(6), 11.0)
+    for time in (12.0, 12.002):
+        law.torque(time, q, qd)
+    _ = law.terms(), law.inertia(), law.predicted_and_met()
     for method in METHODS:
         osc = OperationalSpace(law.robot, method)
         for options in ({}, {'tau_null': qd}, {'posture_acceleration': qd},

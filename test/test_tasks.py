@@ -259,8 +259,8 @@ def test_force_on_a_stiff_table_is_held_while_the_tip_moves_sideways(loop, frict
                          for t, T in zip(arm.times, arm.poses)])
     if friction or loop == 'open':
         drawn(f'force_{loop}', times, {
-            'force on the table [N], cut at 30': {
-                'met': np.minimum(-forces[:, 2], 30.0), 'wanted': 0.0 * times + 15.0},
+            'force [N]': {'on the table, cut at 30': np.minimum(-forces[:, 2], 30.0),
+                          'wanted': 0.0 * times + 15.0},
             'sideways error [mm]': {'distance': 1e3 * sideways}})
     moving = times > 1.0
     off = np.abs(forces[moving, 2] + 15.0)
@@ -333,7 +333,7 @@ def test_arms_of_three_to_nine_joints_go_where_they_can_along_the_axes_that_they
     while plant.time < 1.5:
         plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
     np.testing.assert_allclose(plant.pose(robot.tip)[:3, 3], target[:3, 3], atol=1e-4)
-    assert (law.priorities.shares == 1.0).all()
+    assert (law.priorities.shares > 0.99).all()
 
 
 @pytest.mark.parametrize('n', [3, 4, 5])

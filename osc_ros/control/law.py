@@ -273,7 +273,10 @@ class Law:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         path = Path([0.0, 1.0], [self.pose, self.pose], np.zeros((2, 6)), np.zeros((2, 6)))
         self.follow(path, start=0.0)
-        self.torque(0.5, self.posture, self._rest)
+        for time in (0.5, 0.6):
+            self.torque(time, self.posture, self._rest)
+        self.terms(), self.inertia(), self.predicted_and_met()
+        LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
         self.latch(self.posture)
