@@ -21,7 +21,6 @@ from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.tree import PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -124,11 +123,6 @@ class _Setup:
         same = before is not None and before.robot is robot and before.links == self.links
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
-        # apart from the space, whose pose and twist are views
-        self.mobility: Tree | None = None
-        if settings.friction is not None:
-            self.mobility = before.mobility if before and before.robot is robot else None
-            self.mobility = self.mobility or Tree(robot, PROPAGATED)
         self.solver = Priorities(at, len(self.links), robot.n)
         self.limiter: Limiter = Limiter(robot, settings.limits,
                                         None if before is None else before.limiter)
@@ -340,7 +334,6 @@ class Law:
         self._setup.limiter.rehearse()
         Friction(self._rest, self._rest).add(self._rest, self._rest, self._rest.copy())
         Driver(self.robot, 'gravity')
-        Tree(self.robot, PROPAGATED).apply_M_inv(self.posture, self._rest)
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
         self.latch(self.posture)
@@ -578,9 +571,9 @@ class Law:
         friction, driver = settings.friction, settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
-        if friction is not None and self._setup.mobility is not None:
+        if friction is not None:
             terms['friction'] = np.zeros(len(q))
-            friction.add(qd, self._predicted(q, self._setup.mobility), terms['friction'])
+            friction.add(qd, self._predicted(q), terms['friction'])
 
     def inertia(self) -> Array:
         """
@@ -660,16 +653,16 @@ class Law:
         if friction is None and driver is None:
             return self._rest
         added = np.zeros(len(q))
-        if friction is not None and setup.mobility is not None:
-            friction.add(qd, self._predicted(q, setup.mobility), added)
+        if friction is not None:
+            friction.add(qd, self._predicted(q), added)
             limits = setup.settings.limits.effort
             added = np.clip(tau + added, -limits, limits) - tau
         return added if driver is None else added - driver.torque(q, qd)
 
-    def _predicted(self, q: Array, mobility: Tree) -> Array:
+    def _predicted(self, q: Array) -> Array:
         """Acceleration of the joints (n,) that the last tick commanded, before limits."""
         acts = self._setup.J.T @ self._setup.solver.F
-        return self._qdd_posture + mobility.apply_M_inv(q, acts)
+        return self._qdd_posture + self._setup.limiter.dynamics.apply_M_inv(q, acts)
 
     def _fall(self, time: float) -> None:
         """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.tree import PROPAGATED, Tree
+from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -160,15 +160,14 @@ class Limits:
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
     """Least (n,) that the torques beside gravity give each joint while the others are held."""
-    dynamics, rng = Tree(robot, PROPAGATED), np.random.default_rng(0)
+    dynamics, rng = Articulated(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, M_inv = np.zeros(robot.n), np.zeros((robot.n, robot.n))
-    gravity, least = np.zeros(robot.n), np.full(robot.n, np.inf)
+    no_force, least = np.zeros(6 * len(robot.tips)), np.full(robot.n, np.inf)
     for _ in range(_STATES):
         q = rng.uniform(np.minimum(lower, upper), upper)
-        dynamics.outward(q, rest, None, rest)
-        dynamics.inward(np.zeros(6 * len(robot.tips)), gravity)
         M = np.linalg.inv(dynamics.M_inv(q, M_inv))
+        gravity = M @ dynamics.forward_dynamics(q, rest, rest, no_force)
         # at least a tenth: an arm that cannot hold itself is not helped by braking for ever
         room = np.maximum(effort - np.abs(gravity), 0.1 * effort)
         least = np.minimum(least, room / np.diag(M))
@@ -476,6 +475,8 @@ class Limiter:
         Of task and posture in what was put out.
     slowed : float
         Share of the change of the torques that their rates let through.
+    dynamics : Articulated
+        Of the robot.
 
     Parameters
     ----------
@@ -491,7 +492,7 @@ class Limiter:
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
         self.limits = limits
-        self._dynamics = Tree(robot, PROPAGATED)
+        self.dynamics = Articulated(robot)
         self._lower, self._upper = np.zeros(n), np.zeros(n)
         self._M_inv, self._K, self._factor = (np.zeros((n, n)) for _ in range(3))
         self._J = self._there = self._force = np.zeros((0, n))
@@ -540,7 +541,7 @@ class Limiter:
 
         """
         limits = self.limits
-        qdd = qdd + self._dynamics.apply_M_inv(q, acts)
+        qdd = qdd + self.dynamics.apply_M_inv(q, acts)
         is_next = self._last is not None and time > self._time
         quickest = 0.5 / (time - self._time) if is_next else 0.0
         is_kept = are_bounds_kept(qdd, q, qd, limits.inner, limits.fastest, limits.deceleration,
@@ -582,7 +583,7 @@ class Limiter:
         self._J = J
         if self._there.shape != J.shape:
             self._there, self._force = np.zeros(J.shape), np.zeros(J.shape)
-        self._dynamics.M_inv(q, self._M_inv)
+        self.dynamics.M_inv(q, self._M_inv)
         mobility_against(self._M_inv, J, inertias, len(solver.rows), yielding, self._there,
                          self._force, self._K)
 
@@ -602,7 +603,7 @@ class Limiter:
         """Use everything once, for it to be compiled; then forget it."""
         rest, n = np.zeros(len(self.sides)), len(self.sides)
         self._lower[:], self._upper[:] = -1.0, 1.0
-        self._dynamics.M_inv(rest, self._M_inv)
+        self.dynamics.M_inv(rest, self._M_inv)
         mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, 1.0,
                          np.zeros((6, n)), np.zeros((6, n)), self._K)
         limits = self.limits

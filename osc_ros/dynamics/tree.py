@@ -1030,7 +1030,56 @@ def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot
         inward(tree, tips, ends, rotors, rest[:0], rest, no_force, memory[0], h[k])
 
 
-class Tree:
+class Articulated:
+    """
+    Forward dynamics and M⁻¹ of one robot, by articulated bodies, with the memory that they take.
+
+    Not to be shared between threads.
+
+    Parameters
+    ----------
+    robot : Robot
+    algorithm : EXTENDED, PROPAGATED or FACTORED
+        What else there is to be memory for.
+
+    """
+
+    def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
+        _compile_articulated()
+        self.robot = robot
+        self._algorithm = algorithm
+        self._constants = packed(robot)
+        self.gravity: Array = self._constants[4]
+        self._memory, self._results = _memory(self._constants, algorithm)
+        self._weightless, self._unit = np.zeros(3), np.zeros(robot.n)
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and forces on the tips."""
+        return self._accelerations(q, qd, tau, F, still=False)
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        _, _, _, _, rest, _, no_force, _ = self._memory
+        return self._accelerations(q, rest, x, no_force, still=True)
+
+    def M_inv(self, q: Array, out: Array) -> Array:
+        """M⁻¹ (n, n), into out."""
+        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
+        work, _, _, _, rest, _, no_force, _ = self._memory
+        mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, self._unit, work,
+                 out)
+        return out
+
+    def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
+        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
+        work, qdd = self._memory[0], np.empty(self.robot.n)
+        located(tree, bodies, q, qd, work)
+        articulated(tree, bodies, rotors, work)
+        responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
+        return qdd
+
+
+class Tree(Articulated):
     """
     The kernels on one robot, with the memory that they work in.
 
@@ -1045,14 +1094,9 @@ class Tree:
     """
 
     def __init__(self, robot: Robot, algorithm: int) -> None:
+        super().__init__(robot, algorithm)
         _compile()
-        self.robot = robot
-        self._algorithm = algorithm
-        self._constants = packed(robot)
-        self.gravity: Array = self._constants[4]
-        self._memory, self._results = _memory(self._constants, algorithm)
         self._none = np.empty(0)
-        self._weightless, self._unit = np.zeros(3), np.zeros(robot.n)
         self.Lambda_inv, self.a0, poses, self.twist, _ = self._results
         self.pose: Array = poses.reshape(-1, 4, 4) if len(poses) > 1 else poses.reshape(4, 4)
 
@@ -1100,31 +1144,6 @@ class Tree:
 
         on_all_cores(len(q), part)
         return tuple(found)
-
-    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and forces on the tips."""
-        return self._accelerations(q, qd, tau, F, still=False)
-
-    def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
-        _, _, _, _, rest, _, no_force, _ = self._memory
-        return self._accelerations(q, rest, x, no_force, still=True)
-
-    def M_inv(self, q: Array, out: Array) -> Array:
-        """M⁻¹ (n, n), into out."""
-        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
-        work, _, _, _, rest, _, no_force, _ = self._memory
-        mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, self._unit, work,
-                 out)
-        return out
-
-    def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
-        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
-        work, qdd = self._memory[0], np.empty(self.robot.n)
-        located(tree, bodies, q, qd, work)
-        articulated(tree, bodies, rotors, work)
-        responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
-        return qdd
 
 
 def packed(robot: Robot) -> tuple[Any, ...]:
@@ -1201,25 +1220,38 @@ def pendulum() -> Robot:
         frames={'tip': (0, one)})
 
 
-@cache
-def _compile() -> None:
-    """Compile or load every kernel, once a process, and let no other use in."""
+def _sample() -> tuple[tuple[Any, ...], tuple[Array, ...], tuple[Array, ...]]:
+    """Arguments of the kernels, of the types that they are compiled for."""
     constants = packed(pendulum())
-    memory, results = _memory(constants, FACTORED)
-    x, u, J = np.zeros(1), np.zeros(6), np.zeros((6, 1))
-    tree, bodies, tips, ends, gravity, rotors, paths, starts, *_ = constants
-    law(constants, memory, results, FACTORED, x, x, u, x, x, x)
-    outward(constants, memory, results, FACTORED, x, x, x, x)
-    inward(tree, tips, ends, rotors, x, x, u, memory[0], x)
-    jacobian(tree, ends, paths, starts, memory[0], J)
+    return constants, *_memory(constants, FACTORED)
+
+
+@cache
+def _compile_articulated() -> None:
+    """Compile or load the kernels of `Articulated`, once a process, and let no other use in."""
+    (tree, bodies, tips, ends, gravity, rotors, *_), memory, _ = _sample()
+    x, u = np.zeros(1), np.zeros(6)
     located(tree, bodies, x, x, memory[0])
     articulated(tree, bodies, rotors, memory[0])
     responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
     mobility(tree, bodies, tips, ends, gravity, rotors, x, x, u, x.copy(), memory[0],
              np.zeros((1, 1)))
+    for one_kernel in (located, articulated, responded, mobility):
+        one_kernel.disable_compile()
+
+
+@cache
+def _compile() -> None:
+    """Compile or load the other kernels, once a process, and let no other use in."""
+    constants, memory, results = _sample()
+    x, u, J = np.zeros(1), np.zeros(6), np.zeros((6, 1))
+    tree, _, tips, ends, _, rotors, paths, starts, *_ = constants
+    law(constants, memory, results, FACTORED, x, x, u, x, x, x)
+    outward(constants, memory, results, FACTORED, x, x, x, x)
+    inward(tree, tips, ends, rotors, x, x, u, memory[0], x)
+    jacobian(tree, ends, paths, starts, memory[0], J)
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
     evaluations(constants, memory, results, FACTORED, X, X, np.zeros((1, 1, 4, 4)), Y,
                 Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one_kernel in (law, outward, inward, jacobian, located, articulated, responded,
-                       mobility, evaluations):
+    for one_kernel in (law, outward, inward, jacobian, evaluations):
         one_kernel.disable_compile()
