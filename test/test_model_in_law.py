@@ -13,6 +13,7 @@ from osc_ros import Robot
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
+from osc_ros.control.limits import Limits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -279,7 +280,7 @@ def test_hold_keeps_the_effort_limits_and_leaves_the_drivers_part_to_it():
     arm = Arm()
     weight = arm.law.holding_torque(READY)
     limits = np.full(7, 10.0)
-    arm.law.change(replace(arm.law.settings, effort_limits=limits))
+    arm.law.change(replace(arm.law.settings, limits=Limits.of(arm.robot, effort=limits)))
     arm.run(PERIOD)
     np.testing.assert_allclose(arm.law.holding_torque(READY), np.clip(weight, -limits, limits))
 
