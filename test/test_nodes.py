@@ -12,6 +12,8 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped  # noqa: E402
+from lifecycle_msgs.msg import Transition  # noqa: E402
+from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
@@ -152,6 +154,21 @@ def test_activation_latches_the_pose_of_that_moment(spin):
     rig.spin(lambda: rig.controller._q[0] == elsewhere[0] or not rig.hardware.state(elsewhere))
     assert rig.controller.trigger_activate() == SUCCESS
     np.testing.assert_allclose(rig.ask(q=elsewhere), gravity(elsewhere), atol=1e-8)
+
+
+@pytest.mark.parametrize('wanted', [
+    Transition(id=Transition.TRANSITION_CONFIGURE), Transition(id=99), Transition(label='cleanup'),
+    Transition(label='no such')])
+def test_transition_that_cannot_be_made_now_is_refused_and_the_node_goes_on(spin, wanted):
+    rig = Rig(spin).activate()
+    client = rig.hardware.create_client(ChangeState, 'osc_controller/change_state')
+    spin(client.service_is_ready, why='for the service')
+    answer = client.call_async(ChangeState.Request(transition=wanted))
+    spin(answer.done, why='for the refusal')
+    assert not answer.result().success
+    assert spin.said("refused: the node is 'active', accepted is one of deactivate (4), "
+                     'shutdown (7)')
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
 def test_commands_are_in_the_order_of_the_parameter_and_states_in_any(spin):

@@ -226,6 +226,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._law: Law | None = None
         self._active = False
         self._urdf = self._finding = ''
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._entities: list[tuple[Any, Any]] = []
         self._reset_counts()
@@ -265,6 +267,19 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._starter.cancel()
         if self._active:
             self.trigger_deactivate()
+
+    def _on_change_state(self, request: Any, response: Any) -> Any:
+        # rclpy would let one that cannot be made now end the process
+        wanted, machine = request.transition, self._state_machine
+        accepted = {one[0]: one[1] for one in machine.available_transitions}
+        if wanted.id in accepted or wanted.label in accepted.values():
+            return self._change_state(request, response)
+        self.get_logger().warning(
+            f'transition {wanted.label or wanted.id} refused: the node is '
+            f"'{machine.current_state[1]}', accepted is one of "
+            + ', '.join(f'{label} ({number})' for number, label in accepted.items()))
+        response.success = False
+        return response
 
     def _transition(self, name: str, effect: Any) -> TransitionCallbackReturn:
         # rclpy would swallow what is raised here
