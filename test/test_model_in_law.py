@@ -13,7 +13,6 @@ from osc_ros import Robot
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -24,6 +23,7 @@ CARGO = ("<link name='cargo'><inertial><origin xyz='0.02 -0.01 0.05'/><mass valu
          "<inertia ixx='1e-9' iyy='1e-9' izz='1e-9' ixy='0' ixz='0' iyz='0'/></inertial></link>"
          "<joint name='grasp' type='fixed'>"
          f"<parent link='{PANDA.tip}'/><child link='cargo'/></joint></robot>")
+AT_REST = np.zeros((2, 7))  # speed and acceleration
 FRICTION, DAMPING = np.full(7, 0.5), np.full(7, 0.3)
 
 
@@ -88,8 +88,9 @@ def test_payload_is_picked_up_and_put_down_without_a_jump_and_the_tip_comes_back
     assert distances[-1] < 1e-4
     assert distances.max() < 1.2 * unknown
     told, dropped = (np.searchsorted(times, t - 0.5 * PERIOD) for t in (1.5, 3.0))
-    weight = np.abs(Law(arm.robot.with_payload(LOAD, CENTRE, INERTIA), settings(arm.robot))
-                    .holding_torque(READY) - arm.law.holding_torque(READY)).max()
+    loaded = Law(arm.robot.with_payload(LOAD, CENTRE, INERTIA), settings(arm.robot))
+    weight = np.abs(loaded.inverse_dynamics(READY, *AT_REST)
+                    - arm.law.inverse_dynamics(READY, *AT_REST)).max()
     assert weight > 5.0
     assert jumps(arm)[told - 1:told + 3].max() < 0.01 * weight
     assert jumps(arm)[dropped - 1:].max() < 0.1 * weight  # the hand does leap up there
@@ -237,9 +238,10 @@ def test_payload_that_the_driver_does_not_know_is_carried_by_the_law():
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')),
                    arm.robot.with_payload(LOAD, CENTRE, INERTIA))
     arm.law.latch(READY)
-    bare = Law(arm.robot, settings(arm.robot)).holding_torque(READY)
-    loaded = Law(arm.law.robot, settings(arm.robot)).holding_torque(READY)
-    np.testing.assert_allclose(arm.law.holding_torque(READY), loaded - bare, atol=1e-9)
+    bare = Law(arm.robot, settings(arm.robot)).inverse_dynamics(READY, *AT_REST)
+    loaded = Law(arm.law.robot, settings(arm.robot)).inverse_dynamics(READY, *AT_REST)
+    np.testing.assert_allclose(arm.law.inverse_dynamics(READY, *AT_REST), loaded - bare,
+                               atol=1e-9)
     np.testing.assert_allclose(arm.law.torque(0.0, READY, np.zeros(7)), loaded - bare, atol=1e-9)
 
 
@@ -276,15 +278,6 @@ def test_rotor_inertia_that_is_known_keeps_the_step_response(known):
     assert off < 0.02 if known else off > 0.05
 
 
-def test_hold_keeps_the_effort_limits_and_leaves_the_drivers_part_to_it():
-    arm = Arm()
-    weight = arm.law.holding_torque(READY)
-    limits = np.full(7, 10.0)
-    arm.law.change(replace(arm.law.settings, limits=Limits.of(arm.robot, effort=limits)))
-    arm.run(PERIOD)
-    np.testing.assert_allclose(arm.law.holding_torque(READY), np.clip(weight, -limits, limits))
-
-
 def test_robot_of_a_team_is_not_changed_but_its_gravity_is():
     case = robot_cases()['random_long']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -295,12 +288,12 @@ def test_robot_of_a_team_is_not_changed_but_its_gravity_is():
         law.gravity = (0.0, 0.0, 9.81)
         q = np.zeros(robot.n)
         law.torque(1.0, q, q)
-        down = law.holding_torque(q)
+        down = law.inverse_dynamics(q, 0.0 * q, 0.0 * q)
         law.change(robot=robot)
     finally:
         law.close()
     np.testing.assert_allclose(down, -Law(robot, replace(
-        settings(robot))).holding_torque(q), atol=1e-9)
+        settings(robot))).inverse_dynamics(q, 0.0 * q, 0.0 * q), atol=1e-9)
 
 
 @pytest.mark.parametrize('given, message', [

@@ -143,7 +143,7 @@ def test_driver_that_compensates_is_commanded_without_the_weight(spin):
     settle(rig, np.zeros(7))
     rig.controller.set_parameters(given(payload__known_to_driver=False))
     settle(rig, weight(mass=MASS) - weight())
-    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.deactivate()
     rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL)
     np.testing.assert_allclose(rig.hardware.commands[-1].data, weight(mass=MASS) - weight(),
                                atol=1e-8)

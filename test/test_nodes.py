@@ -106,6 +106,12 @@ class Rig:
         self.ask()
         return self
 
+    def deactivate(self):
+        """Deactivate, and wait until the arm is left alone."""
+        assert self.controller.trigger_deactivate() == SUCCESS
+        self.spin(lambda: not self.controller._ending, why='for the arm to be stopped')
+        return self
+
     def ask(self, **state):
         """Send states until one is answered; return that answer."""
         labels = [self.hardware.state(**state)]
@@ -142,7 +148,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
     team = rig.controller._law.space._dynamics
     spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
                      for one in said), why='for the diagnostics')
-    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
     assert team.team is None
 
@@ -150,7 +156,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
 def test_activation_latches_the_pose_of_that_moment(spin):
     rig = Rig(spin).activate()
     elsewhere = READY + 0.1
-    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.deactivate()
     rig.spin(lambda: rig.controller._q[0] == elsewhere[0] or not rig.hardware.state(elsewhere))
     assert rig.controller.trigger_activate() == SUCCESS
     np.testing.assert_allclose(rig.ask(q=elsewhere), gravity(elsewhere), atol=1e-8)
@@ -563,14 +569,15 @@ def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(sp
     rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL,
              why='for a command in the silence')
     np.testing.assert_allclose(rig.hardware.commands[-1].data, gravity(READY), atol=1e-8)
-    assert spin.said('holding against gravity')
+    assert spin.said('stale_state: nothing for 0.2')
+    rig.controller.set_parameters(given(settle_time=0.001))
     rig.ask()
 
 
 def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig = Rig(spin).activate()
     rig.ask(velocity=[0.3] * 7)
-    assert rig.controller.trigger_deactivate() == SUCCESS
+    rig.deactivate()
     rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL)
     np.testing.assert_allclose(rig.hardware.commands[-1].data, gravity(READY), atol=1e-8)
 
@@ -579,6 +586,9 @@ def test_cleanup_and_a_second_life(spin):
     rig = Rig(spin).activate()
     assert rig.controller.trigger_deactivate() == SUCCESS
     assert rig.controller.trigger_cleanup() == SUCCESS
+    assert rig.controller.trigger_configure() == FAILURE
+    assert spin.said('cannot configure: the arm is still being stopped')
+    spin(lambda: rig.controller._law is None, why='for the arm to be stopped')
     [result] = rig.controller.set_parameters(given(tip='panda_link8'))
     assert result.successful
     rig.activate()

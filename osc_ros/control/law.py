@@ -700,12 +700,12 @@ class Law:
         self._setup.space.outward(q, qd, posture_acceleration=self._rest)
         return self._setup.space.inward(self._setup.no_force)
 
-    def holding_torque(self, q: Array) -> Array:
-        """Torques (n,) to command so that the arm is held at rest at q against its weight."""
-        settings = self._setup.settings
-        limits = settings.limits.effort
-        tau = np.clip(self.bias_torque(q, self._rest), -limits, limits)
-        return tau if settings.driver is None else tau - settings.driver.torque(q, self._rest)
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Torques (n,) to command for accelerations, whatever the limits [N·m]."""
+        self._setup.space.outward(q, qd, posture_acceleration=qdd)
+        tau = self._setup.space.inward(self._setup.no_force)
+        driver = self._setup.settings.driver
+        return tau if driver is None else tau - driver.torque(q, qd)
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         posture = self._setup.settings.posture

@@ -38,7 +38,8 @@ class Watchdog:
     reaction : str
         One of REACTIONS. 'report' counts it and changes nothing; 'hold' stops and stays there,
         'damp' stops and can be pushed, 'gravity' carries only the weight, 'zero' sends no torque;
-        'deactivate' holds until the arm rests, and then says so by `Supervisor.finished`.
+        'deactivate' holds until the arm rests, then leaves it with what `Supervision.idle` says,
+        and says so by `Supervisor.finished`.
     latched : bool
         Whether it lasts until `release`, and not only until the cause is gone; 'deactivate'
         always does.
@@ -86,6 +87,8 @@ class Supervision:
         A law that takes longer has missed it.
     period : float [s]
         Expected from one state to the next.
+    idle : str
+        What an arm that was stopped for good is left with: 'gravity' or 'zero'.
 
     Raises
     ------
@@ -101,6 +104,7 @@ class Supervision:
     settle_time: float = 0.1
     deadline: float = np.inf
     period: float = 0.002
+    idle: str = 'gravity'
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
@@ -195,7 +199,7 @@ class Supervisor:
         self.blind = False
         self._tau, self._source, self._at = tau, '', now
         self._fade: _Fade | None = None
-        self._began, self._stopping = now, False
+        self._began, self._stopping, self._rests = now, False, False
         self._seen = False
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
@@ -213,16 +217,21 @@ class Supervisor:
         self._judge()
 
     @property
+    def sent(self) -> Array | None:
+        """Torque (n,) that was given last [N·m]."""
+        return self._tau
+
+    @property
     def finished(self) -> bool:
-        """Whether the arm was to be stopped for good, and rests, or will not within 2 s."""
+        """Whether the arm was stopped for good and is left alone, or does not rest within 2 s."""
         return self.reaction == 'deactivate' and (
-            self.blind or float(np.abs(self._qd).max()) < AT_REST
+            self.blind or self._rests and self._fade is None
             or self._clock() - self._began > PATIENCE)
 
-    def weight(self) -> Array:
-        """Torque (n,) that carries the arm where it was seen last: what to leave behind [N·m]."""
+    def last(self) -> Array:
+        """Torque (n,) to leave behind, for the arm where it was seen last [N·m]."""
         limits = self.settings.effort_limits
-        return np.clip(self._stop('gravity'), -limits, limits)
+        return np.clip(self._stop(self.settings.idle), -limits, limits)
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Take a sign of life; the time-out begins when it has lasted [s]."""
@@ -302,6 +311,10 @@ class Supervisor:
     def _source_of_stop(self) -> str:
         if self.reaction == 'zero':
             return 'zero'
+        if self.reaction == 'deactivate':
+            self._rests = self._rests or float(np.abs(self._qd).max()) < AT_REST
+            if self._rests:
+                return self.settings.idle
         if self.blind or self.reaction == 'gravity':
             return 'gravity'
         return 'damp' if self.reaction == 'damp' else 'hold'
@@ -403,7 +416,7 @@ class Supervisor:
                       and now - state.fed > self.settings.watchdogs[STALE_STATE].timeout)
         if (self.cause, self.reaction) != before:
             if self.reaction != before[1]:
-                self._began = now
+                self._began, self._rests = now, False
             self._tell()
 
 

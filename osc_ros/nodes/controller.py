@@ -28,16 +28,27 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 from osc_ros.control.check import Rest, Verdict
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
+from osc_ros.control.guide import Motion
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
+from osc_ros.control.supervisor import (
+    DEADLINE,
+    JUMP,
+    NOT_FINITE,
+    REACTIONS,
+    STALE_STATE,
+    Supervision,
+    Supervisor,
+    Watchdog,
+)
 from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
-from osc_ros.control.trajectory import Hold
+from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import description, messages
+from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
@@ -49,10 +60,21 @@ FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
 CLOCK_RESET = 1.0  # a step back of the joint states' clock by more is a new beginning [s]
 LONGEST_GAP = 10.0  # a longer one is no missed states but another clock [s]
+STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')
+
+WATCHDOGS = {
+    STALE_STATE: ('hold', 'joint states that do not come; where they do not, hold and damp carry '
+                  'the weight only'),
+    STALE_TARGET: ('report', 'targets that do not come'),
+    DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
+    NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
+    JUMP: ('hold', 'a position that jumps by more than twice what the speed limit allows'),
+    OTHER_PUBLISHER: ('report', 'somebody else who publishes on the command topic'),
+}
 
 TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of the tip: each '
               'has parameters and a topic of its name; read when the node starts', of=str)
@@ -67,9 +89,30 @@ PARAMETERS = (
           'are fastest', lower=0, upper=1024),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
-          'missed states', lower=1.0, upper=20000.0),
-    Entry('state_timeout', 0.1, 'Without a good joint state for so long, hold against gravity '
-          '[s]', lower=1e-3, upper=60.0, live=True),
+          'missed states, longer updates as missed deadlines', lower=1.0, upper=20000.0),
+    Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
+          'joint state, or on_timer, from the last one at `rate`',
+          choices=('on_state', 'on_timer')),
+    Entry('realtime.priority', 0, 'Of SCHED_FIFO, which the loop asks for; 0: does not', lower=0,
+          upper=99),
+    Entry('realtime.lock_memory', False, 'Keep all memory from being paged out'),
+    Entry('idle', 'gravity', 'The torque that an arm is left with, when it has been stopped for '
+          'good: that of its weight, or zero', choices=('gravity', 'zero'), live=True),
+    Entry('state_timeout', 0.1, 'Without a good joint state for so long it is stale [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('target_timeout', np.inf, 'Without a target for so long, or since the end of a path, it '
+          'is stale [s]', lower=1e-3, live=True),
+    *(entry for name, (reaction, words) in WATCHDOGS.items() for entry in (
+        Entry(f'watchdog.{name}.reaction', reaction, f'What is done about {words}',
+              choices=REACTIONS[name == STALE_STATE:], live=True),
+        Entry(f'watchdog.{name}.latched', False, 'Whether that lasts until ~/release is called, '
+              'and not only until the cause is gone', live=True))),
+    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
+          upper=100.0, live=True),
+    Entry('fade_time', 0.05, 'In which the difference between two sources of torque fades [s]',
+          lower=1e-3, upper=10.0, live=True),
+    Entry('settle_time', 0.1, 'How long a cause has to be gone before the task goes on [s]',
+          lower=1e-3, upper=60.0, live=True),
     Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
           live=True),
     Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
@@ -203,11 +246,12 @@ def task_parameters(name: str) -> tuple[Entry, ...]:
 
 class Controller(LifecycleNode):  # type: ignore[misc]
     """
-    A managed node around one `osc_ros.control.law.Law`.
+    A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
-    Each joint state is answered by one command in the callback that brings it. While the node is
-    active there is always a command: without a good state for `state_timeout`, or when an update
-    fails, the torque that holds the last good state against gravity.
+    Each joint state is answered by one command, in the callback that brings it or on a timer.
+    While the node is active there is always a command: where the state is too old, a state or a
+    torque is no good, or anything else is wrong, the supervisor's. It also stops the arm after
+    `deactivate`: commands go on until the arm rests.
 
     """
 
@@ -224,7 +268,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         declare(self, self._table)
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
-        self._active = False
+        self._guard: Supervisor | None = None
+        self._active = self._ending = self._leaves = False
         self._urdf = self._finding = ''
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
@@ -245,28 +290,38 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('activate', self._activate)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Leave a last command that holds the arm against gravity."""
+        """Begin to stop the arm: commands go on until it rests."""
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the robot."""
+        """Forget the robot, as soon as it rests."""
         return self._transition('clean up', self._clean_up)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation, and forget the robot."""
+        """Stop as on deactivation, and forget the robot as soon as it rests."""
+        was_active = self._active
         self._transition('deactivate', self._deactivate)
-        self._active = False  # whatever came of that
+        if was_active and not self._ending:  # that failed
+            self._active = False
+            self._transition('leave the arm', self._leave)
         return self._transition('clean up', self._clean_up)
 
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop as on deactivation, and start again from nothing."""
         return self.on_shutdown(state)
 
-    def stop(self) -> None:
-        """End safely, from whatever state."""
+    def ready_to_stop(self) -> bool:
+        """Begin to stop the arm; whether it rests."""
         self._starter.cancel()
         if self._active:
             self.trigger_deactivate()
+        return not self._ending
+
+    def stop(self) -> None:
+        """End, wherever the arm is: what is left behind carries it."""
+        self.ready_to_stop()
+        if self._ending:
+            self._leave()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
         # rclpy would let one that cannot be made now end the process
@@ -294,6 +349,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return TransitionCallbackReturn.SUCCESS
 
     def _configure(self) -> None:
+        if self._ending:
+            raise InputError('the arm is still being stopped')
         found = values(self, self._table)
         self._bare = description.robot(found, description.description(found, self._urdf))
         robot, driver = self._model(found)
@@ -308,12 +365,18 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._law = law
         self._rest = Rest()
         self._apply_times(found)
-        self._create_interface()
+        self._guard = Supervisor(robot, law.inverse_dynamics, self._supervision(found),
+                                 self._on_change)
+        self._create_interface(found['update'] == 'on_timer')
+        for asked, effect in ((found['realtime.priority'], realtime.prioritize),
+                              (found['realtime.lock_memory'], lambda _: realtime.lock_memory())):
+            if asked:
+                self.get_logger().info(effect(asked))
         self.get_logger().info(
             f"configured '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints, "
             f"method '{found['method']}', {law.space.plan}; kernels ready in {took:.2f} s")
 
-    def _create_interface(self) -> None:
+    def _create_interface(self, on_timer: bool) -> None:
         publish, subscribe = self.create_publisher, self.create_subscription
         self._commands = publish(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._pose = publish(PoseStamped, '~/pose', 10)
@@ -341,10 +404,14 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   *((PoseStamped, f'~/{name}/target_pose',
                      partial(self._on_target_pose, task=name), 10)
                     for name in list(self._law.levels)[1:]))),
-            (self.destroy_service, self.create_service(Trigger, '~/hold', self._on_hold)),
+            *((self.destroy_service, self.create_service(Trigger, name, callback))
+              for name, callback in (('~/hold', self._on_hold), ('~/release', self._on_release))),
             *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
-              for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose))),
+              for period, callback in (
+                  (WATCH_PERIOD, self._watch), (1.0, self._every_second),
+                  *([(self._period, self._update)] if on_timer else []))),
         ]
+        self._on_timer = on_timer
 
     def _activate(self) -> None:
         age = self._state_age()
@@ -356,7 +423,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._check()
         self._reset_counts(keep_state=True)
         self._law.latch(self._q)
-        self._active = True
+        self._guard.begin(self._guard.sent if self._ending else None)
+        self._guard.see(self._time, self._q, self._qd)
+        self._active, self._ending = True, False
+        realtime.keep_garbage_out()
         self.get_logger().info('active: holding the present pose')
 
     def _check(self) -> None:
@@ -380,19 +450,32 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _deactivate(self) -> None:
         if self._active:
-            self._publish_hold()
+            self._active, self._ending = False, True
+            self._guard.stop()
             self._diagnose()
-            self._active = False
-            self._diagnose()
-            self.get_logger().info('inactive: the last command holds the arm against gravity')
+            self.get_logger().info('inactive: stopping the arm')
+
+    def _leave(self) -> None:
+        """Leave the arm with the idle command."""
+        self._publish(self._guard.last(), HOLD_LABEL)
+        self._ending = False
+        realtime.collect_garbage_as_usual()
+        self.get_logger().info('the arm is stopped: the last command '
+                               + ('holds it against gravity' if self._guard.settings.idle
+                                  == 'gravity' else 'is zero'))
+        if self._leaves:
+            self._clean_up()
 
     def _clean_up(self) -> None:
+        self._leaves = self._ending
+        if self._ending:
+            return
         for destroy, entity in self._entities:
             destroy(entity)
         self._entities = []
         if self._law is not None:
             self._law.close()
-        self._law = None
+        self._law = self._guard = None
 
     def _start(self) -> None:
         """One attempt to configure and activate, if that is wanted."""
@@ -427,6 +510,16 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         robot, driver = self._model(found)
         self._law.change(_settings(found, robot, driver), robot)
         self._apply_times(found)
+        self._guard.settings = self._supervision(found)
+
+    def _supervision(self, found: dict[str, Any]) -> Supervision:
+        timeouts = {STALE_STATE: found['state_timeout'], STALE_TARGET: found['target_timeout']}
+        watchdogs = {name: Watchdog(found[f'watchdog.{name}.reaction'],
+                                    found[f'watchdog.{name}.latched'],
+                                    timeouts.get(name, np.inf)) for name in WATCHDOGS}
+        return Supervision(watchdogs, self._law.settings.limits.effort, found['stop_rate'],
+                           found['fade_time'], found['settle_time'], self._period, self._period,
+                           found['idle'])
 
     def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
         """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
@@ -447,51 +540,94 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # the loop
 
     def _on_joint_states(self, message: JointState) -> None:
-        started = perf_counter()
+        self._arrived = perf_counter()
         try:
             q, qd = self._reader.read(message)
-            time = messages.seconds(message.header.stamp)
-            if self._active:
-                if time < self._time - CLOCK_RESET:
-                    self.get_logger().warning(f'time went back from {self._time:.3f} s to '
-                                              f'{time:.3f} s: holding the present pose')
-                    self._law.latch(q)
-                tau = self._law.torque(time, q, qd)
-                self._publish(tau, messages.label_of(message.header.stamp))
         except InputError as error:
-            self._refused += 1
-            self._refusal = str(error)
-            self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
+            self._refuse(message, str(error))
             return
-        except Exception as error:  # nothing may end the loop
-            self.get_logger().fatal(f'update failed: {type(error).__name__}: {error}',
-                                    throttle_duration_sec=1.0)
-            if self._active:
-                self._publish_hold()
-            return
-        if not self._active:
+        self._q, self._qd, self._stamp = q, qd, message.header.stamp
+        self._last_good = self._arrived
+        time, before = messages.seconds(message.header.stamp), self._time
+        self._time, self._is_new = time, True
+        if not (self._active or self._ending):
             self._rest.add(q, self._reader.efforts(message))
-        self._count(time, perf_counter() - started)
-        self._q, self._time, self._stamp, self._last_good = q, time, message.header.stamp, started
+            return
+        if self._active and time < before - CLOCK_RESET:
+            self.get_logger().warning(f'time went back from {before:.3f} s to {time:.3f} s: '
+                                      'holding the present pose')
+            self._law.latch(q)
+        self._guard.see(time, q, qd)
+        if not self._on_timer:
+            self._update()
+
+    def _refuse(self, message: JointState, reason: str) -> None:
+        """Do without a joint state; one that lacks joints may be of another robot."""
+        self._refused += 1
+        self._refusal = reason
+        self.get_logger().error(f'joint state refused: {reason}', throttle_duration_sec=1.0)
+        if self._guard is not None and set(self._reader.names) <= set(message.name):
+            self._guard.trip(NOT_FINITE, reason)
+
+    def _update(self) -> None:
+        """Answer the last joint state."""
+        if not (self._is_new and (self._active or self._ending)):
+            return
+        started = perf_counter() if self._on_timer else self._arrived
+        self._is_new = False
+        self._publish(self._guard.torque(self._ask_law),
+                      messages.label_of(self._stamp))
+        self._count(self._time, perf_counter() - started)
         # backwards too: a simulation may begin again
-        if self._active and abs(time - self._reported) >= self._report_period:
+        if self._active and abs(self._time - self._reported) >= self._report_period:
             self._report()
+        self._conclude()
+
+    def _ask_law(self) -> Any:
+        return self._law.torque(self._time, self._q, self._qd)
 
     def _publish(self, tau: Any, label: str) -> None:
         self._commands.publish(self._command.filled(tau[self._order], label))
         self._torque_use = np.maximum(
             self._torque_use, np.abs(tau) / self._law.settings.limits.effort)
 
-    def _publish_hold(self) -> None:
-        """Hold the last good state against gravity: it is old, so nothing is done about speed."""
-        self._publish(self._law.holding_torque(self._q), HOLD_LABEL)
-
     def _watch(self) -> None:
-        if self._active and self._state_age() > self._state_timeout:
-            self.get_logger().error(
-                f'no good joint state for {self._state_age():.3f} s: holding against gravity',
-                throttle_duration_sec=1.0)
-            self._publish_hold()
+        """See to it that there are commands where no joint state comes."""
+        if not (self._active or self._ending):
+            return
+        if self._others > 0:
+            self._guard.trip(OTHER_PUBLISHER, f'{self._others} others publish there')
+        if self._guard.watch() and (self._guard.blind or self._state_age() > WATCH_PERIOD):
+            self._publish(self._guard.torque(), HOLD_LABEL)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Tell of a change; end, where the supervisor has stopped the arm for good."""
+        if self._changed:
+            self._diagnose()
+        if self._guard.finished:
+            if self._active:
+                self.trigger_deactivate()
+            self._leave()
+
+    def _on_change(self) -> None:
+        """Tell what the supervisor does, as soon as that is another thing."""
+        guard = self._guard
+        if guard.reaction in ('', 'report'):
+            log = self.get_logger().warning if guard.reaction else self.get_logger().info
+        else:
+            log = self.get_logger().error
+        log(self._state())
+        self._changed = True
+
+    def _state(self) -> str:
+        """What the node does, in words."""
+        guard = self._guard
+        if not (self._active or self._ending):
+            return 'inactive'
+        if not guard.reaction:
+            return 'active'
+        return f'{guard.cause}: {guard.reason}: {guard.reaction}'
 
     def _state_age(self) -> float:
         return perf_counter() - self._last_good
@@ -511,7 +647,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return
         try:
             motion, stamp = plan()
-            if not self._law.follow(motion, self._start_of(stamp), task):
+            start = self._start_of(stamp)
+            inside = self._law.follow(motion, start, task)
+            self._guard.feed(STALE_TARGET, max(0.0, _end(motion, start) - self._time))
+            if not inside:
                 self.get_logger().warning(f'{topic} is outside of the workspace box: the nearest '
                                           'position inside is taken', throttle_duration_sec=1.0)
         except InputError as error:
@@ -592,7 +731,17 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         response.success = self._active
         if self._active:
             self._law.stop()
+            self._guard.feed(STALE_TARGET, np.inf)
         response.message = 'stopping' if self._active else 'not active'
+        return response
+
+    def _on_release(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        """Let latched causes go that are gone."""
+        if self._active:
+            self._guard.release()
+        response.success = self._active and self._guard.reaction in ('', 'report')
+        response.message = self._state()
         return response
 
     # what it has to say
@@ -604,7 +753,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._torque_use: Any = 0.0
         self._counted = self._reported = -np.inf
         if not keep_state:
-            self._last_good, self._time = -np.inf, 0.0
+            self._last_good, self._time, self._others = -np.inf, 0.0, 0
+            self._is_new = self._changed = False
 
     def _count(self, time: float, took: float) -> None:
         if not self._active:
@@ -639,15 +789,20 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return messages.table_message(list(rows), self._law.robot.joint_names,
                                       np.array(list(rows.values())))
 
+    def _every_second(self) -> None:
+        self._others = self.count_publishers(self._commands.topic_name) - 1
+        self._diagnose()
+        if self._active:
+            realtime.collect_garbage()
+
     def _diagnose(self) -> None:
-        others = self.count_publishers(self._commands.topic_name) - 1
-        stale = self._active and self._state_age() > self._state_timeout
+        self._changed = False
+        guard = self._guard
         guides = [level.guide for level in self._law.levels.values()]
-        level, text = DiagnosticStatus.OK, 'active' if self._active else 'inactive'
-        if stale:
-            level, text = DiagnosticStatus.ERROR, 'no good joint state: holding against gravity'
-        elif self._active and others > 0:
-            level, text = DiagnosticStatus.WARN, f'{others} others publish on the command topic'
+        level, text = DiagnosticStatus.OK, self._state()
+        if self._active and guard.reaction:
+            level = (DiagnosticStatus.WARN if guard.reaction == 'report'
+                     else DiagnosticStatus.ERROR)
         elif self._active and self._law.saturated.any():
             level, text = DiagnosticStatus.WARN, 'torque at its limit'
         elif self._active and any(guide.waits for guide in guides):
@@ -684,6 +839,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('task share', f'{self._law.limiter.shares[0]:.3f}'),
                     ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
                     ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
+                    *((f'watchdog {name}', count) for name, count in guard.counts.items()),
                     ('start-up check', self._finding),
                     ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
@@ -694,6 +850,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)
+
+
+def _end(motion: Motion, start: float) -> float:
+    """When a motion that begins at `start` asks for nothing new any more [s]."""
+    if isinstance(motion, Hold):
+        return start
+    return float(motion.times[-1]) if isinstance(motion, Path) else motion.until
 
 
 def _direction(motion: Any) -> str:

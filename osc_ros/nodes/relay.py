@@ -217,9 +217,8 @@ class Relay(Node):  # type: ignore[misc]
     def stop(self) -> None:
         """Leave a command that carries the weight."""
         if self._acts:
-            weight = self._guard.weight()
             self._commands.publish(self._command.filled(
-                weight[self._order], messages.HOLD_LABEL))
+                self._guard.last()[self._order], messages.HOLD_LABEL))
             self.get_logger().info('ends: the last command holds the arm against gravity')
 
     # what it has to say

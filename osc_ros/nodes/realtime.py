@@ -1,0 +1,66 @@
+"""What Python and Linux can do for a loop that is not to be late."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+
+LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
+
+
+def keep_garbage_out() -> None:
+    """Let Python look for cycles only when it is told to, and never among what is there now."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def collect_garbage() -> None:
+    """Look for cycles among what came since then: little, so this is quick."""
+    gc.collect()
+
+
+def collect_garbage_as_usual() -> None:
+    """Let Python look for cycles whenever it likes."""
+    gc.enable()
+    gc.unfreeze()
+
+
+def prioritize(priority: int) -> str:
+    """
+    Let this thread go before all that is not in real time, if that is allowed.
+
+    Parameters
+    ----------
+    priority : int
+        Of SCHED_FIFO, 1 to 99.
+
+    Returns
+    -------
+    str
+        What came of it.
+
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+    except (OSError, AttributeError) as error:
+        return f'SCHED_FIFO {priority} not to be had ({error}): see rtprio of limits.conf(5)'
+    return f'SCHED_FIFO {priority}'
+
+
+def lock_memory() -> str:
+    """
+    Keep all memory of the process from being paged out, if that is allowed.
+
+    Returns
+    -------
+    str
+        What came of it.
+
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, 'mlockall', lambda flags: -1)(LOCK_ALL) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        return f'memory not locked ({reason}): see memlock of limits.conf(5)'
+    return 'memory locked'

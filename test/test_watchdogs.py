@@ -1,0 +1,237 @@
+"""The watchdogs of the controller over real DDS: what sets them off, and what they do about it."""
+
+import gc
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus  # noqa: E402
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from std_msgs.msg import Float64MultiArray  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
+from osc_ros.nodes.controller import WATCHDOGS  # noqa: E402
+from test_nodes import given, gravity, JOINTS, READY, Rig, SUCCESS  # noqa: E402
+
+
+class Watched(Rig):
+    """An active controller whose diagnostics are heard, with one cause that takes the torque."""
+
+    def __init__(self, spin, cause, reaction='zero', **parameters):
+        """Listen from the start."""
+        super().__init__(spin, **{f'watchdog__{cause}__reaction': reaction} | parameters)
+        self.cause, self.found = cause, []
+        self.hardware.create_subscription(
+            DiagnosticArray, '/diagnostics', lambda message: self.found.append(message.status[0]),
+            10)
+        self.activate()
+
+    def until_commanded(self, tau, **state):
+        """Send states until a command is this one."""
+        def commanded():
+            self.hardware.state(**state)
+            return self.hardware.commands and np.allclose(
+                self.hardware.commands[-1].data, tau, atol=1e-6)
+
+        self.spin(commanded, why=f'for {tau}')
+
+    def until_told(self, level, text, act=lambda: None):
+        """Wait for a status of that level whose text begins so; return its values by key."""
+        def told():
+            act()
+            return any(status.level == level and status.message.startswith(text)
+                       for status in self.found)
+
+        self.spin(told, why=f'for a status {text}')
+        status = next(s for s in self.found if s.level == level and s.message.startswith(text))
+        return {pair.key: pair.value for pair in status.values}
+
+
+def bad_state(rig):
+    """Say that a joint is nowhere."""
+    rig.hardware.state(q=[np.nan, *READY[1:]])
+
+
+def jump(rig):
+    """Say that a joint is elsewhere."""
+    rig.hardware.state(q=READY + [0.5, 0, 0, 0, 0, 0, 0])
+
+
+def publisher(rig):
+    """Publish where the controller does."""
+    rig.other = rig.hardware.create_publisher(
+        Float64MultiArray, 'osc_controller/commands', 1)
+
+
+def nothing(rig):
+    """Let time pass."""
+
+
+def no_more_of_it(rig):
+    """Take the cause away."""
+    if hasattr(rig, 'other'):
+        rig.hardware.destroy_publisher(rig.other)
+    rig.controller.set_parameters_atomically(given(target_timeout=60.0, state_timeout=60.0))
+
+
+CAUSES = {
+    'stale_state': (nothing, {'state_timeout': 0.3}, 'nothing for 0.3'),
+    'stale_target': (nothing, {'target_timeout': 0.3}, 'nothing for 0.3'),
+    'deadline': (nothing, {'rate': 20000.0}, 'an update took '),
+    'not_finite': (bad_state, {}, "joint_states: position of 'panda_joint1' is nan"),
+    'jump': (jump, {}, "'panda_joint1' went 0.5"),
+    'other_publisher': (publisher, {}, '1 others publish there'),
+}
+
+
+def test_every_watchdog_is_tried_here():
+    assert set(CAUSES) == set(WATCHDOGS)
+
+
+@pytest.mark.parametrize('cause', CAUSES)
+def test_cause_takes_the_torque_is_told_of_and_gives_it_back(spin, cause):
+    act, parameters, reason = CAUSES[cause]
+    parameters.setdefault('settle_time', 2.0)
+    rig = Watched(spin, cause, **parameters)
+    act(rig)
+    values = rig.until_told(
+        DiagnosticStatus.ERROR, f'{cause}: {reason}',
+        nothing if cause == 'stale_state' else rig.hardware.state)
+    assert int(values[f'watchdog {cause}']) >= 1
+    if cause == 'stale_state':
+        rig.spin(lambda: np.array_equal(rig.hardware.commands[-1].data, np.zeros(7)))
+    elif cause == 'deadline':
+        rig.until_commanded(np.zeros(7))
+        return  # every update misses it
+    else:
+        rig.until_commanded(np.zeros(7))
+    no_more_of_it(rig)
+    rig.until_commanded(gravity(READY))
+    rig.until_told(DiagnosticStatus.OK, 'active')
+
+
+@pytest.mark.parametrize('cause', CAUSES)
+def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
+    if cause in ('stale_state', 'jump', 'not_finite'):
+        pytest.skip('without a state there is no other torque')
+    act, parameters, reason = CAUSES[cause]
+    rig = Watched(spin, cause, 'report', **parameters)
+    act(rig)
+    rig.until_told(DiagnosticStatus.WARN, f'{cause}: {reason}', rig.hardware.state)
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def test_state_of_other_joints_is_refused_and_no_cause(spin):
+    rig = Watched(spin, 'not_finite')
+    rig.until_said("joint state refused: joint_states lacks 'panda_joint1'",
+                   lambda: rig.hardware.state(names=['finger'], q=[0.0]))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    assert rig.controller._guard.counts['not_finite'] == 0
+
+
+def test_torque_goes_from_one_source_to_the_next_without_a_step(spin):
+    rig = Watched(spin, 'not_finite', settle_time=0.05, fade_time=0.05)
+    rig.hardware.commands.clear()
+    torques = [rig.ask()]
+    bad_state(rig)
+    while not np.allclose(torques[-1], 0.0):
+        torques.append(rig.ask())
+    while not np.allclose(torques[-1], gravity(READY)):
+        torques.append(rig.ask())
+    steps = np.abs(np.diff(torques, axis=0)).max(axis=0)
+    # of a cubic fade in 25 periods, and a state may be lost
+    assert (steps <= 2.0 * 1.5 / 25.0 * np.abs(gravity(READY)) + 1e-6).all()
+
+
+def test_latched_cause_lasts_until_it_is_released(spin):
+    rig = Watched(spin, 'not_finite', watchdog__not_finite__latched=True, settle_time=0.01)
+    client = rig.hardware.create_client(Trigger, 'osc_controller/release')
+    bad_state(rig)
+    rig.until_commanded(np.zeros(7))
+    for _ in range(50):
+        rig.ask()
+    np.testing.assert_array_equal(rig.ask(), np.zeros(7))
+    spin(client.service_is_ready)
+    answer = client.call_async(Trigger.Request())
+    spin(answer.done)
+    assert answer.result().success, answer.result().message
+    rig.until_commanded(gravity(READY))
+
+
+def test_watchdog_can_deactivate_the_node_which_leaves_the_idle_command(spin):
+    rig = Watched(spin, 'jump', 'deactivate', idle='zero')
+    jump(rig)
+    rig.until_said('the arm is stopped: the last command is zero', rig.hardware.state)
+    np.testing.assert_array_equal(rig.controller._guard.sent, np.zeros(7))
+    assert rig.controller._state_machine.current_state[1] == 'inactive'
+    count = len(rig.hardware.commands)
+    for _ in range(5):
+        rig.hardware.state()
+        rig.spin(lambda: True)
+    assert len(rig.hardware.commands) <= count + 2
+
+
+def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin, monkeypatch):
+    rig = Watched(spin, 'not_finite', 'gravity', settle_time=0.01)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(rig.controller._law), 'torque', lambda *_: np.full(7, np.nan))
+        rig.until_said('not_finite: torque [nan', rig.hardware.state)
+        rig.until_commanded(gravity(READY))
+    rig.until_told(DiagnosticStatus.OK, 'active', rig.hardware.state)
+
+
+def test_arm_is_activated_again_while_it_is_being_stopped(spin):
+    rig = Rig(spin).activate()
+    rig.ask(velocity=[0.3] * 7)
+    assert rig.controller.trigger_deactivate() == SUCCESS
+    assert rig.controller._ending
+    assert rig.controller.trigger_activate() == SUCCESS
+    rig.ask()
+    assert rig.controller._active and not rig.controller._ending
+
+
+def test_update_on_a_timer_answers_the_last_state_once(spin):
+    rig = Rig(spin, update='on_timer', rate=100.0).activate()
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    labels = [one.layout.dim[0].label for one in rig.hardware.commands]
+    assert len(labels) == len(set(labels))
+
+
+def test_target_of_a_path_is_stale_only_after_its_end(spin):
+    rig = Watched(spin, 'stale_target', target_timeout=5.0)
+    pose = PoseStamped()
+    pose.pose.orientation.w = 1.0
+    guard = rig.controller._guard
+    before = guard._watches['stale_target'].fed
+    rig.spin(lambda: guard._watches['stale_target'].fed > before
+             or rig.hardware.poses.publish(pose))
+    assert guard._watches['stale_target'].fed > before
+
+
+def test_garbage_is_collected_only_when_the_loop_allows(spin):
+    rig = Rig(spin).activate()
+    assert not gc.isenabled()
+    rig.deactivate()
+    assert gc.isenabled()
+
+
+def test_wish_for_real_time_ends_in_a_word_about_it():
+    said = subprocess.run(
+        [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
+         'print(r.prioritize(1)); print(r.lock_memory())'],
+        capture_output=True, text=True, check=True).stdout.splitlines()
+    assert said[0].startswith('SCHED_FIFO 1')
+    assert said[1].startswith('memory locked') or said[1].startswith('memory not locked (')
+
+
+def test_state_timeout_is_followed_by_what_is_set(spin):
+    rig = Watched(spin, 'stale_state', 'gravity', state_timeout=0.2)
+    assert not rig.controller.set_parameters(
+        given(watchdog__stale_state__reaction='report'))[0].successful
+    rig.spin(lambda: rig.controller._guard.blind, why='for a stale state')
+    assert rig.controller._guard.reaction == 'gravity'
+    assert JOINTS == rig.controller._reader.names
