@@ -297,7 +297,8 @@ def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process
 
         print(f"starting osc_simulator and osc_controller for '{robot.name}' ...", flush=True)
         wait_for('osc_controller', witness.sees_controller, 30.0)
-        print('configuring; the first time its kernels are compiled, about a minute ...', flush=True)
+        print('configuring; the first time, the kernels are compiled: about a minute ...',
+              flush=True)
         require('configuration', Transition.TRANSITION_CONFIGURE, 180.0, refusable=False)
         wait_for('joint states, and ears for targets', witness.is_heard, 30.0)
         # refused until it has heard a joint state
