@@ -38,9 +38,11 @@ PATIENCE = 60.0  # never what is tested: how long a loaded machine may take befo
 
 
 def pytest_addoption(parser):
-    """Take --write-tables."""
+    """Take --write-tables and --soak."""
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
+    parser.addoption('--soak', type=float, default=15.0,
+                     help='length of the soak of test_soak.py, simulated [s]')
 
 
 @pytest.fixture

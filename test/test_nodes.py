@@ -82,11 +82,11 @@ class Hardware(Node):
 class Rig:
     """A controller in this process, and hardware that talks to it over DDS."""
 
-    def __init__(self, spin, **parameters):
+    def __init__(self, spin, arguments=None, **parameters):
         """Connect the two."""
         self.spin = spin
         self.hardware = Hardware()
-        self.controller = Controller(parameter_overrides=given(
+        self.controller = Controller(cli_args=arguments, parameter_overrides=given(
             **({'autostart': False, **ROBOT, 'state_timeout': 30.0} | parameters)))
         spin(lambda: True, self.hardware, self.controller)
 
@@ -208,6 +208,26 @@ def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='pan
     p.x, p.y, p.z = position
     r.x, r.y, r.z, r.w = quaternion
     return message
+
+
+def test_frame_that_tf2_knows_is_taken(spin):
+    tf2_ros = pytest.importorskip('tf2_ros', reason='tf2_ros is not to be had with pip')
+    from geometry_msgs.msg import TransformStamped
+    rig = Rig(spin).activate()
+    wall = TransformStamped(child_frame_id='wall')
+    wall.header.frame_id = 'panda_link0'
+    wall.transform.translation.x, wall.transform.rotation.w = 0.35, 1.0
+    broadcaster = tf2_ros.StaticTransformBroadcaster(rig.hardware)
+    broadcaster.sendTransform(wall)
+    pose = target(frame='wall')
+
+    def heard():
+        rig.hardware.poses.publish(pose)
+        rig.hardware.state()
+        return rig.controller._law.levels['tip'].guide._motion.pose[0, 3] == 0.35 + (
+            pose.pose.position.x)
+
+    spin(heard, why='for a target in the frame of tf2')
 
 
 @pytest.mark.parametrize('bad, message', [

@@ -43,12 +43,12 @@ from osc_ros.control.supervisor import (
 )
 from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.newton_euler import link_pose
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
+from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
@@ -274,6 +274,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._frames = Frames(self)
         self._entities: list[tuple[Any, Any]] = []
         self._reset_counts()
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
@@ -635,10 +636,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # targets
 
     def _frame_pose(self, frame: str) -> Any:
-        robot: Robot = self._law.robot
-        if frame in ('', robot.base):
-            return np.eye(4)
-        return link_pose(robot, self._q, frame)
+        return self._frames.pose(self._law.robot, self._q, frame)
 
     def _follow(self, topic: str, plan: Any, task: str | None = None) -> None:
         """Take a new target, or say why not and keep the old one."""

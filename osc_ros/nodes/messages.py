@@ -188,6 +188,12 @@ def pose_array(message: Pose) -> Array:
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
 
+def transform_array(message: Transform) -> Array:
+    """Pose (4, 4) of a message; refusals are those of `osc_ros.control.task.pose`."""
+    p, r = message.translation, message.rotation
+    return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
 def pose_message(T: Array, frame: str, time: Time) -> PoseStamped:
     """A pose (4, 4) as a message."""
     message = PoseStamped()
@@ -269,8 +275,7 @@ def path(message: MultiDOFJointTrajectory, now: float,
         if len(point.transforms) != 1:
             raise InputError(f'target_trajectory: point {k} has {len(point.transforms)} '
                              'transforms: accepted is one, the tip')
-        p, r = point.transforms[0].translation, point.transforms[0].rotation
-        poses.append(T @ pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w)))
+        poses.append(T @ transform_array(point.transforms[0]))
         times.append(start + seconds(point.time_from_start))
         twists.extend(_in_base(T, twist) for twist in point.velocities)
         accelerations.extend(_in_base(T, twist) for twist in point.accelerations)

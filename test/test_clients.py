@@ -1,0 +1,88 @@
+"""Clients of other controllers, by the remaps of doc/clients.md."""
+
+import re
+
+import numpy as np
+import pytest
+
+from arm import moved
+from conftest import CHECKOUT
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+
+from osc_ros import OperationalSpace, Robot  # noqa: E402
+from osc_ros.nodes import messages  # noqa: E402
+from test_nodes import JOINTS, PANDA, READY, Rig  # noqa: E402
+
+PAGE = (CHECKOUT / 'doc' / 'clients.md').read_text()
+REMAPS = {  # title of a section to its topics, ours to theirs
+    part.splitlines()[0]: dict(re.findall(r'^ {4}~/(\w+):=(\S+)$', part, re.MULTILINE))
+    for part in PAGE.split('\n## ')[1:]}
+
+
+
+class Remapped(Rig):
+    """An active controller that listens where another one would."""
+
+    def __init__(self, spin, client):
+        """Give the topics their other names."""
+        remaps = REMAPS[client]
+        super().__init__(
+            spin, ['--ros-args', *(word for ours, theirs in remaps.items()
+                                   for word in ('-r', f'~/{ours}:={theirs}'))],
+            translation__axes=['motion', 'motion', 'force'], force__gain=0.5)
+        if 'target_pose' in remaps:
+            self.hardware.poses = self.hardware.create_publisher(
+                PoseStamped, remaps['target_pose'], 10)
+        self.activate()
+
+
+def pose_of_the_tip():
+    """Return where the tip is at READY."""
+    robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    return OperationalSpace(robot).evaluate(READY, np.zeros(7)).pose
+
+
+def asked(ours, tick):
+    """Return a message that a client sends, which asks for another torque."""
+    if ours == 'target_pose':
+        return messages.pose_message(moved(pose_of_the_tip(), (0.05, 0.0, 0.0)), 'panda_link0',
+                                     messages.stamp(0.0))
+    if ours == 'target_twist':
+        return messages.twist_message(np.array([0.0, 0.0, 0.0, 0.1, 0.0, 0.0]), 'panda_link0',
+                                      messages.stamp(0.0))
+    if ours == 'target_posture':
+        return JointState(name=list(JOINTS), position=(READY + 0.1).tolist())
+    stamp = messages.stamp(0.002 * tick)
+    return messages.wrench_message(np.array([0.0, 0.0, 0.0, 0.0, 0.0, -10.0]), 'panda_link0',
+                                   stamp)
+
+
+@pytest.mark.parametrize('client, ours', [
+    (client, ours) for client, remaps in REMAPS.items() for ours in remaps if ours != 'pose'])
+def test_client_is_heard(spin, client, ours):
+    rig = Remapped(spin, client)
+    message = asked(ours, 0)
+    publisher = rig.hardware.create_publisher(type(message), REMAPS[client][ours], 10)
+    before = rig.ask()
+
+    def heard():
+        publisher.publish(asked(ours, rig.hardware.tick))
+        return np.abs(rig.ask() - before).max() > 0.05
+
+    spin(heard, why=f'for {ours} by {client}')
+
+
+def test_pose_is_told_where_crisp_looks_for_it(spin):
+    rig, told = Remapped(spin, 'CRISP'), []
+    rig.hardware.create_subscription(PoseStamped, REMAPS['CRISP']['pose'], told.append, 10)
+    spin(lambda: told or not rig.hardware.state(), why='for a pose')
+    np.testing.assert_allclose(messages.pose_array(told[-1].pose), pose_of_the_tip(), atol=1e-9)
+
+
+def test_page_has_the_three_clients_and_topics_of_the_node_only():
+    assert list(REMAPS) == ['CRISP', 'FZI cartesian_controllers', 'MoveIt Servo']
+    assert all(REMAPS.values())
