@@ -53,9 +53,9 @@ class Hardware(Node):
     def __init__(self):
         """Listen."""
         super().__init__('hardware')
-        self.commands, self.errors, self.tick = [], [], 0
+        self.commands, self._answers, self.errors, self.tick = [], {}, [], 0
         listen, tell = self.create_subscription, self.create_publisher
-        listen(Float64MultiArray, 'osc_controller/commands', self.commands.append, 100)
+        listen(Float64MultiArray, 'osc_controller/commands', self._on_command, 100)
         listen(TwistStamped, 'osc_controller/pose_error', self.errors.append, 100)
         self.states = tell(JointState, 'joint_states', 10)
         self.poses = tell(PoseStamped, 'osc_controller/target_pose', 10)
@@ -71,12 +71,13 @@ class Hardware(Node):
         self.states.publish(message)
         return messages.label_of(message.header.stamp)
 
+    def _on_command(self, message):
+        self.commands.append(message)
+        self._answers[messages.label(message)] = np.array(message.data)
+
     def answer(self, label):
         """Return the torques that answer a state, or None."""
-        for message in self.commands:
-            if messages.label(message) == label:
-                return np.array(message.data)
-        return None
+        return self._answers.get(label)
 
 
 class Rig:

@@ -231,7 +231,7 @@ class Supervisor:
     def last(self) -> Array:
         """Torque (n,) to leave behind, for the arm where it was seen last [N·m]."""
         limits = self.settings.effort_limits
-        return np.clip(self._stop(self.settings.idle), -limits, limits)
+        return np.clip(self._stop_if_possible(self.settings.idle), -limits, limits)
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Take a sign of life; the time-out begins when it has lasted [s]."""
@@ -328,10 +328,7 @@ class Supervisor:
         if source == 'hold' and source != self._source:
             self._anchor = np.clip(
                 self._q + self._qd / self.settings.stop_rate, self._lower, self._upper)
-        try:
-            wanted = self._stop(source) if tau is None else tau
-        except InputError:  # a state of 1e200: nothing is better than what was
-            wanted = np.zeros_like(self._qd) if self._tau is None else self._tau
+        wanted = self._stop_if_possible(source) if tau is None else tau
         if source != self._source and self._tau is not None:
             self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
         self._source, self._time, self._at = source, self._new_time, now
@@ -342,6 +339,12 @@ class Supervisor:
                 self._fade = None
         self._tau = np.minimum(np.maximum(wanted, -limits), limits)
         return self._tau
+
+    def _stop_if_possible(self, source: str) -> Array:
+        try:
+            return self._stop(source)
+        except Exception:  # a state of 1e200, whatever it is: nothing is better than what was
+            return np.zeros_like(self._qd) if self._tau is None else self._tau
 
     def _stop(self, source: str) -> Array:
         """Torque (n,) that stops the arm, or carries it."""

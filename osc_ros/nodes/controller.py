@@ -323,6 +323,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self.ready_to_stop()
         if self._ending:
             self._leave()
+        realtime.collect_garbage_as_usual()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
         # rclpy would let one that cannot be made now end the process
@@ -373,6 +374,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                               (found['realtime.lock_memory'], lambda _: realtime.lock_memory())):
             if asked:
                 self.get_logger().info(effect(asked))
+        realtime.keep_garbage_out()  # now, for it takes long
         self.get_logger().info(
             f"configured '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints, "
             f"method '{found['method']}', {law.space.plan}; kernels ready in {took:.2f} s")
@@ -427,7 +429,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._guard.begin(self._guard.sent if self._ending else None)
         self._guard.see(self._time, self._q, self._qd)
         self._active, self._ending = True, False
-        realtime.keep_garbage_out()
         self.get_logger().info('active: holding the present pose')
 
     def _check(self) -> None:
@@ -460,7 +461,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         """Leave the arm with the idle command."""
         self._publish(self._guard.last(), HOLD_LABEL)
         self._ending = False
-        realtime.collect_garbage_as_usual()
         self.get_logger().info('the arm is stopped: the last command '
                                + ('holds it against gravity' if self._guard.settings.idle
                                   == 'gravity' else 'is zero'))
@@ -477,6 +477,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is not None:
             self._law.close()
         self._law = self._guard = None
+        realtime.collect_garbage_as_usual()
 
     def _start(self) -> None:
         """One attempt to configure and activate, if that is wanted."""
@@ -613,12 +614,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _on_change(self) -> None:
         """Tell what the supervisor does, as soon as that is another thing."""
-        guard = self._guard
-        if guard.reaction in ('', 'report'):
-            log = self.get_logger().warning if guard.reaction else self.get_logger().info
+        # rclpy takes one severity from one line
+        if not self._guard.reaction:
+            self.get_logger().info(self._state())
+        elif self._guard.reaction == 'report':
+            self.get_logger().warning(self._state())
         else:
-            log = self.get_logger().error
-        log(self._state())
+            self.get_logger().error(self._state())
         self._changed = True
 
     def _state(self) -> str:
@@ -790,8 +792,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _every_second(self) -> None:
         self._others = self.count_publishers(self._commands.topic_name) - 1
         self._diagnose()
-        if self._active:
-            realtime.collect_garbage()
+        realtime.collect_garbage()
 
     def _diagnose(self) -> None:
         self._changed = False
