@@ -55,7 +55,8 @@ def asked(ours, tick):
         return messages.twist_message(np.array([0.0, 0.0, 0.0, 0.1, 0.0, 0.0]), 'panda_link0',
                                       messages.stamp(0.0))
     if ours == 'target_posture':
-        return JointState(name=list(JOINTS), position=(READY + 0.1).tolist())
+        elbow = READY + [0.3, 0.0, -0.3, 0.0, 0.3, 0.0, 0.0]
+        return JointState(name=list(JOINTS), position=elbow.tolist())
     stamp = messages.stamp(0.002 * tick)
     return messages.wrench_message(np.array([0.0, 0.0, 0.0, 0.0, 0.0, -10.0]), 'panda_link0',
                                    stamp)

@@ -11,8 +11,6 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from geometry_msgs.msg import InertiaStamped, Vector3Stamped  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 
-from osc_ros.nodes import messages  # noqa: E402
-from osc_ros.nodes.controller import HOLD_LABEL  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 
@@ -144,9 +142,7 @@ def test_driver_that_compensates_is_commanded_without_the_weight(spin):
     rig.controller.set_parameters(given(payload__known_to_driver=False))
     settle(rig, weight(mass=MASS) - weight())
     rig.deactivate()
-    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL)
-    np.testing.assert_allclose(rig.hardware.commands[-1].data, weight(mass=MASS) - weight(),
-                               atol=1e-8)
+    rig.until_held(weight(mass=MASS) - weight())
 
 
 def test_friction_and_rotors_are_taken_from_parameters(spin):

@@ -110,6 +110,9 @@ def _demonstrate(options: argparse.Namespace) -> int:
     if q.shape != (robot.n,):
         raise DemoError(f'initial_positions has {len(q)} entries: accepted is one for each of '
                         + ', '.join(robot.joint_names))
+    controller = {**own, 'autostart': False}
+    if not options.real_time:  # states wait for commands: the wall clock says nothing of them
+        controller['state_timeout'] = STALLED
     plan = scenario.phases(robot, q, START, options.duration)
     recording = report.Recording()
     with ExitStack() as stack:
@@ -118,7 +121,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
         processes = {
             name: stack.enter_context(_Process(name, configs, parameters, work, options.output))
             for name, parameters in (('osc_simulator', simulator),
-                                     ('osc_controller', {**own, 'autostart': False}))}
+                                     ('osc_controller', controller))}
         _run(robot, plan, processes, recording)
     limits = np.array(simulator.get('effort_limits') or robot.effort_limits)
     limits = np.where(limits > 0.0, limits, np.inf)
