@@ -308,9 +308,10 @@ class Soak:
 
         self.until(lambda: tracks() or self.hardware.time - begun > 2.0 * TRACKING, kind)
         took = self.hardware.time - begun
-        assert took < TRACKING, (kind, took, self.hardware.error(target), self.hardware.time,
-                                 self.controller.log.read_text()[-3000:],
-                                 self.relay.log.read_text()[-3000:])
+        if took >= TRACKING:
+            for process in (self.controller, self.relay):
+                print(process.log.read_text()[-5000:])
+        assert took < TRACKING, (kind, self.hardware.time, self.hardware.error(target))
         self.recovered.setdefault(kind, []).append(took)
 
     def resident(self, process):

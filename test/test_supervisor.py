@@ -212,6 +212,31 @@ def test_jump_is_what_the_velocity_limits_do_not_allow(factor, trips):
     assert ("'panda_joint" in bench.supervisor.reason) == trips
 
 
+@pytest.mark.parametrize('q, qd, after', [
+    (READY + 0.5, REST, PERIOD), (READY, REST + 50.0, PERIOD), (READY, REST, 1e5),
+    (READY, REST, -50.0)])
+def test_state_out_of_line_is_believed_only_if_the_next_one_confirms_it(q, qd, after):
+    bench = Bench()
+    believed = []
+    for k in range(4):
+        believed.append(bench.supervisor.see(bench.time + after, np.array(q), np.array(qd)))
+        if k == 0:
+            assert bench.supervisor.watch()
+            np.testing.assert_array_equal(bench.supervisor._q, READY)
+            believed.append(bench.supervisor.see(bench.time + PERIOD, READY, REST))
+            bench.time += PERIOD
+    assert believed == [False, True, False, True, True]
+    np.testing.assert_array_equal(bench.supervisor._q, q)
+
+
+def test_state_that_comes_late_is_of_no_use_and_no_cause():
+    bench = Bench()
+    bench.see()
+    assert not bench.supervisor.see(bench.time - PERIOD, READY + 0.001, REST)
+    assert not bench.supervisor.watch()
+    np.testing.assert_array_equal(bench.supervisor._q, READY)
+
+
 def test_turn_of_a_continuous_joint_is_no_jump():
     urdf = PANDA.urdf_text.replace('name="panda_joint7" type="revolute"',
                                    'name="panda_joint7" type="continuous"')

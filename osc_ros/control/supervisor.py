@@ -23,6 +23,7 @@ STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', '
 
 JUMP_FACTOR = 2.0  # times the velocity limit is a jump: limits are kept by a law, roughly
 JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
+CLOCK_STEPS = -1.0, 10.0  # from one state to the next: beyond it is another clock [s]
 HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
 AT_REST = 0.01  # [rad/s, m/s]
 PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
@@ -201,6 +202,7 @@ class Supervisor:
         self._fade: _Fade | None = None
         self._began, self._stopping, self._rests = now, False, False
         self._seen = False
+        self._doubted: tuple[float, Array, Array] | None = None
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
 
@@ -243,9 +245,12 @@ class Supervisor:
             watch = self._watches[name]
             watch.seen, watch.reason = self._clock(), reason
 
-    def see(self, time: float, q: Array, qd: Array) -> None:
+    def see(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Take a state in.
+        Take a state in, if it can be believed.
+
+        One that lies farther from the one before than the joints can go is taken only if the next
+        one confirms it; one that is older than the one before is late, and of no use.
 
         Parameters
         ----------
@@ -253,15 +258,30 @@ class Supervisor:
             Of the state, on its own clock [s].
         q, qd : (n,)
 
+        Returns
+        -------
+        bool
+            Whether it was taken.
+
         """
         if not _is_finite(q, qd):
             self.trip(NOT_FINITE, f'joint state {q.tolist()}, {qd.tolist()}')
-            return
+            return False
         if self._seen:
-            self._look_for_jump(time - self._new_time, q)
+            if CLOCK_STEPS[0] <= time - self._new_time < 0.0:
+                return False
+            doubted, self._doubted = self._doubted, None
+            reason = self._jump(self._new_time, self._q, self._qd, time, q, qd)
+            if reason:
+                self.trip(JUMP, reason)
+                if doubted is None or self._jump(*doubted, time, q, qd):
+                    self._doubted = time, q, qd
+                    return False
+                self._source = ''  # whatever follows, begins anew from the torque sent last
         self._seen, self._q, self._qd, self._new_time = True, q, qd, time
         if STALE_STATE in self._watches:
             self.feed(STALE_STATE)
+        return True
 
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; to be asked now and then."""
@@ -385,14 +405,23 @@ class Supervisor:
             return step
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
-    def _look_for_jump(self, dt: float, q: Array) -> None:
-        step = np.abs(self._way(q - self._q))
-        allowed = JUMP_FLOOR + JUMP_FACTOR * self._fastest * max(dt, self.settings.period)
-        if dt >= 0.0 and (step > allowed).any():
-            i = int(np.argmax(step - allowed))
-            self.trip(JUMP, f"'{self._names[i]}' went {step[i]:.4g} in {dt:.4g} s: accepted is "
-                            f'{allowed[i]:.4g}')
-            self._source = ''  # whatever follows, begins anew from the torque sent last
+    def _jump(self, before: float, q_before: Array, qd_before: Array, time: float, q: Array,
+              qd: Array) -> str:
+        """Why a state cannot follow another one; empty if it can."""
+        dt = time - before
+        if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
+            return f'the time of the states went from {before:.3f} s to {time:.3f} s'
+        speed = JUMP_FACTOR * self._fastest
+        for kind, step, allowed in (
+                ('', self._way(q - q_before),
+                 JUMP_FLOOR + speed * max(dt, self.settings.period)),
+                ('the speed of ', qd - qd_before, speed)):
+            over = np.abs(step) - allowed
+            if (over > 0.0).any():
+                i = int(np.argmax(over))
+                return (f"{kind}'{self._names[i]}' went {abs(step[i]):.4g} in {dt:.4g} s: "
+                        f'accepted is {allowed[i]:.4g}')
+        return ''
 
     def _is_there(self, watch: _Watch, now: float) -> bool:
         return now - watch.seen <= self.settings.settle_time

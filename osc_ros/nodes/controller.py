@@ -548,18 +548,22 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         except InputError as error:
             self._refuse(message, str(error))
             return
+        time = messages.seconds(message.header.stamp)
+        acts = self._active or self._ending
+        if acts and not self._guard.see(time, q, qd):
+            if self._guard.watch():
+                self._publish(self._guard.torque(), messages.label_of(message.header.stamp))
+            return
+        before, self._time, self._is_new = self._time, time, True
         self._q, self._qd, self._stamp = q, qd, message.header.stamp
         self._last_good = self._arrived
-        time, before = messages.seconds(message.header.stamp), self._time
-        self._time, self._is_new = time, True
-        if not (self._active or self._ending):
+        if not acts:
             self._rest.add(q, self._reader.efforts(message))
             return
         if self._active and time < before - CLOCK_RESET:
             self.get_logger().warning(f'time went back from {before:.3f} s to {time:.3f} s: '
                                       'holding the present pose')
             self._law.latch(q)
-        self._guard.see(time, q, qd)
         if not self._on_timer:
             self._update()
 
