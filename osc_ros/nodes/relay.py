@@ -30,7 +30,7 @@ COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SILENCE, NONSENSE = 'silence', 'nonsense'
 WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
-STEEPEST = 50.0  # times its limit a torque may change, where nothing is said [1/s]
+STEEPEST = 200.0  # times its limit a torque may change, where nothing is said: limits bite [1/s]
 
 PARAMETERS = (
     *description.ENTRIES,
