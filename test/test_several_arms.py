@@ -1,5 +1,8 @@
 """Robots with two arms: one controller for both hands, or one for each, judged by MuJoCo."""
 
+import re
+from xml.etree import ElementTree
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -15,12 +18,14 @@ from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
+from osc_ros.control.check import compared, Verdict  # noqa: E402
 from osc_ros.control.task import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import description, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from osc_ros.sim import Plant  # noqa: E402
 from survey import urdf_texts  # noqa: E402
 from test_nodes import given  # noqa: E402
 
@@ -34,6 +39,7 @@ PAIR = {'robot_description_file': 'dual_panda', 'base': 'pedestal', 'tip': HANDS
         'further_tips': HANDS[1:]}
 BENT = {'s0': 0.2, 's1': -1.2, 'e0': 0.3, 'e1': 2.0, 'w0': 0.1, 'w1': 1.2, 'w2': 0.2}
 SHIFTS = np.array([[0.06, 0.03, 0.05], [-0.04, 0.06, -0.05]])
+LOAD = 2.0  # [kg]
 TURNS = np.array([[0.0, 0.3, 0.2], [-0.3, 0.0, 0.1]])
 
 
@@ -161,6 +167,23 @@ def test_tool_of_the_first_of_two_arms_is_changed_while_it_works(spin):
     T = rig.simulator._plant.pose(HANDS[0])
     np.testing.assert_allclose(controller._law.target.pose[:3, 3],
                                T[:3, 3] + 0.1 * T[:3, 2], atol=DUAL_ARM_TRACKING)
+
+
+def test_efforts_tell_which_hand_carries_what_the_model_lacks():
+    text = description.urdf_text('dual_panda')
+    robot = Robot.from_urdf(text, 'pedestal', HANDS)
+    root = ElementTree.fromstring(text)
+    mass = root.find("link[@name='right_panda_hand']/inertial/mass")
+    mass.set('value', str(float(mass.get('value')) + LOAD))
+    q = 2 * READY.tolist()
+    for described, verdict in ((text, Verdict.WELL), (ElementTree.tostring(root), Verdict.MASS)):
+        plant = Plant(described, 'pedestal', robot.joint_names)
+        plant.reset(q)
+        found = compared(robot, q, plant.weight)
+        assert found.verdict is verdict
+    low, high = map(float, re.search(
+        r"at 'right_panda_hand_tcp' \(between (\S+) and (\S+) kg\)", found.reason).groups())
+    assert low < LOAD < high
 
 
 def test_pair_is_two_of_the_arm_side_by_side():
