@@ -2,11 +2,16 @@
 The controller alone, for a real arm or a simulator of your own.
 
 ros2 launch osc_ros controller.launch.py config:=my_arm.yaml base:=base_link tip:=tool0
-ros2 launch osc_ros controller.launch.py config:=my_arm.yaml relay:=true
+ros2 launch osc_ros controller.launch.py robot:=gen3 relay:=true spawn:=effort_controller
 """
 
 from pathlib import Path
 
+from ament_index_python.packages import (
+    get_package_prefix,
+    get_package_share_directory,
+    PackageNotFoundError,
+)
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
@@ -14,24 +19,33 @@ from launch_ros.parameter_descriptions import ParameterValue
 
 TRUTH = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
+    DeclareLaunchArgument('robot', default_value='', description=(
+        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14, gen3 or '
+        'dual_panda: its config names the URDF, base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
         'URDF text. Without it and robot_description_file: as in the config, else from the topic '
         'robot_description.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
         'URDF file, or the name of a robot that comes with the package: panda, fr3, ur5e, ur10e, '
-        'iiwa14, gen3.')),
+        'iiwa14, gen3, dual_panda.')),
     DeclareLaunchArgument('base', default_value='', description=(
         'Link that is fixed to the ground. Empty: as in the config.')),
     DeclareLaunchArgument('tip', default_value='', description=(
         'Link whose pose is controlled. Empty: as in the config.')),
     DeclareLaunchArgument('config', default_value='', description=(
-        'Parameter file (YAML). Empty: the defaults of the node.')),
+        'Parameter file (YAML). Empty: that of robot, if given, else the defaults of the node.')),
     DeclareLaunchArgument(
         'command_topic', default_value='/effort_controller/commands', description=(
             'Where the torques go. Empty: the topic ~/commands of the node.')),
     DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
         'Send the torques through osc_relay, which stops the arm where the controller ends, hangs '
         'or sends nonsense.')),
+    DeclareLaunchArgument('spawn', default_value='', description=(
+        'Controllers of ros2_control to load and activate, by name, with spaces between them: '
+        'the effort controller that takes command_topic. Empty: none.')),
+    DeclareLaunchArgument(
+        'controller_manager', default_value='/controller_manager',
+        description='The controller manager of ros2_control that does so.'),
     DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
         'Configure and activate by itself. An active controller moves the arm; with false it '
         'waits for `ros2 lifecycle set /osc_controller configure`, then `activate`.')),
@@ -47,6 +61,12 @@ ARGUMENTS = [
 def controller(context):
     argument = context.launch_configurations
     config = argument['config']
+    if argument['robot'] and not config:
+        share = Path(get_package_share_directory('osc_ros'))
+        config = str(share / 'config' / f'{argument["robot"]}.yaml')
+        if not Path(config).is_file():
+            raise ValueError(f"robot '{argument['robot']}' does not come with osc_ros ({config} "
+                             'is not there); config takes a parameter file of your own')
     if config and not Path(config).is_file():
         raise FileNotFoundError(f"config '{config}' is not a file")
     # Text, also where it reads like a number; what is empty must not hide what the config says.
@@ -74,10 +94,31 @@ def controller(context):
             output='screen',
         )
 
+    spawners = _spawners(argument)
     autostart = {'autostart': argument['autostart'].lower() == 'true'}
     if argument['relay'].lower() == 'true':
-        return [node('osc_controller', autostart, []), node('osc_relay', {}, to_hardware)]
-    return [node('osc_controller', autostart, to_hardware)]
+        return [*spawners, node('osc_controller', autostart, []),
+                node('osc_relay', {}, to_hardware)]
+    return [*spawners, node('osc_controller', autostart, to_hardware)]
+
+
+def _spawners(argument):
+    names = argument['spawn'].split()
+    if not names:
+        return []
+    try:
+        get_package_prefix('controller_manager')
+    except PackageNotFoundError:
+        raise RuntimeError(
+            f"spawn '{argument['spawn']}' wants the package controller_manager of ros2_control, "
+            'which is not installed here (apt install ros-$ROS_DISTRO-controller-manager); '
+            'without spawn, start the effort controller yourself') from None
+    return [Node(
+        package='controller_manager',
+        executable='spawner',
+        arguments=[*names, '--controller-manager', argument['controller_manager']],
+        output='screen',
+    )]
 
 
 def generate_launch_description():

@@ -1,6 +1,8 @@
 """
 A simulated arm and its controller, which holds the arm until it is given a target.
 
+With robot:=dual_panda, two arms and one controller; dual_arm.launch.py has one for each.
+
 ros2 launch osc_ros simulation.launch.py
 ros2 launch osc_ros simulation.launch.py robot_description_file:=my.urdf base:=base tip:=tool0
 """
@@ -24,8 +26,8 @@ from launch_ros.parameter_descriptions import ParameterValue
 TRUTH = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
     DeclareLaunchArgument('robot', default_value='panda', description=(
-        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14 or gen3: its config '
-        'names the URDF, base and tip.')),
+        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14, gen3, or '
+        'dual_panda, two Pandas with one controller: its config names the URDF, base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
         'URDF text of a robot of your own, instead of robot.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
@@ -37,6 +39,9 @@ ARGUMENTS = [
     DeclareLaunchArgument('config', default_value='', description=(
         'Parameter file (YAML). Empty: that of robot; with a robot of your own, the defaults of '
         'the nodes.')),
+    DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
+        'Send the torques through osc_relay, which stops the arm where the controller ends, hangs '
+        'or sends nonsense.')),
     DeclareLaunchArgument('lockstep', default_value='false', choices=TRUTH, description=(
         'Step only when the command for the last state has come, as fast as that goes; else in '
         'real time.')),
@@ -65,11 +70,13 @@ def simulation(context):
         if argument[name]
     }
     parameters['lockstep'] = argument['lockstep'].lower() == 'true'
+    if argument['relay'].lower() == 'true':
+        parameters['command_topic'] = 'osc_relay/commands'
     logger = '.'.join([*argument['namespace'].strip('/').split('/'), 'osc_simulator']).strip('.')
     controller_arguments = {
         **{name: argument[name] for name in (
-            'robot_description', 'robot_description_file', 'base', 'tip', 'use_sim_time',
-            'namespace', 'log_level')},
+            'robot_description', 'robot_description_file', 'base', 'tip', 'relay',
+            'use_sim_time', 'namespace', 'log_level')},
         'config': config,
         'command_topic': '',
         'autostart': 'true',

@@ -110,7 +110,6 @@ TRUTHS = {'well': (well, WELL), 'compensated': (compensated, COMPENSATED), 'mass
           'sign': (sign, SIGN_OR_ORDER), 'order': (order, SIGN_OR_ORDER)}
 
 
-
 def table(told):
     """Return what doc/startup_check.md says."""
     lines = [f'| {" | ".join(("robot", "truth", *(verdict.value for verdict in Verdict)))} |',

@@ -23,7 +23,6 @@ REMAPS = {  # title of a section to its topics, ours to theirs
     for part in PAGE.split('\n## ')[1:]}
 
 
-
 class Remapped(Rig):
     """An active controller that listens where another one would."""
 

@@ -1,5 +1,6 @@
 """The launch files, started as `ros2 launch` does; `launch` comes with ROS and not with pip."""
 
+from contextlib import contextmanager
 import os
 from pathlib import Path
 import signal
@@ -32,18 +33,22 @@ service.include_launch_description(LaunchDescription([IncludeLaunchDescription(
     launch_arguments=[argument.split(':=', 1) for argument in sys.argv[2:]])]))
 sys.exit(service.run())
 """
-STARTED = 120.0  # [s] the first start compiles the kernels
+STARTED = 240.0  # [s] the first start of all nodes of a tree compiles the kernels
 ENDED = 30.0  # [s]
+
+
+SHARE = Path(get_package_share_directory('osc_ros'))
+SIDES = 'left', 'right'
 
 
 class Launched:
     """A launch file that runs, in a process group of its own."""
 
-    def __init__(self, file, *arguments):
-        path = Path(get_package_share_directory('osc_ros'), 'launch', file)
+    def __init__(self, file, *arguments, **environment):
         self.process = subprocess.Popen(
-            [sys.executable, '-c', LAUNCH, str(path), *arguments], text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+            [sys.executable, '-c', LAUNCH, str(SHARE / 'launch' / file), *arguments], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            env={**os.environ, **environment})
 
     def __enter__(self):
         return self
@@ -109,6 +114,18 @@ def test_simulation_is_controlled_and_ends_cleanly(ear):
     assert output.count('process has finished cleanly') == 2, output
 
 
+@pytest.mark.parametrize(('robot', 'joints'), [('gen3', 7), ('dual_panda', 14)])
+def test_simulation_of_any_robot_sends_its_torques_through_the_relay(ear, robot, joints):
+    received = ear.commands('/osc_relay/commands')
+    with Launched('simulation.launch.py', f'robot:={robot}', 'relay:=true',
+                  'lockstep:=true') as launched:
+        ear.wait_for(100, received, launched)
+        output = launched.output_after_ctrl_c()
+    assert {len(command.data) for command in received} == {joints}
+    assert launched.process.returncode == 0, output
+    assert output.count('process has finished cleanly') == 3, output
+
+
 def test_simulation_runs_in_lockstep_and_in_a_namespace(ear):
     received = ear.commands('/left/osc_controller/commands')
     with Launched('simulation.launch.py', 'namespace:=left', 'lockstep:=true',
@@ -121,25 +138,88 @@ def test_simulation_runs_in_lockstep_and_in_a_namespace(ear):
     assert launched.process.returncode == 0, output
 
 
-@pytest.mark.parametrize('relay', ['true', 'false'])
-def test_controller_sends_torques_where_it_is_told(ear, relay):
-    share = Path(get_package_share_directory('osc_ros'))
-    received = ear.commands('/effort_controller/commands')
-    simulator = [share.parents[1] / 'lib' / 'osc_ros' / 'osc_simulator', '--ros-args',
-                 '--params-file', share / 'config' / 'panda.yaml',
-                 '-p', 'command_topic:=/effort_controller/commands']
-    with subprocess.Popen(simulator) as simulated:
+@contextmanager
+def hardware(config, *parameters):
+    """Let the simulator stand where the driver of a robot stands."""
+    command = [SHARE.parents[1] / 'lib' / 'osc_ros' / 'osc_simulator', '--ros-args',
+               '--params-file', SHARE / 'config' / f'{config}.yaml']
+    for parameter in parameters:
+        command += ['-p', parameter]
+    with subprocess.Popen(command) as simulated:
         try:
-            with Launched('controller.launch.py', f'config:={share}/config/panda.yaml',
-                          'use_sim_time:=True', f'relay:={relay}') as launched:
-                ear.wait_for(100, received, launched)
-                assert ('osc_relay' in ear.node.get_node_names()) == (relay == 'true')
-                output = launched.output_after_ctrl_c()
+            yield
         finally:
             simulated.terminate()
-    assert launched.process.returncode == 0, output
-    assert 'holds the arm against gravity' in output
     assert simulated.returncode == 0
+
+
+@pytest.mark.parametrize(('given', 'relays'), [
+    (['robot:=panda'], False), ([f'config:={SHARE}/config/panda.yaml', 'relay:=true'], True)])
+def test_controller_sends_torques_where_it_is_told(ear, given, relays):
+    received = ear.commands('/effort_controller/commands')
+    with hardware('panda', 'command_topic:=/effort_controller/commands'), \
+            Launched('controller.launch.py', 'use_sim_time:=True', *given) as launched:
+        ear.wait_for(100, received, launched)
+        assert ('osc_relay' in ear.node.get_node_names()) == relays
+        output = launched.output_after_ctrl_c()
+    assert launched.process.returncode == 0, output
+    assert 'the last command holds it against gravity' in output
+
+
+@pytest.mark.parametrize('relays', [False, True])
+def test_arms_with_a_controller_each_are_simulated_together(ear, relays):
+    last = 'osc_relay' if relays else 'osc_controller'
+    received = [ear.commands(f'/{side}/{last}/commands') for side in SIDES]
+    with Launched('dual_arm.launch.py', 'simulation:=true', 'lockstep:=true',
+                  f'relay:={relays}') as launched:
+        for commands in received:
+            ear.wait_for(100, commands, launched)
+        names = set(ear.node.get_node_names_and_namespaces())
+        output = launched.output_after_ctrl_c()
+    assert {('osc_simulator', '/'), *(('osc_controller', f'/{side}') for side in SIDES)} <= names
+    assert {len(command.data) for commands in received for command in commands} == {7}
+    assert launched.process.returncode == 0, output
+    assert output.count('process has finished cleanly') == (5 if relays else 3), output
+
+
+def test_arms_with_a_controller_each_take_one_driver_or_two(ear):
+    topics = [f'/{side}_effort_controller/commands' for side in SIDES]
+    received = [ear.commands(topic) for topic in topics]
+    with hardware('dual_arm', f'command_topic:={topics[0]}',
+                  f'further_command_topics:=[{topics[1]}]'), \
+            Launched('dual_arm.launch.py', 'use_sim_time:=true', 'relay:=true') as launched:
+        for commands in received:
+            ear.wait_for(100, commands, launched)
+        output = launched.output_after_ctrl_c()
+    assert launched.process.returncode == 0, output
+    assert output.count('process has finished cleanly') == 4, output
+
+
+def test_controllers_of_ros2_control_are_spawned_where_it_is_installed(tmp_path):
+    index = tmp_path / 'share' / 'ament_index' / 'resource_index' / 'packages'
+    spawner = tmp_path / 'lib' / 'controller_manager' / 'spawner'
+    for folder in (index, spawner.parent):
+        folder.mkdir(parents=True)
+    (index / 'controller_manager').touch()
+    spawner.write_text('#!/bin/sh\necho "spawns: $*."\n')
+    spawner.chmod(0o755)
+    path = f'{tmp_path}{os.pathsep}{os.environ["AMENT_PREFIX_PATH"]}'
+    with Launched('controller.launch.py', 'robot:=panda', 'spawn:=one another',
+                  'controller_manager:=/arm/manager', AMENT_PREFIX_PATH=path) as launched:
+        said = []
+        while not said or 'spawns' not in said[-1]:
+            said.append(launched.process.stdout.readline())
+            assert said[-1], said
+        launched.output_after_ctrl_c()
+    assert 'spawns: one another --controller-manager /arm/manager' in said[-1]
+
+
+def test_simulation_passes_a_test_of_launch_testing():
+    pytest.importorskip('launch_testing_ros')
+    test = Path(__file__).with_name('launch_testing_simulation.py')
+    ran = subprocess.run([sys.executable, '-m', 'launch_testing.launch_test', test], text=True,
+                         timeout=STARTED, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert ran.returncode == 0, ran.stdout
 
 
 def test_end_of_one_node_ends_the_simulation():
@@ -153,6 +233,11 @@ def test_end_of_one_node_ends_the_simulation():
     ('simulation.launch.py', 'robot:=pandora', "robot 'pandora' does not come with osc_ros"),
     ('simulation.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
     ('controller.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
+    ('controller.launch.py', 'robot:=pandora', "robot 'pandora' does not come with osc_ros"),
+    ('controller.launch.py', 'spawn:=effort_controller', "spawn 'effort_controller' wants the "
+     'package controller_manager of ros2_control, which is not installed here'),
+    ('dual_arm.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
+    ('dual_arm.launch.py', 'relay:=perhaps', "Valid options are: ['true', 'false'"),
     ('simulation.launch.py', 'lockstep:=perhaps', "Valid options are: ['true', 'false'"),
 ])
 def test_bad_launch_argument_is_refused_by_name(file, argument, message):

@@ -49,8 +49,8 @@ class Finding:
     reason : str
         In words, with the figures.
     mass : (float, float) or None [kg]
-        Between what the mass that the model lacks at the tip must be; None if no mass there would
-        explain the efforts.
+        Between what the mass that the model lacks at the tip, the first of several, must be; None
+        if no mass there would explain the efforts.
 
     """
 
@@ -115,12 +115,12 @@ def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLik
     kept if some choice of its parameters comes within that on every joint. The first are the
     model as it is, and no weight at all; then, unless both kinds are left, efforts with another
     sign, joints that are turned round, swapped or shifted (positions and efforts, or efforts
-    only), or a mass more or less at the tip, in another body, or in all of them.
+    only), or a mass more or less at a tip, in another body, or in all of them.
 
     Parameters
     ----------
     robot : Robot
-        Of revolute and prismatic joints, with one tip.
+        Of revolute and prismatic joints.
     q, efforts : (n,), or (k, n) for k poses
         The arm at rest; efforts averaged [N·m; N].
     tolerance : (n,), optional
@@ -131,14 +131,12 @@ def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLik
     Raises
     ------
     InputError
-        Shapes that do not fit, numbers that are not finite, spherical joints, several tips.
+        Shapes that do not fit, numbers that are not finite, spherical joints.
 
     """
     if robot.spherical.any():
         raise InputError(f"joint '{robot.joints[int(np.argmax(robot.spherical))]}' is spherical: "
                          'accepted are revolute and prismatic joints')
-    if len(robot.tips) > 1:
-        raise InputError(f'the robot has {len(robot.tips)} tips: accepted is one')
     shape = (len(np.atleast_2d(q)), robot.n)
     q = finite_array('q', np.atleast_2d(q), shape)
     efforts = finite_array('efforts', np.atleast_2d(efforts), shape)
@@ -153,11 +151,12 @@ def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLik
 
 
 def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> Finding:
-    mass = _missing_mass(robot, q, efforts - weight, bound)
+    mass = _missing_mass(robot, robot.tip, q, efforts - weight, bound)
     if _fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
         return Finding(Verdict.WELL, 'the efforts are those of the model; a mass that it lacks at '
-                       f'the tip would be between {low:.2f} and {high:.2f} kg', mass)
+                       f'{_place(robot, robot.tip)} would be between {low:.2f} and {high:.2f} kg',
+                       mass)
     if _fits(efforts, np.zeros_like(weight), bound):
         return Finding(Verdict.COMPENSATED, 'the efforts are near zero, where the weight asks for '
                        f'up to {np.abs(weight).max():.1f} N m (unless brakes hold the arm)', mass)
@@ -166,7 +165,7 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
     if names:
         found.append(Finding(Verdict.SIGN_OR_ORDER,
                              ', or '.join(names[:4]) + ' …' * bool(names[4:])))
-    masses = _wrong_masses(robot, q, efforts, weight, bound, mass)
+    masses = _wrong_masses(robot, q, efforts, weight, bound)
     if masses:
         found.append(Finding(Verdict.MASS, masses, mass))
     if len(found) == 1:
@@ -217,13 +216,14 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
             yield 'all joints are shifted by one', np.roll(own, step)
 
 
-def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array,
-                  mass: tuple[float, float] | None) -> str:
+def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> str:
     """Say which mass, if it alone were wrong, would explain the efforts; or nothing."""
-    if mass:
-        return (f'the model lacks {0.5 * (mass[0] + mass[1]):.2f} kg at the tip (between '
-                f'{mass[0]:.2f} and {mass[1]:.2f} kg)')
     missing = efforts - weight
+    for tip in robot.tips:
+        mass = _missing_mass(robot, tip, q, missing, bound)
+        if mass:
+            return (f'the model lacks {0.5 * sum(mass):.2f} kg at {_place(robot, tip)} (between '
+                    f'{mass[0]:.2f} and {mass[1]:.2f} kg)')
     for body, joint in enumerate(robot.joints):
         own, centre = robot.inertia[body, 5, 5], robot.inertia[body, [2, 0, 1], [4, 5, 3]]
         unit = _felt(robot, q, body) @ np.array([1.0, *(centre / own if own > 0.0 else centre)])
@@ -238,10 +238,14 @@ def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: 
     return ''
 
 
-def _missing_mass(robot: Robot, q: Array, missing: Array, bound: Array
+def _place(robot: Robot, tip: str) -> str:
+    return 'the tip' if len(robot.tips) == 1 else f"'{tip}'"
+
+
+def _missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
                   ) -> tuple[float, float] | None:
     """Bound the mass near the tip that explains missing efforts, with its centre anywhere near."""
-    body, T_body_tip = robot.frames[robot.tip]
+    body, T_body_tip = robot.frames[tip]
     at_body = _felt(robot, q, body)
     # [m, m c] with c in the tip's frame, from the body's
     to_body = np.eye(4)

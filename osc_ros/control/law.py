@@ -117,7 +117,11 @@ class _Setup:
                  before: _Setup | None = None, q: Array | None = None) -> None:
         self.settings = settings
         self.robot = robot
-        links = [self._link(task, robot) for task in settings.tasks]
+        if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
+            raise InputError('the robot has several tips, ' + ', '.join(robot.tips) + ', and no '
+                             'task names a link: accepted are tasks for the others beside '
+                             f"'{robot.tip}', which is that of a task without")
+        links = [task.link or robot.tip for task in settings.tasks]
         self.links = tuple(dict.fromkeys(links))
         self.at = at = [self.links.index(link) for link in links]
         same = before is not None and before.robot is robot and before.links == self.links
@@ -153,13 +157,6 @@ class _Setup:
         self.space.gravity = gravity
         if self.settings.driver is not None:
             self.settings.driver.gravity = gravity
-
-    @staticmethod
-    def _link(task: Task, robot: Robot) -> str:
-        if not task.link and len(robot.tips) > 1:
-            raise InputError(f'the law moves one tip, not {len(robot.tips)}: '
-                             f"{', '.join(robot.tips)} (tasks may name several links)")
-        return task.link or robot.tips[0]
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1

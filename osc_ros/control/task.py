@@ -339,7 +339,7 @@ def _in_axes(R, x, mask, y):
 
 @kernel
 def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, drag, yields,
-           gains, bounds, error, row):
+          gains, bounds, error, row):
     """
     Fill the row of `osc_ros.dynamics.priority` that a task asks for, and the error, base axes.
 

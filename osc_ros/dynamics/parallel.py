@@ -675,7 +675,7 @@ class Parallel(Sweep):
         deadline = max(workers.deadline, _LATE * robot.n * costs.serial)
         links, ends = self._links, self._ends
         self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
-                                          deadline, blocks))
+                                            deadline, blocks))
         self._led: Team | None = None  # by whom the last outward was
         self._end = weakref.finalize(self, self._keeper.close)
 

@@ -452,7 +452,7 @@ class _Bodies:
 
     def __init__(self, robot: Robot) -> None:
         if len(robot.tips) > 1:
-            raise InputError(f"the factorization is of the path to one tip, not to "
+            raise InputError('the factorization is of the path to one tip, not to '
                              f"{len(robot.tips)}: {', '.join(robot.tips)}")
         self.robot = robot
         self.I = robot.inertia

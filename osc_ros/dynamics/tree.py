@@ -204,7 +204,7 @@ def accelerated(tree, bodies, gravity, qdd, work):
         store, body = work[i], bodies[i]
         R, p = placed(store)
         a = plus(plus(_carried(tree[i, PARENT], R, p, gravity, work),
-                          spatial_at(store, _ZETA)), _along_joint(tree, qdd, i))
+                      spatial_at(store, _ZETA)), _along_joint(tree, qdd, i))
         f = plus(_momentum(body, a), spatial_at(store, _OWN))
         put(store, ACCELERATION, a[0] + a[1])
         put(store, _OWN, f[0] + f[1])

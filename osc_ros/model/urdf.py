@@ -22,6 +22,7 @@ Array = NDArray[np.float64]
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 KINDS = (*MOVING, 'fixed', 'planar', 'floating')
+APART = 0.6  # of the two arms of a pair [m]
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,42 @@ def description(text: str) -> Description:
         effort_limits=limits[:, 3],
         mimics=_mimics(elements, joint_index),
     )
+
+
+def pair(text: str) -> str:
+    """
+    Return the URDF of two of an arm, side by side, with 'left_' and 'right_' before its names.
+
+    The link that they stand on is 'pedestal'; its origin is between them, with y to the left.
+
+    Raises
+    ------
+    ModelError
+        The text is not a URDF of one tree of links.
+
+    """
+    both = ElementTree.Element('robot', name=f"dual_{_robot_element(text).get('name', '')}")
+    both.extend(_robot_element(text).findall('material'))
+    pedestal = ElementTree.SubElement(both, 'link', name='pedestal')
+    for side, y in (('left', APART / 2), ('right', -APART / 2)):
+        arm = _robot_element(text)
+        links, joints = _named(arm, 'link'), _named(arm, 'joint')
+        root = _tree(links, joints)[0][0]
+        for named in (*links.values(), *joints.values()):
+            both.append(named)
+            for element, key in ((named, 'name'), (named.find('parent'), 'link'),
+                                 (named.find('child'), 'link'), (named.find('mimic'), 'joint')):
+                if element is not None:
+                    element.set(key, f'{side}_{element.get(key)}')
+        mount = ElementTree.SubElement(both, 'joint', name=f'{side}_mount', type='fixed')
+        ElementTree.SubElement(mount, 'parent', link='pedestal')
+        ElementTree.SubElement(mount, 'child', link=f'{side}_{root}')
+        ElementTree.SubElement(mount, 'origin', xyz=f'0 {y} 0')
+    visual = ElementTree.SubElement(pedestal, 'visual')
+    ElementTree.SubElement(visual, 'origin', xyz=f'0 0 {-APART / 2}')
+    ElementTree.SubElement(ElementTree.SubElement(visual, 'geometry'), 'box',
+                           size=f'{APART / 2} {1.5 * APART} {APART}')
+    return ElementTree.tostring(both, encoding='unicode')
 
 
 def near(name: str, known: Iterable[str], limit: int = 20) -> str:

@@ -376,8 +376,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 self.get_logger().info(effect(asked))
         realtime.keep_garbage_out()  # now, for it takes long
         self.get_logger().info(
-            f"configured '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints, "
-            f"method '{found['method']}', {law.space.plan}; kernels ready in {took:.2f} s")
+            f"configured '{robot.name}' from '{robot.base}' to "
+            f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
+            f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
 
     def _create_interface(self, on_timer: bool) -> None:
         publish, subscribe = self.create_publisher, self.create_subscription

@@ -80,7 +80,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     if options.urdf and not (options.base and options.tip):
         parser.error('--urdf needs --base and --tip')
     elif not options.urdf and options.robot not in description.shipped_robots():
-        parser.error(f"--robot {options.robot}: accepted is one of "
+        parser.error(f'--robot {options.robot}: accepted is one of '
                      f"{', '.join(description.shipped_robots())}; --urdf takes any other")
     if not 3.0 <= options.duration <= 3600.0:
         parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')

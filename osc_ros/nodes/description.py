@@ -13,22 +13,27 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import pair
 from osc_ros.nodes.parameters import Entry
 
 Array = NDArray[np.float64]
 
+PAIR = 'dual_panda'  # two of the Panda, made when it is asked for
+
 ENTRIES = (
     Entry('robot_description', '', 'URDF text; goes before robot_description_file'),
     Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
-          'panda, fr3, ur5e, ur10e, iiwa14, gen3'),
+          f'panda, fr3, ur5e, ur10e, iiwa14, gen3, {PAIR}'),
     Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
     Entry('tip', '', 'Link whose pose is controlled'),
+    Entry('further_tips', (), 'Links beside it whose joints move too, as those of a second arm: '
+          'the robot is the tree to all of them', of=str),
     Entry('locked_joints', (), 'Joints that do not move', of=str),
     Entry('locked_positions', (), 'Where they are held [rad, m], one each; none: all at 0'),
     Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
           '[kg m²]; none: 0', lower=0.0),
-    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip',
-          of=str),
+    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip, '
+          'and of branches that in the robot description', of=str),
     Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]: 0 0 9.81 under a '
           'ceiling', lower=-1e3, upper=1e3, size=3),
     Entry('driver_compensates', 'none', 'What the driver adds to the torques by itself, of the '
@@ -37,7 +42,7 @@ ENTRIES = (
 
 
 def shipped_robots() -> list[str]:
-    """Names of the robots that come with the package."""
+    """Names of the arms that come with the package."""
     return sorted(entry.name.removesuffix('.urdf')
                   for entry in files('osc_ros').joinpath('robots').iterdir()
                   if entry.name.endswith('.urdf'))
@@ -53,13 +58,16 @@ def urdf_text(name: str) -> str:
         There is no such file nor robot.
 
     """
+    if name == PAIR:
+        return pair(urdf_text('panda'))
     if name in shipped_robots():
         return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
     try:
         return Path(name).expanduser().read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
+        known = ', '.join([*shipped_robots(), PAIR])
         raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
-                         f"the path of a URDF, or one of: {', '.join(shipped_robots())}") from None
+                         f'the path of a URDF, or one of: {known}') from None
 
 
 def description(values: dict[str, Any], received: str = '') -> str:
@@ -95,7 +103,8 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     for name in ('base', 'tip'):
         if not values[name]:
             raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
-    return Robot.from_urdf(text, values['base'], values['tip'],
+    tips = [values['tip'], *values['further_tips']]
+    return Robot.from_urdf(text, values['base'], tips,
                            rotor_inertia=values['rotor_inertia'] or None,
                            locked=locked(values), gravity=values['gravity'])
 
@@ -152,9 +161,34 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     joints = values['joints'] or robot.joint_names
     if sorted(joints) != sorted(robot.joint_names):
         raise InputError(f"parameter 'joints' is {list(joints)}: accepted are the joints from "
-                         f"'{robot.base}' to '{robot.tip}' in any order: "
+                         f"'{robot.base}' to {', '.join(map(repr, robot.tips))} in any order: "
                          + ', '.join(robot.joint_names))
     return np.array([robot.joint_names.index(name) for name in joints])
+
+
+def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
+    """
+    The same for a command to each tip on its own, of the joints between the base and that.
+
+    Raises
+    ------
+    InputError
+        A joint that leads to several tips.
+
+    """
+    chains: list[list[int]] = []
+    for tip in robot.tips:
+        chain, body = [], robot.frames[tip][0]
+        while body >= 0:
+            chain.append(body)
+            body = int(robot.parent[body])
+        for other, known in zip(robot.tips, chains):
+            for body in set(chain) & set(known):
+                raise InputError(f"joint '{robot.joints[body]}' leads to '{other}' and to '{tip}':"
+                                 ' accepted for commands by tip are arms without a joint in '
+                                 'common')
+        chains.append(chain)
+    return [order[np.isin(order, chain)] for chain in chains]
 
 
 def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> Array:

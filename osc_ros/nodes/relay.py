@@ -126,7 +126,8 @@ class Relay(Node):  # type: ignore[misc]
         commanded(robot.neutral, self._asked, self._asked)
         self._guard = Supervisor(robot, commanded, settings, self._on_change)
         self.get_logger().info(
-            f"guards '{robot.name}' from '{robot.base}' to '{robot.tip}', {robot.n} joints")
+            f"guards '{robot.name}' from '{robot.base}' to "
+            f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
 
     def _apply(self, found: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.run import run
@@ -35,6 +37,9 @@ PARAMETERS = (
     Entry('timestep', 0.001, 'Physics step; a whole number of them makes a period of the rate '
           '[s]', lower=1e-6, upper=0.1),
     Entry('command_topic', 'osc_controller/commands', 'Where torques come from'),
+    Entry('further_command_topics', (), 'One for each of further_tips, with the torques of the '
+          'joints from the base to that; command_topic then has those to tip. None: command_topic '
+          'has all', of=str),
     Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; none: 0, '
           'or the nearest limit'),
     Entry('damping', (), "Joint damping, base first [N m s/rad]; none: the URDF's", lower=0.0),
@@ -56,9 +61,10 @@ FRAME = 1.0 / 30.0  # of wall time, between two pictures in the viewer [s]
 
 class Simulator(Node):  # type: ignore[misc]
     """
-    One arm on a fixed base, from the same URDF as its controller, with other code.
+    One robot on a fixed base, from the same URDF as its controller, with other code.
 
-    Until the first command comes the brakes are on and the clock stands. Then it steps, in
+    Until the first command comes (one from each controller, where the arms of the robot have
+    several) the brakes are on and the clock stands. Then it steps, in
     lockstep with the commands or with the wall clock.
 
     """
@@ -71,7 +77,6 @@ class Simulator(Node):  # type: ignore[misc]
         robot = description.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        self._joints = found['joints'] or robot.joint_names
         # None where nothing is given: the plant then takes what the URDF says
         given = {name: found[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                         'rotor_inertia')}
@@ -84,12 +89,13 @@ class Simulator(Node):  # type: ignore[misc]
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
-        self._order = description.command_order(found, robot)
         self._tip, self._base = robot.tip, robot.base
         self._lockstep, self._timeout = found['lockstep'], found['lockstep_timeout']
         self._report_every = max(1, round(found['rate'] / found['report_rate']))
         self._tick = self._unanswered = self._dropped = self._late = 0
         self._tau = np.zeros(robot.n)
+        self._shares = _shares(found, robot)
+        self._missing = set(self._shares)
         self._braked = True
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
 
@@ -98,8 +104,9 @@ class Simulator(Node):  # type: ignore[misc]
         self._poses = self.create_publisher(PoseStamped, '~/tip_pose', JUDGED)
         self._description = self.create_publisher(String, 'robot_description', LATCHED)
         self._description.publish(String(data=text))
-        self.create_subscription(
-            Float64MultiArray, found['command_topic'], self._on_command, RELIABLE)
+        for topic, places in self._shares.items():
+            self.create_subscription(Float64MultiArray, topic,
+                                     partial(self._on_command, topic, places), RELIABLE)
         self._began = self._sent = perf_counter()
         self._measure()
         self.create_timer(0.05 if self._lockstep else self._period,
@@ -127,19 +134,22 @@ class Simulator(Node):  # type: ignore[misc]
             self.get_logger().warning(f'no window, going on without: {error}')
             return None
 
-    def _on_command(self, message: Float64MultiArray) -> None:
+    def _on_command(self, topic: str, places: Any, message: Float64MultiArray) -> None:
         tau = np.asarray(message.data, dtype=np.float64)
-        if tau.shape != (len(self._order),) or not np.isfinite(tau).all():
+        if tau.shape != places.shape or not np.isfinite(tau).all():
             self._dropped += 1
+            joints = ', '.join(self._plant.joint_names[i] for i in places)
             self.get_logger().error(
-                f'command dropped: {tau.tolist()}: accepted are {len(self._order)} finite torques '
-                f"for {', '.join(self._joints)}", throttle_duration_sec=1.0)
+                f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
+                f'for {joints}', throttle_duration_sec=1.0)
             return
         label = messages.label(message)
         if self._lockstep and label not in ('', self._label):
             return  # it answers an older state, or none
-        self._tau = np.empty_like(tau)
-        self._tau[self._order] = tau
+        self._tau[places] = tau
+        self._missing.discard(topic)
+        if self._missing:
+            return
         if self._braked:
             self._braked, self._began = False, perf_counter()
         if self._lockstep:
@@ -173,6 +183,8 @@ class Simulator(Node):  # type: ignore[misc]
     def _advance(self) -> None:
         self._plant.step(self._tau, self._steps)
         self._tick += 1
+        if self._lockstep:
+            self._missing.update(self._shares)
         self._measure()
         if self._viewer is not None and perf_counter() - self._shown > FRAME:
             self._viewer.sync()
@@ -197,6 +209,20 @@ class Simulator(Node):  # type: ignore[misc]
             self._poses.publish(
                 messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
         self._states.publish(self._state)
+
+
+def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
+    """Places, base first, of the joints that the commands on each topic are for."""
+    topics = [found['command_topic'], *found['further_command_topics']]
+    order = description.command_order(found, robot)
+    if len(topics) == 1:
+        return {topics[0]: order}
+    if len(topics) != len(robot.tips) or len(set(topics)) < len(topics):
+        raise InputError(f"commands come on {', '.join(topics)}, and the tips are "
+                         f"{', '.join(robot.tips)}: accepted by parameter "
+                         "'further_command_topics' are as many topics as 'further_tips' has "
+                         'links, none twice, or none')
+    return dict(zip(topics, description.command_shares(order, robot)))
 
 
 def _steps_a_tick(found: dict[str, Any]) -> int:

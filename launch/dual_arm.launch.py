@@ -1,0 +1,107 @@
+"""
+A controller for each arm of a robot with two, in the namespaces left and right.
+
+ros2 launch osc_ros dual_arm.launch.py simulation:=true
+ros2 launch osc_ros dual_arm.launch.py config:=my_arms.yaml relay:=true
+"""
+
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchDescription
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+    RegisterEventHandler,
+    Shutdown,
+)
+from launch.event_handlers import OnProcessExit
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import Node, SetRemap
+from launch_ros.parameter_descriptions import ParameterValue
+
+TRUTH = ['true', 'false', 'True', 'False']
+SIDES = 'left', 'right'
+ARGUMENTS = [
+    DeclareLaunchArgument('robot_description', default_value='', description=(
+        'URDF text of the whole robot. Without it and robot_description_file: as in the config, '
+        'else from the topic /robot_description.')),
+    DeclareLaunchArgument('robot_description_file', default_value='', description=(
+        'URDF file of the whole robot, or dual_panda.')),
+    DeclareLaunchArgument('config', default_value='', description=(
+        'Parameter file (YAML) with base and tip of /left/* and /right/*. Empty: dual_arm.yaml, '
+        'two Pandas.')),
+    *(DeclareLaunchArgument(
+        f'{side}_command_topic', default_value=f'/{side}_effort_controller/commands',
+        description=f'Where the torques of the {side} arm go, but not in simulation.')
+      for side in SIDES),
+    DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
+        'Send the torques of either arm through an osc_relay of its own.')),
+    DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
+        'Configure and activate by themselves. An active controller moves its arm.')),
+    DeclareLaunchArgument('simulation', default_value='false', choices=TRUTH, description=(
+        'Simulate the whole robot: tip and further_tips of /osc_simulator are those of the left '
+        'arm and of the right arm.')),
+    DeclareLaunchArgument('lockstep', default_value='false', choices=TRUTH, description=(
+        'Simulate as fast as that goes, each step when both commands for the last state have '
+        'come; else in real time.')),
+    DeclareLaunchArgument('use_sim_time', default_value='false', choices=TRUTH, description=(
+        'Take the time from /clock, as always in simulation.')),
+    DeclareLaunchArgument('log_level', default_value='info', choices=[
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+]
+
+
+def dual_arm(context):
+    share = Path(get_package_share_directory('osc_ros'))
+    argument = dict(context.launch_configurations)
+    argument['config'] = argument['config'] or str(share / 'config' / 'dual_arm.yaml')
+    simulates, relays = (argument[name].lower() == 'true' for name in ('simulation', 'relay'))
+
+    def arm(side):
+        own = {
+            **{name: argument[name] for name in (
+                'robot_description', 'robot_description_file', 'config', 'relay', 'autostart',
+                'log_level')},
+            'use_sim_time': 'true' if simulates else argument['use_sim_time'],
+            'namespace': side,
+            'command_topic': '' if simulates else argument[f'{side}_command_topic'],
+        }
+        return GroupAction([
+            # of the whole robot, and so of neither arm's namespace
+            SetRemap('joint_states', '/joint_states'),
+            SetRemap('robot_description', '/robot_description'),
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
+                launch_arguments=own.items()),
+        ])
+
+    arms = [arm(side) for side in SIDES]
+    if not simulates:
+        return arms
+    left, right = (f'/{side}/{"osc_relay" if relays else "osc_controller"}/commands'
+                   for side in SIDES)
+    return [
+        # None of them is of use without the others.
+        RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
+        # First, for they refuse a config that is not there.
+        *arms,
+        Node(
+            package='osc_ros',
+            executable='osc_simulator',
+            name='osc_simulator',
+            parameters=[argument['config'], {
+                **{name: ParameterValue(argument[name], value_type=str)
+                   for name in ('robot_description', 'robot_description_file') if argument[name]},
+                'lockstep': argument['lockstep'].lower() == 'true',
+                'command_topic': left, 'further_command_topics': [right]}],
+            arguments=['--ros-args', '--log-level', f'osc_simulator:={argument["log_level"]}'],
+            output='screen',
+        ),
+    ]
+
+
+def generate_launch_description():
+    return LaunchDescription([*ARGUMENTS, OpaqueFunction(function=dual_arm)])
