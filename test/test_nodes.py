@@ -1,6 +1,8 @@
 """The nodes over real DDS: what they answer, what they refuse, how they end."""
 
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pinocchio
@@ -641,6 +643,36 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(lambda: messages.label(hardware.commands[-1]) == HOLD_LABEL, why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
+
+
+BROKEN = """
+from osc_ros.nodes import controller
+def broken(self, request, response):
+    raise RuntimeError('a wire is loose')
+controller.Controller._on_hold = broken
+controller.main()
+"""
+
+
+def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path):
+    hardware = Hardware()
+    hold = hardware.create_client(Trigger, 'osc_controller/hold')
+    spin(lambda: True, hardware)
+    log = tmp_path / 'log'
+    with log.open('w') as output, subprocess.Popen(
+            [sys.executable, '-c', BROKEN, '--ros-args', '--params-file',
+             str(share_directory() / 'config' / 'panda.yaml'), '-p', 'state_timeout:=30.0'],
+            stdout=output, stderr=subprocess.STDOUT) as process:
+        try:
+            spin(lambda: len(hardware.commands) > 5 or not hardware.state(), why='for commands')
+            hold.call_async(Trigger.Request())
+            spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
+        finally:
+            process.kill()
+    spin(lambda: messages.label(hardware.commands[-1]) == HOLD_LABEL, why=log.read_text())
+    np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
+    assert process.returncode == 1
+    assert 'a wire is loose' in log.read_text()
 
 
 class Driver(Node):
