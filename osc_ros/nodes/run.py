@@ -39,12 +39,22 @@ class Stoppable(Protocol):
         """Let go of everything."""
 
 
-def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> None:
+def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
+        executor_of: Callable[[], Executor] = EventsExecutor) -> None:
     """
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
     rclpy's own handlers would shut the context down first. A second signal ends what cannot wait,
     such as the compilation of the kernels.
+
+    Parameters
+    ----------
+    make : callable
+        Gives the node.
+    arguments : list of str, optional
+        Those of the command line if not given.
+    executor_of : callable
+        Gives what it is spun by.
 
     """
     told: list[int] = []
@@ -62,7 +72,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> No
             node: Any = make()
         except (OscError, ParameterException) as error:
             raise SystemExit(f'cannot start: {error}') from None
-        executor: Executor = EventsExecutor()
+        executor = executor_of()
         executor.add_node(node)
         try:
             while not told:
