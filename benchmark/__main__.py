@@ -26,6 +26,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
 import depth
+import nodes
 import operations
 from osc_ros.dynamics.operational_space import METHODS
 import page
@@ -80,6 +81,8 @@ def main() -> None:
     """Time, print, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
     parser.add_argument('--json', type=Path, metavar='FILE', help='write all figures here too')
+    parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
+                        help='that every row of the nodes is measured (%(default)s)')
     arguments = parser.parse_args()
     started = perf_counter()
 
@@ -102,6 +105,7 @@ def main() -> None:
     done('several tips')
     counts = operations.section()
     done('operations on trees')
+    over_dds = nodes.section(arguments.node_seconds, done=done)
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -117,6 +121,7 @@ def main() -> None:
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick),
+        *page.nodes(over_dds),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
     print(text)
@@ -135,6 +140,7 @@ def main() -> None:
             'teams': [asdict(row) for row in parallel],
             'exchanges of teams': [asdict(row) for row in exchanges],
             'model of teams': asdict(model),
+            'nodes': over_dds and asdict(over_dds),
             'first use, later uses [s]': (cold, warm)}
         arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
     wrong = [row.name for row in rows if row.is_off]

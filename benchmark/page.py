@@ -8,6 +8,18 @@ import math
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
 from contenders import MuJoCo
 from depth import Depth
+from nodes import (
+    BUSY,
+    Cell,
+    CONTROLLER,
+    ECHO,
+    EVENTS,
+    FCI,
+    IDLE,
+    ON_STATE,
+    PRIORITY,
+    Section,
+)
 from osc_ros.dynamics.operational_space import METHODS
 import panda
 from panda import row_name
@@ -29,6 +41,23 @@ PURPOSES = {
            'O(n d²), no long chains',
     'dense': 'the textbook, to read and to check against',
 }
+
+# An arm's driver, the states that it sends [Hz], within what a command has to be there [µs], and
+# what it does with one that comes later: see doc/drivers.md.
+HOLDS = 'the last torque goes on for a period'
+DEADLINES = (
+    ('Franka, a loop of libfranka itself (FCI)', 1000, FCI,
+     'it counts as lost, and 20 lost in a row abort the motion'),
+    ('Franka by franka_ros2 and an effort controller', 1000, 1000.0, HOLDS),
+    ('the same, its states at half the rate', 500, 2000.0, HOLDS),
+    ('UR e-Series, forward_effort_controller', 500, 2000.0, HOLDS),
+    ('KUKA iiwa by FRI, 1 ms', 1000, 1000.0, HOLDS),
+    ('KUKA iiwa by FRI, 2 ms', 500, 2000.0, HOLDS),
+    ('KUKA iiwa by FRI, 4 ms', 250, 4000.0, HOLDS),
+    ('Kinova Gen3, low level, a relay of your own', 1000, 1000.0,
+     'the relay has to send the last one'),
+)
+SELDOM = 1e-3  # share of late commands that an arm which holds the last torque hardly feels
 
 
 def head(where: dict[str, str]) -> list[str]:
@@ -255,6 +284,85 @@ def tick(rows: Sequence[Row]) -> list[str]:
         'The whole tick also looks up the target, finds the posture acceleration and keeps the '
         'limits. Nothing here is judged: the tests do that.', '',
     ]
+
+
+def nodes(found: Section | None) -> list[str]:
+    """Return the section of the nodes, over DDS."""
+    lines = ['## From joint state to command, over DDS', '']
+    if found is None:
+        return [*lines, 'rclpy is not installed here: not measured.', '']
+    fewest = min(cell.states for cell in found.cells)
+    late = max(cell.metronome for cell in found.cells)
+    said = '; '.join(found.realtime)
+    lines += [
+        f'The real processes, the Panda, {found.seconds:g} s a row (`make bench '
+        "ARGS='--node-seconds 60'` takes 60), which is "
+        f'{fewest:,} states at least'
+        + (': their 99.9 % is about their maximum' if fewest < 2000 else '')
+        + f'; load average of the machine before: {found.load_average[0]:.2f}. A process in the '
+        "hardware's place publishes joint states of seven joints at a steady rate, by sleeping "
+        'until each is due (one that spins would take a core that the others need; 99 % of the '
+        f'states left less than {late:,.0f} µs late in the worst row). A latency begins before '
+        'that publishes a state, and ends in its callback with the command that answers it, by '
+        'one clock: serialization, DDS twice, two executors, and what is between. "Missed" are '
+        'states whose answer was not there before the next state. CPU is of one core, of the '
+        "process that answers (and of the relay). `on_timer` has the controller's own period in "
+        'it, which is in no step with the states.', '',
+        'The empty callback is the floor: it reads nothing, computes nothing and publishes as '
+        'many numbers. What the controller takes more is ours.', '']
+    for load, words in ((IDLE, 'Nothing else runs:'),
+                        (BUSY, 'The last core is kept busy by a process that only counts, and the '
+                         'nodes are free to go where they like:')):
+        lines += [words, '', *_table(
+            ['', 'executor', 'update', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'missed',
+             'CPU'], (_cell(cell) for cell in found.cells if cell.load == load)), '']
+    lines += [f'Real time was asked for here: {said}.'
+              + ('' if any(cell.way.priority for cell in found.cells) else
+                 f' So there are no rows with SCHED_FIFO {PRIORITY}.'), '']
+    return lines + _deadlines(found.cells)
+
+
+def _cell(cell: Cell) -> list[str]:
+    way = cell.way
+    return [way.name, way.executor, way.update if way.node != ECHO else '', f'{way.rate}',
+            *(f'{x:,.0f}' for x in (cell.p50, cell.p99, cell.p999, cell.longest)),
+            f'{cell.missed:,} of {cell.states:,}', ' + '.join(f'{x:.0%}' for x in cell.cpu)]
+
+
+def _deadlines(cells: Sequence[Cell]) -> list[str]:
+    """Return which arms this suits, by the rows of events, on_state."""
+    rows = []
+    for name, rate, budget, then in DEADLINES:
+        at = {cell.load: cell for cell in cells if cell.way.rate == rate and cell.way.node ==
+              CONTROLLER and cell.way.executor == EVENTS and cell.way.update == ON_STATE
+              and not cell.way.priority}
+        if not at:
+            continue
+        shares = {load: (cell.late if budget == FCI else cell.missed) / cell.states
+                  for load, cell in at.items()}
+        rows.append([name, f'{rate}', f'{budget:,.0f}',
+                     *(f'{at[load].p999:,.0f}, {at[load].longest:,.0f}' for load in (IDLE, BUSY)),
+                     *(f'{shares[load]:.2%}' for load in (IDLE, BUSY)), then,
+                     _verdict(budget, shares)])
+    return [
+        'So, with the events executor, on_state and no real time, against what the drivers want '
+        '([drivers.md](drivers.md)):', '',
+        *_table(['', 'Hz', 'within µs', 'idle: p99.9, max', 'busy: p99.9, max', 'late, idle',
+                 'late, busy', 'a late command', 'suits'], rows), '',
+        f'Of a millisecond of FCI, {FCI:.0f} µs or so are left to a loop: the round trip to the '
+        'arm and what that computes are in it too. Such a loop belongs in ros2_control, in C++; '
+        'osc_ros on such an arm is behind an effort controller, which meets the deadline by '
+        'itself, and what is late is then only old. Nothing here is a guarantee: a kernel that is '
+        'not PREEMPT_RT, Python and DDS give none, whatever was measured. And this is the '
+        'machine of the first lines of this page: measure your own.', '']
+
+
+def _verdict(budget: float, shares: Mapping[str, float]) -> str:
+    if budget == FCI:
+        return '**no**' if max(shares.values()) > 0.0 else 'none was late, but nothing ensures it'
+    if max(shares.values()) < SELDOM:
+        return 'yes' + (', seldom late' if max(shares.values()) > 0.0 else '')
+    return 'where nothing else runs' if shares[IDLE] < SELDOM else '**no**'
 
 
 def losses(rows: Sequence[Row], lengths: Sequence[Length],

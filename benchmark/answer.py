@@ -1,0 +1,57 @@
+"""
+The process whose answers `metronome` times: a node of osc_ros, or an empty one.
+
+`python benchmark/answer.py NODE EXECUTOR`, which are those below; each line of its standard input
+has the arguments of one run as JSON. SIGINT ends that, as it does for users; then it says so.
+
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.nodes import messages, realtime
+from osc_ros.nodes.controller import COMMAND_QOS, Controller
+from osc_ros.nodes.relay import Relay
+from osc_ros.nodes.run import EventsExecutor, run
+
+EXECUTORS = {'events': EventsExecutor, 'single-threaded': SingleThreadedExecutor}
+
+
+class Echo(Node):
+    """Answers every joint state as the controller does, and computes nothing."""
+
+    def __init__(self) -> None:
+        super().__init__('osc_controller')
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        self._filled: messages.Command | None = None
+        self.create_subscription(
+            JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data)
+
+    def _on_joint_states(self, message: JointState) -> None:
+        if self._filled is None:
+            self._rest = np.zeros(len(message.name))
+            self._filled = messages.Command(len(message.name))
+            realtime.keep_garbage_out()
+        self._commands.publish(
+            self._filled.filled(self._rest, messages.label_of(message.header.stamp)))
+
+    def stop(self) -> None:
+        """Nothing moves."""
+
+
+NODES = {'echo': Echo, 'controller': Controller, 'relay': Relay}
+
+if __name__ == '__main__':
+    node, executor = sys.argv[1:]
+    for line in sys.stdin:
+        run(NODES[node], json.loads(line), EXECUTORS[executor])
+        print('ended', flush=True)

@@ -1,0 +1,269 @@
+"""From joint state to command, over DDS: how long the nodes take, for every way to run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, ExitStack
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import groupby
+import json
+import os
+from pathlib import Path
+from select import select
+import signal
+import subprocess
+import sys
+import tempfile
+from time import perf_counter
+
+import numpy as np
+
+from osc_ros import Robot
+from osc_ros.nodes.share import share_directory
+from panda import BASE, TIP
+
+HERE = Path(__file__).parent
+READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
+RATES = (250, 500, 1000)  # Hz
+SECONDS = 2.0  # that a cell is measured, where nothing else is asked for
+ECHO, CONTROLLER, RELAY = 'echo', 'controller', 'relay'
+IDLE, BUSY = 'idle', 'busy'  # the other core
+EVENTS, SINGLE = 'events', 'single-threaded'
+ON_STATE, ON_TIMER = 'on_state', 'on_timer'
+PRIORITY = 50  # of SCHED_FIFO
+FCI = 300.0  # of a millisecond, what a network and the arm leave to a control loop [µs]
+PATIENCE = 300.0  # for the answers to begin: kernels may have to be compiled [s]
+PROBE = f"""
+from osc_ros.nodes import realtime
+print(realtime.prioritize({PRIORITY}))
+print(realtime.lock_memory())
+"""
+
+
+class NodesError(RuntimeError):
+    """A process ended, or did not answer: says what it said."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """
+    How the nodes are run.
+
+    Attributes
+    ----------
+    node : str
+        That answers: ECHO, which computes nothing, CONTROLLER, or RELAY behind the controller.
+    executor : str
+    update : str
+        The controller's parameter.
+    rate : int [Hz]
+    priority : int
+        Of SCHED_FIFO, with the memory locked; 0: neither.
+
+    """
+
+    node: str
+    executor: str
+    update: str
+    rate: int
+    priority: int = 0
+
+    @property
+    def name(self) -> str:
+        """What a table calls it."""
+        names = {ECHO: 'empty callback', CONTROLLER: 'osc_controller',
+                 RELAY: 'osc_controller and osc_relay'}
+        return names[self.node] + (f', SCHED_FIFO {self.priority}' if self.priority else '')
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    What was found for one way, with the other core idle or busy.
+
+    Attributes
+    ----------
+    way : Way
+    load : str
+    states : int
+    p50, p99, p999, longest : float
+        Latency of what was answered [µs].
+    missed, unanswered : int
+        States without an answer before the next state, or at all.
+    late : int
+        Without one within FCI.
+    cpu : list of float
+        Share of a core: of the controller or the echo, of the relay.
+    metronome : float
+        How late states left, 99th percentile [µs].
+
+    """
+
+    way: Way
+    load: str
+    states: int
+    p50: float
+    p99: float
+    p999: float
+    longest: float
+    missed: int
+    unanswered: int
+    late: int
+    cpu: list[float]
+    metronome: float
+
+
+@dataclass(frozen=True)
+class Section:
+    """All cells; the load average before, and what came of asking for real time."""
+
+    seconds: float
+    cells: list[Cell]
+    load_average: tuple[float, float, float]
+    realtime: list[str]
+
+
+def ways(realtime: bool) -> list[Way]:
+    """Return what is measured, where SCHED_FIFO may be had or not."""
+    return [
+        *(Way(ECHO, executor, ON_STATE, rate) for executor in (EVENTS, SINGLE) for rate in RATES),
+        *(Way(CONTROLLER, executor, update, rate) for executor in (EVENTS, SINGLE)
+          for update in (ON_STATE, ON_TIMER) for rate in RATES),
+        Way(RELAY, EVENTS, ON_STATE, 500),
+        *(Way(CONTROLLER, EVENTS, ON_STATE, rate, PRIORITY) for rate in (500, 1000) if realtime)]
+
+
+def section(seconds: float, wanted: Sequence[Way] | None = None,
+            done: Callable[[str], None] = lambda what: None) -> Section | None:
+    """
+    Return the cells of all ways, or of those that are wanted; None where there is no rclpy.
+
+    Parameters
+    ----------
+    seconds : float
+        That each cell is measured.
+    wanted : sequence of Way, optional
+    done : callable
+        Told of what is done.
+
+    """
+    if find_spec('rclpy') is None:
+        return None
+    load = os.getloadavg()
+    cells: list[Cell] = []
+    with tempfile.TemporaryDirectory() as work:
+        environment = _environment(Path(work))
+        told = subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
+                              capture_output=True, text=True).stdout.splitlines()
+        if wanted is None:
+            wanted = ways('not to be had' not in told[0])
+        for crew, own in groupby(wanted, lambda way: (way.node, way.executor, way.priority)):
+            with ExitStack() as stack:
+                at_work = Crew(stack, *crew, Path(work), environment)
+                for way in own:
+                    cells += at_work.cells(way, seconds)
+                    done(f'{way.name}, {way.executor}, {way.update}, {way.rate} Hz')
+    return Section(seconds, cells, load, told)
+
+
+def _environment(work: Path) -> dict[str, str]:
+    """Keep to this machine, and out of the way of other robots."""
+    profile = str(share_directory() / 'config' / 'fastdds.xml')
+    return {'FASTRTPS_DEFAULT_PROFILES_FILE': profile, 'FASTDDS_DEFAULT_PROFILES_FILE': profile,
+            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+            'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'ROS_LOG_DIR': str(work),
+            'ROS_DOMAIN_ID': str(1 + os.getpid() % 100)}
+
+
+class Crew:
+    """The processes that measure several ways, one after the other, and are started once."""
+
+    def __init__(self, stack: ExitStack, node: str, executor: str, priority: int, work: Path,
+                 environment: dict[str, str]) -> None:
+        names = [CONTROLLER, RELAY] if node == RELAY else [node]
+        self._answering = {name: stack.enter_context(_process(
+            ['answer.py', name, executor], work, environment)) for name in names}
+        self._metronome, self._log = stack.enter_context(_process(
+            ['metronome.py', str(priority)], work, environment))
+        self._commands = f"osc_{'relay' if node == RELAY else 'controller'}/commands"
+        self._joints = _panda().joint_names
+
+    def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
+        """Give the cell with the other core idle, and with it busy."""
+        for name, (process, _) in self._answering.items():
+            _tell(process, _parameters(name, way))
+        _tell(self._metronome, {
+            'rate': way.rate, 'seconds': seconds, 'commands': self._commands,
+            'joints': self._joints, 'position': READY,
+            'processes': [process.pid for process, _ in self._answering.values()]})
+        deadline = perf_counter() + PATIENCE + 4.0 * seconds
+        while not select([self._metronome.stdout], [], [], 0.5)[0]:
+            for process, log in self._answering.values():
+                if process.poll() is not None or perf_counter() > deadline:
+                    raise NodesError(f'{way}: no answers\n{log.read_text()}')
+        line = self._metronome.stdout.readline()
+        if not line:
+            raise NodesError(f'{way}: the metronome ended\n{self._log.read_text()}')
+        for process, log in self._answering.values():
+            process.send_signal(signal.SIGINT)
+            if not process.stdout.readline():
+                raise NodesError(f'{way}: ended\n{log.read_text()}')
+        for load, values in json.loads(line).items():
+            yield _cell(way, load, **values)
+
+
+def _cell(way: Way, load: str, latencies: list[float], missed: int, cpu: list[float],
+          late: float) -> Cell:
+    times = np.array(latencies)
+    answered = times[np.isfinite(times)]
+    if not len(answered):
+        raise NodesError(f'{way}: no state was answered, the other core {load}')
+    p50, p99, p999, longest = np.percentile(answered, (50.0, 99.0, 99.9, 100.0)).tolist()
+    return Cell(way, load, len(times), p50, p99, p999, longest, missed,
+                len(times) - len(answered), int((times > FCI).sum()), cpu, late)
+
+
+def _panda() -> Robot:
+    text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+    return Robot.from_urdf(text, BASE, TIP)
+
+
+def _parameters(node: str, way: Way) -> list[str]:
+    """Return the parameters of a node as its command line has them."""
+    if node == ECHO:
+        return []
+    given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
+             'rate': float(way.rate)}
+    if node == CONTROLLER:
+        given |= {'update': way.update, 'startup_check': "'off'",
+                  'realtime.priority': way.priority, 'realtime.lock_memory': way.priority > 0}
+    return ['--ros-args', *(part for name, value in given.items()
+                            for part in ('-p', f'{name}:={str(value).lower()}'
+                                         if isinstance(value, bool) else f'{name}:={value}'))]
+
+
+def _tell(process: subprocess.Popen, what: object) -> None:
+    process.stdin.write(json.dumps(what) + '\n')
+    process.stdin.flush()
+
+
+@contextmanager
+def _process(command: Sequence[str], work: Path, environment: dict[str, str]
+             ) -> Iterator[tuple[subprocess.Popen, Path]]:
+    """Run a script of this folder, with a log of what it says; it ends with the block."""
+    script, *arguments = command
+    log = Path(tempfile.mkstemp(dir=work)[1])
+    with log.open('w') as file:
+        process = subprocess.Popen(
+            [sys.executable, str(HERE / script), *arguments], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=file, text=True, env=environment)
+    try:
+        yield process, log
+        process.stdin.close()
+        process.wait(timeout=10.0)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -1,0 +1,74 @@
+"""What the benchmark measures over DDS: that it runs, and that its figures can be."""
+
+import pytest
+
+from nodes import (
+    BUSY,
+    Cell,
+    CONTROLLER,
+    ECHO,
+    EVENTS,
+    IDLE,
+    ON_STATE,
+    ON_TIMER,
+    RELAY,
+    Section,
+    section,
+    SINGLE,
+    Way,
+    ways,
+)
+import page
+
+RATE = 250
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('node, executor, update', [
+    (ECHO, SINGLE, ON_STATE), (CONTROLLER, EVENTS, ON_TIMER), (RELAY, EVENTS, ON_STATE)])
+def test_states_are_answered_and_the_columns_agree(node, executor, update):
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    way = Way(node, executor, update, RATE)
+    found = section(0.2, [way])
+    assert sum(line.startswith(f'| {way.name} | {executor} |') for line in page.nodes(found)) == 2
+    assert [(cell.way, cell.load) for cell in found.cells] == [(way, IDLE), (way, BUSY)]
+    for cell in found.cells:
+        assert cell.states == 0.2 * RATE
+        assert 0.0 < cell.p50 <= cell.p99 <= cell.p999 <= cell.longest
+        assert 0 <= cell.unanswered <= cell.missed + 1 <= cell.states
+        assert 0 <= cell.late <= cell.states
+        assert all(0.0 < share for share in cell.cpu)
+        assert len(cell.cpu) == (2 if node == RELAY else 1)
+
+
+def test_every_way_is_a_row_of_its_own_and_real_time_only_where_it_may_be_had():
+    with_it, without = ways(True), ways(False)
+    assert len(set(with_it)) == len(with_it) > len(without)
+    assert not any(way.priority for way in without)
+    for executor in (EVENTS, SINGLE):
+        for update in (ON_STATE, ON_TIMER):
+            assert {way.rate for way in without if way.node == CONTROLLER
+                    and way.executor == executor and way.update == update} == {250, 500, 1000}
+
+
+def verdicts(*, late, missed):
+    """Return what the page says of each arm, where so many of 5000 states are too late."""
+    cells = [Cell(Way(CONTROLLER, EVENTS, ON_STATE, rate), load, 5000, 200.0, 300.0, 400.0, 900.0,
+                  missed if load == BUSY else 0, 0, late, [0.3], 50.0)
+             for rate in (250, 500, 1000) for load in (IDLE, BUSY)]
+    lines = page.nodes(Section(2.0, cells, (0.0, 0.0, 0.0), ['SCHED_FIFO 50']))
+    return {line.split(' | ')[0].strip('| '): line.split(' | ')[-1].strip('| ')
+            for line in lines if line.startswith(('| Franka', '| UR'))}
+
+
+def test_verdicts_are_by_the_figures():
+    franka = 'Franka, a loop of libfranka itself (FCI)'
+    ur = 'UR e-Series, forward_effort_controller'
+    assert verdicts(late=3, missed=0)[franka] == '**no**'
+    assert 'nothing ensures it' in verdicts(late=0, missed=0)[franka]
+    assert [verdicts(late=9, missed=missed)[ur] for missed in (0, 4, 50)] == [
+        'yes', 'yes, seldom late', 'where nothing else runs']
+
+
+def test_without_rclpy_the_page_says_so():
+    assert 'not measured' in '\n'.join(page.nodes(None))
