@@ -93,7 +93,7 @@ PARAMETERS = (
     Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
           'joint state, or on_timer, from the last one at `rate`',
           choices=('on_state', 'on_timer')),
-    Entry('realtime.priority', 0, 'Of SCHED_FIFO, which the loop asks for; 0: does not', lower=0,
+    Entry('realtime.priority', 0, 'Of SCHED_FIFO, for all threads of the process; 0: none', lower=0,
           upper=99),
     Entry('realtime.lock_memory', False, 'Keep all memory from being paged out'),
     Entry('idle', 'gravity', 'The torque that an arm is left with, when it has been stopped for '

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import ctypes
 import gc
 import os
@@ -29,7 +30,9 @@ def collect_garbage_as_usual() -> None:
 
 def prioritize(priority: int) -> str:
     """
-    Let this thread go before all that is not in real time, if that is allowed.
+    Let this process go before all that is not in real time, if that is allowed.
+
+    All its threads: what DDS receives goes through one of its own, and the loop waits for that.
 
     Parameters
     ----------
@@ -43,7 +46,9 @@ def prioritize(priority: int) -> str:
 
     """
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        for thread in os.listdir('/proc/self/task'):
+            with suppress(ProcessLookupError):  # it has ended
+                os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
     except (OSError, AttributeError) as error:
         return f'SCHED_FIFO {priority} not to be had ({error}): see rtprio of limits.conf(5)'
     return f'SCHED_FIFO {priority}'
