@@ -234,6 +234,19 @@ def test_wish_for_real_time_ends_in_a_word_about_it():
     assert said[1].startswith('memory locked') or said[1].startswith('memory not locked (')
 
 
+def test_real_time_is_for_all_threads_or_none():
+    said = subprocess.run(
+        [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
+         'import os, threading\n'
+         'end = threading.Event()\n'
+         'threading.Thread(target=end.wait).start()\n'
+         'r.prioritize(1)\n'
+         'print(*(os.sched_getscheduler(int(i)) for i in os.listdir("/proc/self/task")))\n'
+         'end.set()'],
+        capture_output=True, text=True, check=True).stdout.split()
+    assert len(said) >= 2 and len(set(said)) == 1
+
+
 def test_state_timeout_is_followed_by_what_is_set(spin):
     rig = Watched(spin, 'stale_state', 'gravity', state_timeout=0.2)
     assert not rig.controller.set_parameters(
