@@ -13,7 +13,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
-from osc_ros.control.limits import Limiter, Limits, repulsion
+from osc_ros.control.limits import Limiter, Limits, posture_acceleration
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -524,14 +524,21 @@ class Law:
             self._fall(time)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
-        tau = self._commanded(time, q, qd) + self._fading(time)
-        tau = self._limited(time, q, qd, tau)
-        tau = tau + self._beyond(q, qd, tau) + self._fading(time, self._left_beyond)
-        if not np.isfinite(tau).all():
+        tau = self._commanded(time, q, qd)
+        fading = self._fading(time)
+        if fading is not self._rest:
+            tau = tau + fading
+        tau = self._limited(time, q, qd, tau, fading)
+        beyond = self._beyond(q, qd, tau, fading is self._rest)
+        if beyond is not self._rest:
+            tau = tau + beyond
+        if fading is not self._rest:
+            tau = tau + self._fading(time, self._left_beyond)
+        if not all(map(math.isfinite, tau.tolist())):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
-        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau.copy())
+        self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
         self._q, self._time = self._last[1], time
-        return tau
+        return tau.copy()
 
     def terms(self) -> dict[str, Array]:
         """
@@ -627,9 +634,9 @@ class Law:
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
         return setup.space.inward(F)
 
-    def _limited(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
+    def _limited(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Joint torques (n,) within the limits, for those of the last `_commanded`."""
-        setup, fading = self._setup, self._fading(time)
+        setup = self._setup
         solver, limiter = setup.solver, setup.limiter
         acts = setup.J.T @ solver.F
         if fading is not self._rest:
@@ -646,17 +653,22 @@ class Law:
 
         return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver, parts)
 
-    def _beyond(self, q: Array, qd: Array, tau: Array) -> Array:
-        """What goes beyond the torques tau of the arm (n,): friction, less the driver's part."""
+    def _beyond(self, q: Array, qd: Array, tau: Array, is_limited: bool = False) -> Array:
+        """
+        What goes beyond the torques tau of the arm (n,): friction, less the driver's part.
+
+        With `is_limited` the limiter knows which acceleration was commanded.
+
+        """
         setup = self._setup
         friction, driver = setup.settings.friction, setup.settings.driver
         if friction is None and driver is None:
             return self._rest
         added = np.zeros(len(q))
         if friction is not None:
-            friction.add(qd, self._predicted(q), added)
+            friction.add(qd, setup.limiter.unlimited if is_limited else self._predicted(q), added)
             limits = setup.settings.limits.effort
-            added = np.clip(tau + added, -limits, limits) - tau
+            added = np.minimum(np.maximum(tau + added, -limits), limits) - tau
         return added if driver is None else added - driver.torque(q, qd)
 
     def _predicted(self, q: Array) -> Array:
@@ -710,19 +722,13 @@ class Law:
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         posture = self._setup.settings.posture
         limits = self._setup.settings.limits
-        away = self.posture - q
-        # an angle of a continuous joint: the short way round
-        away = np.where(self._wraps, np.remainder(away + np.pi, 2.0 * np.pi) - np.pi, away)
         rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
-        if rate == 0.0:
-            qdd = posture.natural_frequency ** 2 * away
-        else:
-            # a far posture is approached at a speed that the joints have
-            fastest = limits.velocity
-            approach = np.clip(posture.natural_frequency ** 2 / rate * away, -fastest, fastest)
-            qdd = rate * (approach - qd)
-        repulsion(q, limits.position, limits.zone, limits.repulsion, qdd)
-        return np.asarray(qdd)
+        qdd = np.empty(len(q))
+        # a far posture is approached at a speed that the joints have
+        posture_acceleration(q, qd, self.posture, self._wraps, float(posture.natural_frequency),
+                             float(rate), limits.velocity, limits.position, limits.zone,
+                             float(limits.repulsion), qdd)
+        return qdd
 
 
 def _wrench(given: ArrayLike) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.guide import Guide
-from osc_ros.control.task import asked, Gains, Target, Task, told
+from osc_ros.control.task import asked, Gains, Target, Task
 from osc_ros.dynamics import priority
 
 Array = NDArray[np.float64]
@@ -56,6 +56,7 @@ class Level:
         self.task = task
         self._blend_time = blend_time
         self._motion, self._force = task.along('motion'), task.along('force')
+        self._moves_only, self._pushes = bool(self._motion.all()), bool(self._force.any())
         self._drag = task.force.damping * self._force
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
@@ -129,18 +130,17 @@ class Level:
         self.pose, self.twist = pose.copy(), twist.copy()
         self.target = target = self.guide.at(time, self.task.limits, self._lag(axes))
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
-              self._drag, self._yields, self._gains, self._bounds, self.error, row)
-        told(row, self.u)
+              self._drag, self._yields, self._gains, self._bounds, self.error, row, self.u)
         if self._since > -math.inf:
             self._activate(time)
         row[priority.ACTIVATION:priority.ACTIVATION + 6] = self.activation
-        if self._force.any():
+        if self._pushes:
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
 
     def _lag(self, axes: Array) -> Array:
         """How far the link was from its target (6,), base axes, along the axes of motion."""
-        if self._motion.all():
+        if self._moves_only:
             return self.error
         R = axes[:3, :3]
         return np.concatenate([R @ (self._motion[part] * (self.error[part] @ R))

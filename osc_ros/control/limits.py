@@ -249,15 +249,42 @@ def are_bounds_kept(qdd, q, qd, position, velocity, deceleration, rate, quickest
 
 
 @kernel
-def repulsion(q, position, zone, frequency, qdd):
-    """Add to qdd (n,) what pushes joints out of their soft zones (n,) [rad, m]."""
+def posture_acceleration(q, qd, posture, wraps, frequency, rate, fastest, position, zone, push,
+                         qdd):
+    """
+    Accelerations (n,) towards a posture, and out of the soft zones of the joints.
+
+    Parameters
+    ----------
+    q, qd, posture : (n,)
+    wraps : (n,) bool
+        Angles that have no limits: the short way round.
+    frequency, rate : float [rad/s], [1/s]
+        Natural frequency, and twice the damping ratio times it.
+    fastest : (n,) [rad/s, m/s]
+        At most so fast is a far posture approached.
+    position, zone : (n, 2), (n,)
+        As in `Limits`.
+    push : float [rad/s]
+        Natural frequency of what pushes joints out of their zones.
+    qdd : (n,), written
+
+    """
     for i in range(len(q)):
+        away = posture[i] - q[i]
+        if wraps[i]:
+            away = (away + np.pi) % (2.0 * np.pi) - np.pi
+        if rate == 0.0:
+            qdd[i] = frequency * frequency * away
+        else:
+            approach = min(max(frequency * frequency / rate * away, -fastest[i]), fastest[i])
+            qdd[i] = rate * (approach - qd[i])
         if zone[i] > 0.0:
             for side in range(2):
                 distance = position[i, 1] - q[i] if side else q[i] - position[i, 0]
                 depth = min(max(1.0 - distance / zone[i], 0.0), 1.0)
-                push = frequency * frequency * zone[i] * depth * depth
-                qdd[i] += -push if side else push
+                pushed = push * push * zone[i] * depth * depth
+                qdd[i] += -pushed if side else pushed
 
 
 @kernel
@@ -448,6 +475,16 @@ def shares_within(base, task, posture, limits, rows, shares):
 
 
 @kernel
+def exceeds(tau, limits, where):
+    """Whether any torque (n,) is beyond its limit; and which ones, into where (n,) bool."""
+    found = False
+    for i in range(len(tau)):
+        where[i] = np.abs(tau[i]) > limits[i]
+        found = found or where[i]
+    return found
+
+
+@kernel
 def slowed(last, wanted, rate, duration):
     """Largest share of the way from the last torques (n,) to the wanted ones that rates allow."""
     share = 1.0
@@ -475,6 +512,10 @@ class Limiter:
         Of task and posture in what was put out.
     slowed : float
         Share of the change of the torques that their rates let through.
+    is_at_work : bool
+        Whether the joints were given less than they were asked for.
+    unlimited : (n,)
+        The accelerations that the law asked for.
     dynamics : Articulated
         Of the robot.
 
@@ -503,22 +544,20 @@ class Limiter:
         self.shares: Array = np.ones(2)
         self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
         self.slowed = 1.0
+        self.is_at_work: bool = False if before is None else before.is_at_work
+        self.unlimited: Array = np.zeros(n)
         self._last: Array | None = None
         self._time = 0.0
         if before is not None:
             self.sides[:] = before.sides
-            self.saturated, self._last, self._time = before.saturated, before._last, before._time
+            self.saturated[:] = before.saturated
+            self._last, self._time = before._last, before._time
 
     def forget(self) -> None:
         """Begin anew: the next torque may be any."""
-        self.sides[:], self.shares[:] = 0, 1.0
-        self.saturated, self.slowed = np.zeros(len(self.sides), dtype=bool), 1.0
+        self.sides[:], self.shares[:], self.saturated[:] = 0, 1.0, False
+        self.slowed, self.is_at_work = 1.0, False
         self._last, self._time = None, 0.0
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether the joints were given less than they were asked for."""
-        return bool(self.sides.any() or self.saturated.any() or self.slowed < 1.0)
 
     def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, acts: Array,
              solver: Priorities, parts: Callable[[], tuple[Array, Array]]) -> Array:
@@ -541,7 +580,7 @@ class Limiter:
 
         """
         limits = self.limits
-        qdd = qdd + self.dynamics.apply_M_inv(q, acts)
+        self.unlimited = qdd = qdd + self.dynamics.apply_M_inv(q, acts)
         is_next = self._last is not None and time > self._time
         quickest = 0.5 / (time - self._time) if is_next else 0.0
         is_kept = are_bounds_kept(qdd, q, qd, limits.inner, limits.fastest, limits.deceleration,
@@ -551,9 +590,9 @@ class Limiter:
         else:
             self._prepare(q, qdd, solver)
             tau = tau + self._push_against(qdd, self.sides)
-        self.saturated = np.abs(tau) > limits.effort
         self.shares[:] = 1.0
-        if self.saturated.any():
+        is_strong = exceeds(tau, limits.effort, self.saturated)
+        if is_strong:
             h, task = parts()
             if is_kept:
                 self._prepare(q, qdd, solver)
@@ -571,6 +610,7 @@ class Limiter:
             self.slowed = slowed(self._last, tau, limits.effort_rate, time - self._time)
             if self.slowed < 1.0:
                 tau = self._last + self.slowed * (tau - self._last)
+        self.is_at_work = is_strong or self.slowed < 1.0 or not is_kept and bool(self.sides.any())
         self._last, self._time = tau, time
         return tau
 
@@ -613,4 +653,5 @@ class Limiter:
                        self._factor, self._push, self._change)
         shares_within(rest, rest, rest, rest + 1.0, self._rows, self.shares)
         slowed(rest, rest, rest + 1.0, 0.0)
+        exceeds(rest, rest, self.saturated)
         self.forget()

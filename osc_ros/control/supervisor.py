@@ -430,10 +430,13 @@ class Supervisor:
         """Find the gravest cause, and what is to be done."""
         now, before = self._clock(), (self.cause, self.reaction)
         gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
+        dogs, settle_time = self.settings.watchdogs, self.settings.settle_time
         for name, watch in self._watches.items():
-            dog = self.settings.watchdogs[name]
+            dog = dogs[name]
             if now - watch.fed > dog.timeout:
                 watch.seen, watch.reason = now, f'nothing for {now - watch.fed:.3f} s'
+            elif not watch.active and now - watch.seen > settle_time:
+                continue
             was = watch.active
             watch.active = self._is_there(watch, now) or was and (
                 dog.latched or dog.reaction == 'deactivate')

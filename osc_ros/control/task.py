@@ -337,11 +337,22 @@ def _in_axes(R, x, mask, y):
             y[part + i] = mask[part + i] * turned[i]
 
 
+@inlined
+def _told(row, u):
+    """U of a row, in base axes."""
+    R = row[priority.FRAME:]
+    for part in range(0, 6, 3):
+        k = priority.U + part
+        u[part], u[part + 1], u[part + 2] = rotate(
+            (R[0], R[1], R[2], R[3], R[4], R[5], R[6], R[7], R[8]),
+            (row[k], row[k + 1], row[k + 2]))
+
+
 @kernel
 def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, drag, yields,
-           gains, bounds, error, row):
+          gains, bounds, error, row, told):
     """
-    Fill the row of `osc_ros.dynamics.priority` that a task asks for, and the error, base axes.
+    Fill the row of `osc_ros.dynamics.priority` that a task asks for; error and u in base axes.
 
     axes (4, 4) has the rotation of the task's frame, motion (6,) is 1 where motion is controlled,
     drag (6,) what brakes the other axes [1/s]; gains (2, 6) are stiffnesses and damping ratios if
@@ -381,17 +392,7 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, 
         v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
         for i in range(3):
             u[part + i] -= drag[part + i] * v[i]
-
-
-@kernel
-def told(row, u):
-    """U of a row, in base axes."""
-    R = row[priority.FRAME:]
-    for part in range(0, 6, 3):
-        k = priority.U + part
-        u[part], u[part + 1], u[part + 2] = rotate(
-            (R[0], R[1], R[2], R[3], R[4], R[5], R[6], R[7], R[8]),
-            (row[k], row[k + 1], row[k + 2]))
+    _told(row, told)
 
 
 def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:

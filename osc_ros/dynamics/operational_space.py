@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -108,6 +109,7 @@ class OperationalSpace:
         self.method = method
         self._dynamics, self._plan = _dynamics(robot, method, workers)
         self._task = (6 * len(robot.tips),)
+        self._rest = np.zeros(robot.n)
         self._balls = robot.q_index[robot.spherical].tolist()
         self._is_located = False  # whether `inward` and `jacobian` have a state to speak of
         task_inertia(np.eye(6))
@@ -258,10 +260,16 @@ class OperationalSpace:
         """
         if out is None:
             out = np.empty(self.robot.n)
-        _require_output(out, (self.robot.n,))
+        else:
+            _require_output(out, (self.robot.n,))
         self._require_located()
-        self._dynamics.inward(finite_array('F', F, self._task), out)
-        return _finite('torque', out)
+        is_ready = (type(F) is np.ndarray and F.dtype is _FLOAT64 and F.shape == self._task
+                    and F.flags.carray)
+        self._dynamics.inward(F if is_ready else finite_array('F', F, self._task), out)  # type: ignore[arg-type]
+        if not isfinite(out.dot(self._rest)):  # 0 times what is not finite is not, and quick
+            finite_array('F', F, self._task)
+            _finite('torque', out)
+        return out
 
     def inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
         """
@@ -297,7 +305,8 @@ class OperationalSpace:
         """
         if out is None:
             out = np.empty((*self._task, self.robot.n))
-        _require_output(out, (*self._task, self.robot.n))
+        else:
+            _require_output(out, (*self._task, self.robot.n))
         self._require_located()
         self._dynamics.jacobian(out)
         return out

@@ -397,6 +397,14 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
 
 
 @kernel
+def under_torques(tree, bodies, tips, ends, gravity, rotors, q, qd, tau, F, still, work, qdd):
+    """`responded` after `located` and `articulated`, in one call."""
+    located(tree, bodies, q, qd, work)
+    articulated(tree, bodies, rotors, work)
+    responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
+
+
+@kernel
 def mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, unit, work, M_inv):
     """
     M⁻¹ (n, n): the accelerations of a robot at rest, without weight, under one torque at a time.
@@ -1073,9 +1081,7 @@ class Articulated:
     def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
         tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
         work, qdd = self._memory[0], np.empty(self.robot.n)
-        located(tree, bodies, q, qd, work)
-        articulated(tree, bodies, rotors, work)
-        responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
+        under_torques(tree, bodies, tips, ends, gravity, rotors, q, qd, tau, F, still, work, qdd)
         return qdd
 
 
@@ -1234,9 +1240,10 @@ def _compile_articulated() -> None:
     located(tree, bodies, x, x, memory[0])
     articulated(tree, bodies, rotors, memory[0])
     responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
+    under_torques(tree, bodies, tips, ends, gravity, rotors, x, x, x, u, True, memory[0], x.copy())
     mobility(tree, bodies, tips, ends, gravity, rotors, x, x, u, x.copy(), memory[0],
              np.zeros((1, 1)))
-    for one_kernel in (located, articulated, responded, mobility):
+    for one_kernel in (located, articulated, responded, under_torques, mobility):
         one_kernel.disable_compile()
 
 
