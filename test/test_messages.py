@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
@@ -66,6 +67,17 @@ def test_command_says_which_state_it_answers():
     assert messages.label(message) == '1.002000000'
     assert list(message.data) == [1.0, -2.0]
     assert messages.label(Float64MultiArray(data=[1.0])) == ''
+
+
+@pytest.mark.parametrize('angle', [0.0, 1e-9, 3.0, np.pi - 1e-9, np.pi, 4.0])
+@pytest.mark.parametrize('axis', [(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 2, 2), (2, 2, -1)])
+def test_rotation_goes_to_a_quaternion_and_back_at_half_a_turn_too(axis, angle):
+    T = np.eye(4)
+    T[:3, :3] = Rotation.from_rotvec(angle * np.array(axis) / np.linalg.norm(axis)).as_matrix()
+    r = messages.pose_message(T, 'base', messages.stamp(0.0)).pose.orientation
+    found = np.array([r.x, r.y, r.z, r.w])
+    assert abs(np.linalg.norm(found) - 1.0) < 1e-15 and r.w >= 0.0
+    np.testing.assert_allclose(Rotation.from_quat(found).as_matrix(), T[:3, :3], atol=1e-15)
 
 
 def test_pose_goes_to_a_message_and_back():

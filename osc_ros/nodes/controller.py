@@ -93,8 +93,8 @@ PARAMETERS = (
     Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
           'joint state, or on_timer, from the last one at `rate`',
           choices=('on_state', 'on_timer')),
-    Entry('realtime.priority', 0, 'Of SCHED_FIFO, for all threads of the process; 0: none', lower=0,
-          upper=99),
+    Entry('realtime.priority', 0, 'Of SCHED_FIFO, for all threads of the process; 0: none',
+          lower=0, upper=99),
     Entry('realtime.lock_memory', False, 'Keep all memory from being paged out'),
     Entry('idle', 'gravity', 'The torque that an arm is left with, when it has been stopped for '
           'good: that of its weight, or zero', choices=('gravity', 'zero'), live=True),
@@ -588,6 +588,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._active and abs(self._time - self._reported) >= self._report_period:
             self._report()
         self._conclude()
+        if self._has_chores and self._law is not None:
+            self._do_chores()
 
     def _ask_law(self) -> Any:
         return self._law.torque(self._time, self._q, self._qd)
@@ -758,7 +760,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._counted = self._reported = -np.inf
         if not keep_state:
             self._last_good, self._time, self._others = -np.inf, 0.0, 0
-            self._is_new = self._changed = False
+            self._is_new = self._changed = self._has_chores = False
 
     def _count(self, time: float, took: float) -> None:
         if not self._active:
@@ -773,10 +775,14 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _report(self) -> None:
         self._reported = self._time
-        base = self._law.robot.base
-        self._pose.publish(messages.pose_message(self._law.pose, base, self._stamp))
-        self._pose_error.publish(messages.twist_message(self._law.error, base, self._stamp))
-        self._wrench.publish(messages.wrench_message(self._law.F, base, self._stamp))
+        base, law = self._law.robot.base, self._law
+        # as numbers are made into messages in Python, only where somebody listens
+        for publisher, message_of, numbers in (
+                (self._pose, messages.pose_message, law.pose),
+                (self._pose_error, messages.twist_message, law.error),
+                (self._wrench, messages.wrench_message, law.F)):
+            if publisher.get_subscription_count():
+                publisher.publish(message_of(numbers, base, self._stamp))
         if self._inertia.get_subscription_count():
             Lambda = self._law.inertia()[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]
             self._inertia.publish(messages.table_message(AXIS_NAMES, AXIS_NAMES, Lambda))
@@ -794,6 +800,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                       np.array(list(rows.values())))
 
     def _every_second(self) -> None:
+        """Do the chores, which take most of a millisecond: after a command, if one is near."""
+        self._has_chores = True
+        if not (self._active or self._ending) or self._state_age() > WATCH_PERIOD:
+            self._do_chores()
+
+    def _do_chores(self) -> None:
+        self._has_chores = False
         self._others = self.count_publishers(self._commands.topic_name) - 1
         self._diagnose()
         realtime.collect_garbage()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+import math
 from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
@@ -84,8 +85,8 @@ class JointStateReader:
             if len(values) != size:
                 raise InputError(f'{self._topic} has {size} names and {len(values)} '
                                  f'entries of {field}: accepted is one {field} for each name')
-            chosen = np.asarray(values, dtype=np.float64)[self._at]
-            if not np.isfinite(chosen).all():
+            chosen = np.frombuffer(values).take(self._at)
+            if not all(map(math.isfinite, chosen.tolist())):
                 i = int(np.flatnonzero(~np.isfinite(chosen))[0])
                 raise InputError(f"{self._topic}: {field} of '{self.names[i]}' is {chosen[i]}: "
                                  'accepted are finite numbers')
@@ -200,7 +201,7 @@ def pose_message(T: Array, frame: str, time: Time) -> PoseStamped:
     message.header.frame_id, message.header.stamp = frame, time
     p, r = message.pose.position, message.pose.orientation
     p.x, p.y, p.z = T[:3, 3].tolist()
-    r.x, r.y, r.z, r.w = Rotation.from_matrix(T[:3, :3]).as_quat().tolist()
+    r.x, r.y, r.z, r.w = _quaternion(T)
     return message
 
 
@@ -342,6 +343,23 @@ def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTraje
             accelerations=[_twist(target.acceleration)],
             time_from_start=Duration(sec=since.sec, nanosec=since.nanosec)))
     return message
+
+
+def _quaternion(T: Array) -> tuple[float, float, float, float]:
+    """The unit quaternion x y z w, w ≥ 0, of a pose (4, 4), by its largest part (Shepperd)."""
+    (a, b, c, _), (d, e, f, _), (g, h, i, _), _ = T.tolist()
+    w2, x2, y2, z2 = 1.0 + a + e + i, 1.0 + a - e - i, 1.0 - a + e - i, 1.0 - a - e + i
+    largest = max(w2, x2, y2, z2)
+    if w2 == largest:
+        x, y, z, w = h - f, c - g, d - b, w2
+    elif x2 == largest:
+        x, y, z, w = x2, b + d, c + g, h - f
+    elif y2 == largest:
+        x, y, z, w = b + d, y2, f + h, c - g
+    else:
+        x, y, z, w = c + g, f + h, z2, d - b
+    length = math.copysign(math.sqrt(x * x + y * y + z * z + w * w), w)
+    return x / length, y / length, z / length, w / length
 
 
 def _vector(x: Array) -> Vector3:
