@@ -194,15 +194,16 @@ def tick(seconds: float) -> list[Row]:
     rng = np.random.default_rng(2)
     q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     sample = []
+    # near the targets, so that limits act only where they are to
     for _ in range(STATES):
-        qd, u = 0.1 * rng.normal(size=7), rng.normal(size=6)
-        sample.append(State(q + 0.05 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
+        qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)
+        sample.append(State(q + 0.01 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
 
     def whole(settings, on_the_way=False):
         law, times = Law(robot, settings), itertools.count()
         law.latch(q)
         if on_the_way:
-            law.follow(figure_of_eight(law.pose, 0.3, 0.15, 4.0, 200.0, 0.0), 0.0)
+            law.follow(figure_of_eight(law.pose, 0.02, 0.01, 4.0, 200.0, 0.0), 0.0)
         return lambda s: law.torque(0.002 * next(times), s.q, s.qd)
 
     law = Law(robot, plain)
