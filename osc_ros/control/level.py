@@ -56,7 +56,7 @@ class Level:
         self.task = task
         self._blend_time = blend_time
         self._motion, self._force = task.along('motion'), task.along('force')
-        self._moves_only, self._pushes = bool(self._motion.all()), bool(self._force.any())
+        self._pushes = bool(self._force.any())
         self._drag = task.force.damping * self._force
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
@@ -70,6 +70,7 @@ class Level:
         self.activation: Array = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
         self.error, self.u, self.twist = np.zeros(6), np.zeros(6), np.zeros(6)
+        self._lag: Array = np.zeros(6)  # behind the last target, along the axes of motion
         self.latch(pose)
         if before is not None and before.task.link == task.link:
             self._go_on_as(before)
@@ -99,7 +100,7 @@ class Level:
     def _go_on_as(self, before: Level) -> None:
         """Take over what another task on the same link remembers."""
         self.pose, self.target, self.guide = before.pose, before.target, before.guide
-        self.error = before.error.copy()
+        self.error, self._lag = before.error.copy(), before._lag.copy()
         self.activation = before.activation.copy()
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
@@ -128,23 +129,16 @@ class Level:
         """
         # they are views that another look at the dynamics writes over
         self.pose, self.twist = pose.copy(), twist.copy()
-        self.target = target = self.guide.at(time, self.task.limits, self._lag(axes))
+        self.target = target = self.guide.at(time, self.task.limits, self._lag)
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
-              self._drag, self._yields, self._gains, self._bounds, self.error, row, self.u)
+              self._drag, self._yields, self._gains, self._bounds, self.error, self._lag, row,
+              self.u)
         if self._since > -math.inf:
             self._activate(time)
         row[priority.ACTIVATION:priority.ACTIVATION + 6] = self.activation
         if self._pushes:
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
-
-    def _lag(self, axes: Array) -> Array:
-        """How far the link was from its target (6,), base axes, along the axes of motion."""
-        if self._moves_only:
-            return self.error
-        R = axes[:3, :3]
-        return np.concatenate([R @ (self._motion[part] * (self.error[part] @ R))
-                               for part in (slice(0, 3), slice(3, 6))])
 
     def _activate(self, time: float) -> None:
         """Bring the activation to where it is wanted, C²."""

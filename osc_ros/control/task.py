@@ -350,9 +350,11 @@ def _told(row, u):
 
 @kernel
 def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, drag, yields,
-          gains, bounds, error, row, told):
+          gains, bounds, error, lag, row, told):
     """
     Fill the row of `osc_ros.dynamics.priority` that a task asks for; error and u in base axes.
+
+    The lag is what the error has along the axes of motion, in base axes too.
 
     axes (4, 4) has the rotation of the task's frame, motion (6,) is 1 where motion is controlled,
     drag (6,) what brakes the other axes [1/s]; gains (2, 6) are stiffnesses and damping ratios if
@@ -373,6 +375,8 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, 
         u[i] = target_twist[i] - twist[i]
     _in_axes(R, u, motion, rate)
     _in_axes(R, error, motion, e)
+    for part in range(0, 6, 3):
+        lag[part], lag[part + 1], lag[part + 2] = rotate(R, (e[part], e[part + 1], e[part + 2]))
     _in_axes(R, target_acceleration, motion, a)
     if yields:
         for part in range(2):
