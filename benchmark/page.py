@@ -316,9 +316,11 @@ def nodes(found: Section | None) -> list[str]:
         lines += [words, '', *_table(
             ['', 'executor', 'update', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'missed',
              'CPU'], (_cell(cell) for cell in found.cells if cell.load == load)), '']
-    lines += [f'Real time was asked for here: {said}.'
-              + ('' if any(cell.way.priority for cell in found.cells) else
-                 f' So there are no rows with SCHED_FIFO {PRIORITY}.'), '']
+    has_it = any(cell.way.priority for cell in found.cells)
+    lines += [f'Real time was asked for here: {said}. '
+              + ('In the rows with SCHED_FIFO the nodes have it by `realtime.priority` and '
+                 '`realtime.lock_memory`, and what stands for the hardware has it too, as drivers '
+                 'do.' if has_it else f'So there are no rows with SCHED_FIFO {PRIORITY}.'), '']
     return lines + _deadlines(found.cells)
 
 
