@@ -132,7 +132,7 @@ def ways(realtime: bool) -> list[Way]:
         *(Way(CONTROLLER, executor, update, rate) for executor in (EVENTS, SINGLE)
           for update in (ON_STATE, ON_TIMER) for rate in RATES),
         Way(RELAY, EVENTS, ON_STATE, 500),
-        *(Way(CONTROLLER, EVENTS, ON_STATE, rate, PRIORITY) for rate in (500, 1000) if realtime)]
+        *(Way(CONTROLLER, EVENTS, ON_STATE, rate, PRIORITY) for rate in RATES if realtime)]
 
 
 def section(seconds: float, wanted: Sequence[Way] | None = None,

@@ -333,21 +333,21 @@ def _cell(cell: Cell) -> list[str]:
 
 def _deadlines(cells: Sequence[Cell]) -> list[str]:
     """Return which arms this suits, by the rows of events, on_state."""
+    at = {(cell.way.rate, cell.way.priority, cell.load): cell for cell in cells
+          if (cell.way.node, cell.way.executor, cell.way.update) == (CONTROLLER, EVENTS, ON_STATE)}
     rows = []
     for name, rate, budget, then in DEADLINES:
-        at = {cell.load: cell for cell in cells if cell.way.rate == rate and cell.way.node ==
-              CONTROLLER and cell.way.executor == EVENTS and cell.way.update == ON_STATE
-              and not cell.way.priority}
-        if not at:
-            continue
-        shares = {load: (cell.late if budget == FCI else cell.missed) / cell.states
-                  for load, cell in at.items()}
-        rows.append([name, f'{rate}', f'{budget:,.0f}',
-                     *(f'{at[load].p999:,.0f}, {at[load].longest:,.0f}' for load in (IDLE, BUSY)),
-                     *(f'{shares[load]:.2%}' for load in (IDLE, BUSY)), then,
-                     _verdict(budget, shares)])
+        for priority in sorted({priority for at_rate, priority, _ in at if at_rate == rate}):
+            found = [at[rate, priority, load] for load in (IDLE, BUSY)]
+            shares = [(cell.late if budget == FCI else cell.missed) / cell.states
+                      for cell in found]
+            rows.append([f'… with SCHED_FIFO {priority}' if priority else name, f'{rate}',
+                         f'{budget:,.0f}',
+                         *(f'{cell.p999:,.0f}, {cell.longest:,.0f}' for cell in found),
+                         *(f'{share:.2%}' for share in shares), '' if priority else then,
+                         _verdict(budget, *shares)])
     return [
-        'So, with the events executor, on_state and no real time, against what the drivers want '
+        'So, with the events executor and on_state, against what the drivers want '
         '([drivers.md](drivers.md)):', '',
         *_table(['', 'Hz', 'within µs', 'idle: p99.9, max', 'busy: p99.9, max', 'late, idle',
                  'late, busy', 'a late command', 'suits'], rows), '',
@@ -359,12 +359,13 @@ def _deadlines(cells: Sequence[Cell]) -> list[str]:
         'machine of the first lines of this page: measure your own.', '']
 
 
-def _verdict(budget: float, shares: Mapping[str, float]) -> str:
+def _verdict(budget: float, idle: float, busy: float) -> str:
+    worst = max(idle, busy)
     if budget == FCI:
-        return '**no**' if max(shares.values()) > 0.0 else 'none was late, but nothing ensures it'
-    if max(shares.values()) < SELDOM:
-        return 'yes' + (', seldom late' if max(shares.values()) > 0.0 else '')
-    return 'where nothing else runs' if shares[IDLE] < SELDOM else '**no**'
+        return '**no**' if worst > 0.0 else 'none was late, but nothing ensures it'
+    if worst < SELDOM:
+        return 'yes' + (', seldom late' if worst > 0.0 else '')
+    return 'where nothing else runs' if idle < SELDOM else '**no**'
 
 
 def losses(rows: Sequence[Row], lengths: Sequence[Length],
