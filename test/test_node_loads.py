@@ -91,6 +91,14 @@ def test_bad_payload_is_refused_with_the_reason_and_the_old_one_stays(spin, bad,
     assert rig.controller.get_parameter('payload.mass').value == 0.0
 
 
+def test_link_of_a_payload_is_checked_before_there_is_one(spin):
+    rig = Rig(spin).activate()
+    [result] = rig.controller.set_parameters(given(payload__link='panda_hnd'))
+    assert not result.successful
+    assert "'panda_hnd' is not a link" in result.reason
+    assert rig.controller.get_parameter('payload.link').value == ''
+
+
 def test_tool_moves_the_point_that_is_reported_and_not_the_arm(spin):
     rig = Rig(spin).activate()
     before = rig.controller._law.pose.copy()

@@ -13,7 +13,7 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.model.urdf import pair
+from osc_ros.model.urdf import near, pair
 from osc_ros.nodes.parameters import Entry
 
 Array = NDArray[np.float64]
@@ -136,12 +136,16 @@ def loaded(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
         What is wrong with the parameters.
 
     """
+    link = values['payload.link']
+    if link and link not in bare.frames:
+        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
+                         f"'{bare.name}'; {near(link, bare.frames)}")
     known = robot = bare.with_gravity(values['gravity'])
     xx, xy, xz, yy, yz, zz = values['payload.inertia']
     if values['payload.mass'] > 0.0 or any(values['payload.inertia']):
         robot = robot.with_payload(
             values['payload.mass'], values['payload.center_of_mass'],
-            [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], values['payload.link'] or None)
+            [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
     if values['payload.known_to_driver']:
         known = robot
     T = pose(values['tool.position'], values['tool.orientation'])
