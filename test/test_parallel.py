@@ -222,7 +222,7 @@ def ended(pid):
     """Whether a process has ended (a zombie has)."""
     try:
         return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'Z'
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter while it is read
         return True
 
 
