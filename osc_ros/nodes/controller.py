@@ -32,6 +32,7 @@ from osc_ros.control.guide import Motion
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.supervisor import (
+    CLOCK_STEPS,
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -58,8 +59,6 @@ LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 HOLD_LABEL = 'hold'
 FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
-CLOCK_RESET = 1.0  # a step back of the joint states' clock by more is a new beginning [s]
-LONGEST_GAP = 10.0  # a longer one is no missed states but another clock [s]
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
@@ -561,7 +560,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if not acts:
             self._rest.add(q, self._reader.efforts(message))
             return
-        if self._active and time < before - CLOCK_RESET:
+        if self._active and time < before + CLOCK_STEPS[0]:
             self.get_logger().warning(f'time went back from {before:.3f} s to {time:.3f} s: '
                                       'holding the present pose')
             self._law.latch(q)
@@ -770,7 +769,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         gap = time - self._counted
         if 0.0 < gap < np.inf:
             self._periods.add(gap)
-            if gap < LONGEST_GAP:
+            if gap < CLOCK_STEPS[1]:
                 self._missed += max(0, round(gap / self._period) - 1)
         self._counted = time
 
@@ -915,16 +914,12 @@ def _settings(found: dict[str, Any], robot: Robot, driver: Driver | None = None)
 
 
 def _friction(found: dict[str, Any], robot: Robot) -> Friction | None:
-    given = {name: found[f'friction.{name}'] for name in ('coulomb', 'viscous')}
-    for name, joints in given.items():
-        if joints and len(joints) != robot.n:
-            raise InputError(f"parameter 'friction.{name}' has {len(joints)} entries: accepted is "
-                             f"one for each of {', '.join(robot.joint_names)}, or none")
-    if not any(any(joints) for joints in given.values()):
+    coulomb, viscous = (
+        description.per_joint(found, f'friction.{name}', np.zeros(robot.n), robot)
+        for name in ('coulomb', 'viscous'))
+    if not (coulomb.any() or viscous.any()):
         return None
-    none = (0.0,) * robot.n
-    return Friction(given['coulomb'] or none, given['viscous'] or none,
-                    found['friction.velocity'])
+    return Friction(coulomb, viscous, found['friction.velocity'])
 
 
 def _target_limits(found: dict[str, Any]) -> TargetLimits:
@@ -938,11 +933,8 @@ def _limits(found: dict[str, Any], robot: Robot) -> Limits:
     given: dict[str, Any] = {name: found[f'limits.{name}'] for name in (
         'reaction_time', 'soft_zone', 'repulsion')}
     for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
-        values = found[f'limits.{name}']
-        if len(values) not in (0, robot.n):
-            raise InputError(f"parameter 'limits.{name}' has {len(values)} entries: accepted is "
-                             f"one for each of {', '.join(robot.joint_names)}, or none")
-        given[name] = values or None
+        if found[f'limits.{name}']:
+            given[name] = description.per_joint(found, f'limits.{name}', (), robot)
     return Limits.of(robot, **given)
 
 
