@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from arm import moved, PANDA, PERIOD, settings
+from arm import JUMPS, moved, PANDA, PERIOD, settings
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.limits import Limits
-from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.limits import Limits, RATE
+from osc_ros.control.task import TargetLimits
+from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.sim import Plant
 
 READY = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
@@ -20,7 +21,7 @@ READY = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi /
 class Thrown:
     """One arm under a law with limits, and all that MuJoCo says of it."""
 
-    def __init__(self, name, **limits):
+    def __init__(self, name, targets=JUMPS, **limits):
         """Build it."""
         case = robot_cases()[name]
         self.tip = case.tip
@@ -29,7 +30,8 @@ class Thrown:
         self.plant = Plant(case.urdf_text, case.base, self.robot.joint_names, locked=case.locked,
                            friction=[0.0] * n, damping=[0.0] * n)
         self.limits = Limits.of(self.robot, **limits)
-        self.law = Law(self.robot, replace(settings(self.robot), limits=self.limits))
+        self.law = Law(self.robot, replace(settings(self.robot, limits=targets),
+                                           limits=self.limits))
 
     def start(self, q, qd=None):
         """Put it there."""
@@ -70,7 +72,7 @@ class Thrown:
 def fastest(limits, q, side):
     """Return the speed from which every joint can still brake, towards a side."""
     room = np.where(side > 0, limits.position[:, 1] - q, q - limits.position[:, 0])
-    hasty = limits.deceleration / limits.rate
+    hasty = limits.deceleration / limits.table[RATE]
     with np.errstate(invalid='ignore'):
         braked = np.where(np.isinf(room), np.inf,
                           np.sqrt(hasty ** 2 + 2.0 * limits.deceleration * room) - hasty)
@@ -124,6 +126,34 @@ def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
     arm.run(1.5)
     arm.assert_limits_are_kept()
     assert np.abs(np.diff(arm.torques, axis=0)).max() <= 1000.0 * PERIOD * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_joints_that_meet_their_limits_on_the_way_step_no_torque(seed):
+    arm, rng = Thrown('panda', TargetLimits()).start(READY['panda']), np.random.default_rng(seed)
+    for start in np.cumsum(rng.uniform(0.3, 1.5, size=12)):
+        arm.law.follow(Hold(moved(arm.pose, rng.uniform(-0.12, 0.12, 3),
+                                  rng.uniform(-0.4, 0.4, 3))), start)
+        arm.run(start)
+    assert np.any(arm.sides)
+    arm.assert_limits_are_kept()
+    assert arm.steps().max() < 0.03
+
+
+def test_limits_that_are_changed_on_the_way_come_into_force_without_a_step():
+    arm = Thrown('panda', TargetLimits()).start(READY['panda'])
+    arm.law.follow(figure_of_eight(arm.pose, 0.3, 0.2, 2.0, 10.0, 0.0), 0.0)
+    weight = np.abs(arm.law.bias_torque(np.array(READY['panda']), np.zeros(7)))
+    slow = replace(arm.limits, velocity=np.full(7, 0.3))
+    weak = replace(arm.limits, effort=weight + [4.0, 9.0, 4.0, 5.0, 1.0, 1.0, 1.0])
+    arm.run(1.0)
+    for limits in (slow, arm.limits, weak, arm.limits):
+        arm.law.change(replace(arm.law.settings, limits=limits))
+        arm.run(arm.plant.time + 1.0)
+        last = slice(-200, None)
+        assert (np.abs(arm.qd[last]) <= limits.velocity).all()
+        assert (np.abs(arm.torques[last]) <= limits.effort).all()
+    assert arm.steps().max() < 0.05
 
 
 def test_weak_arm_gives_up_its_posture_before_its_task():

@@ -13,10 +13,10 @@ QUICKEST = 250.0  # of ticks of 2 ms [1/s]
 def bounds(q, qd, position, velocity, deceleration, rate):
     """Return the lowest and highest acceleration of one joint."""
     lower, upper = np.zeros(1), np.zeros(1)
-    limits.acceleration_bounds(*(np.atleast_1d(np.array(x, dtype=float)) for x in (q, qd)),
-                               np.array([position], dtype=float),
-                               *(np.atleast_1d(float(x)) for x in (velocity, deceleration, rate)),
-                               QUICKEST, lower, upper)
+    table = np.zeros((limits.ZONE + 1, 1))
+    table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
+    limits.acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, lower,
+                               upper)
     return lower[0], upper[0]
 
 
@@ -72,7 +72,7 @@ def test_joint_beyond_its_limit_is_brought_back_without_haste():
 
 def test_joint_without_position_limits_is_held_to_its_velocity_only():
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), 2.0, 5.0, 25.0)
-    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 250.0])
+    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 25.0 * (1.0 + 9.0 / 2.0 ** 4)])
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), np.inf, 5.0, 25.0)
     assert (lower, upper) == (-np.inf, np.inf)
 

@@ -13,6 +13,7 @@ from osc_ros import Robot
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.law import Law
+from osc_ros.control.limits import Limits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -230,6 +231,17 @@ def test_with_a_driver_that_compensates_the_arm_follows_as_without(compensates):
     arm.law.follow(path, 0.1)
     assert arm.run(3.0).errors(path)[0].max() < 1e-4
     assert np.abs(arm.torques[0]).max() < 1e-6
+
+
+def test_what_is_commanded_changes_no_faster_than_it_may_whatever_it_is_made_of():
+    arm = arm_with(Body(friction=FRICTION, damping=DAMPING, compensates='gravity'))
+    limits = Limits.of(arm.robot, effort_rate=np.full(7, 60.0))
+    arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity'), limits=limits,
+                           friction=Friction(FRICTION, DAMPING, 1e-3)))
+    arm.law.latch(READY)
+    arm.law.follow(eight(arm), 0.1)
+    arm.run(3.0)
+    np.testing.assert_allclose(jumps(arm).max(), 60.0 * PERIOD, rtol=1e-6)
 
 
 def test_payload_that_the_driver_does_not_know_is_carried_by_the_law():

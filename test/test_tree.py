@@ -10,6 +10,7 @@ from judge import held_configuration, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.task import Gains, pose_error, Target, task_acceleration
 from osc_ros.dynamics.operational_space import METHODS, ONE_TIP
+from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim.plant import Plant
 from survey import urdf_texts
@@ -178,6 +179,17 @@ def test_accelerations_of_all_tips_are_met(name, method):
         qdd = np.linalg.solve(M, tau + J.T @ F - h)
         assert far(osc.forward_dynamics(q, qd, tau, F), qdd) < COMMAND_MET
         assert far(osc.apply_M_inv(q, tau), np.linalg.solve(M, tau)) < COMMAND_MET
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_inverse_dynamics_and_the_response_to_forces_at_the_tips_are_pinocchios(name):
+    robot, judge = tree(name)
+    dynamics, rng = Articulated(robot), np.random.default_rng(2)
+    for q, qd in states(robot):
+        M, h, J, _, _ = judge.terms(q, qd)
+        qdd, tau, F = *rng.normal(size=(2, robot.n)), rng.normal(size=len(J))
+        assert far(dynamics.inverse_dynamics(q, qd, qdd), M @ qdd + h) < AGREEMENT
+        assert far(dynamics.response(q, tau, F), np.linalg.solve(M, tau + J.T @ F)) < COMMAND_MET
 
 
 @pytest.mark.parametrize('method', TREE_METHODS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -37,23 +37,22 @@ class Driver:
             raise InputError(f"driver compensates '{compensates}': accepted is one of "
                              + ', '.join(COMPENSATES))
         self.compensates = compensates
-        self._rest, self._no_force = np.zeros(robot.n), np.zeros(6 * len(robot.tips))
-        self._space = None if compensates == 'none' else OperationalSpace(robot)
+        self._rest = np.zeros(robot.n)
+        self._dynamics = None if compensates == 'none' else Articulated(robot)
 
     @property
     def gravity(self) -> Array:
         """Gravity that it compensates (3,), base frame [m/s²]: the robot's, until it is set."""
-        return np.zeros(3) if self._space is None else self._space.gravity
+        return np.zeros(3) if self._dynamics is None else self._dynamics.gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: Array) -> None:
-        if self._space is not None:
-            self._space.gravity = gravity
+        if self._dynamics is not None:
+            self._dynamics.gravity[:] = gravity
 
     def torque(self, q: Array, qd: Array) -> Array:
         """Torques (n,) [N·m] that the driver adds at a state."""
-        if self._space is None:
+        if self._dynamics is None:
             return self._rest
         moving = qd if self.compensates == 'gravity+coriolis' else self._rest
-        self._space.outward(q, moving, posture_acceleration=self._rest)
-        return self._space.inward(self._no_force)
+        return self._dynamics.inverse_dynamics(q, moving, self._rest)

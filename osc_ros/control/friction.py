@@ -18,10 +18,11 @@ LOOK_AHEAD = 0.02
 
 
 @kernel
-def _added(qd, qdd, coulomb, viscous, velocity, tau):
-    for i in range(len(tau)):
+def _added(qd, qdd, coulomb, viscous, velocity, tau, most, added):
+    for i in range(len(added)):
         sliding = np.tanh((qd[i] + LOOK_AHEAD * qdd[i]) / velocity)
-        tau[i] += coulomb[i] * sliding + viscous[i] * qd[i]
+        total = tau[i] + coulomb[i] * sliding + viscous[i] * qd[i]
+        added[i] = min(max(total, -most[i]), most[i]) - tau[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +69,8 @@ class Friction:
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
 
-    def add(self, qd: Array, qdd: Array, tau: Array) -> None:
-        """Add the torques (n,) for velocities and commanded accelerations (n,) to tau."""
-        _added(qd, qdd, self.coulomb, self.viscous, self.velocity, tau)
+    def torque(self, qd: Array, qdd: Array, tau: Array, most: Array) -> Array:
+        """Torques (n,) for velocities and commanded accelerations, beside tau within the most."""
+        added = np.empty(len(tau))
+        _added(qd, qdd, self.coulomb, self.viscous, self.velocity, tau, most, added)
+        return added

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 
 import numpy as np
@@ -13,7 +13,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level
-from osc_ros.control.limits import Limiter, Limits, posture_acceleration
+from osc_ros.control.limits import EFFORT, Limiter, Limits, posture_acceleration
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -21,6 +21,7 @@ from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -128,10 +129,11 @@ class _Setup:
         self.space: OperationalSpace = (
             before.space if before is not None and same else self._space(method, workers))
         self.solver = Priorities(at, len(self.links), robot.n)
-        self.limiter: Limiter = Limiter(robot, settings.limits,
+        self.dynamics: Articulated = (before.dynamics if before is not None and same else
+                                      Articulated(replace(robot, tips=self.links)))
+        self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
                                         None if before is None else before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
-        self.no_force = np.zeros(6 * len(self.links))
         self._frames = [self._frame(task) for task in settings.tasks]
         rest = np.zeros(robot.n)
         if q is None:
@@ -154,7 +156,7 @@ class _Setup:
 
     def fall(self, gravity: Array) -> None:
         """Let gravity be (3,)."""
-        self.space.gravity = gravity
+        self.space.gravity = self.dynamics.gravity[:] = gravity
         if self.settings.driver is not None:
             self.settings.driver.gravity = gravity
 
@@ -329,7 +331,7 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
-        Friction(self._rest, self._rest).add(self._rest, self._rest, self._rest.copy())
+        Friction(self._rest, self._rest).torque(*[self._rest] * 4)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
@@ -514,9 +516,7 @@ class Law:
             Shapes that do not fit, numbers that are not finite.
 
         """
-        if q.shape != self._rest.shape or qd.shape != self._rest.shape:
-            raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
-                             f'{self._rest.shape}')
+        self._require_state(q, qd)
         if self._gravity is not self._wanted_gravity:
             self._fall(time)
         if self._next is not None:
@@ -526,16 +526,21 @@ class Law:
         if fading is not self._rest:
             tau = tau + fading
         tau = self._limited(time, q, qd, tau, fading)
-        beyond = self._beyond(q, qd, tau, fading is self._rest)
+        beyond = self._beyond(q, qd, tau, self._setup.limiter.unlimited)
         if beyond is not self._rest:
             tau = tau + beyond
         if fading is not self._rest:
             tau = tau + self._fading(time, self._left_beyond)
-        if not all(map(math.isfinite, tau.tolist())):
-            raise InputError(f'the torque is not finite: {tau.tolist()}')
+        tau = self._setup.limiter.paced(time, tau)
+        _finite(tau)
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
         self._q, self._time = self._last[1], time
         return tau.copy()
+
+    def _require_state(self, q: Array, qd: Array) -> None:
+        if q.shape != self._rest.shape or qd.shape != self._rest.shape:
+            raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
+                             f'{self._rest.shape}')
 
     def terms(self) -> dict[str, Array]:
         """
@@ -557,27 +562,27 @@ class Law:
         time, q, qd, tau = self._last
         setup = self._setup
         bias = self.bias_torque(q, qd)
-        setup.space.outward(q, qd, posture_acceleration=self._posture_acceleration(q, qd))
-        posture = setup.space.inward(setup.no_force) - bias
-        J = setup.space.jacobian()
+        to_posture = self._posture_acceleration(q, qd)
+        posture = setup.dynamics.inverse_dynamics(q, qd, to_posture) - bias
         terms = {'bias': bias, 'posture': posture}
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             F = setup.solver.forces[6 * k:6 * k + 6]
-            terms[level.task.name] = J[6 * i:6 * i + 6].T @ F
-        self._add_terms_of_joints(terms, q, qd)
+            terms[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
+        self._add_terms_of_joints(terms, time, q, qd)
         terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
         terms['limits'] = tau - sum(terms.values())
         return terms
 
-    def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
+    def _add_terms_of_joints(self, terms: dict[str, Array], time: float, q: Array, qd: Array
+                             ) -> None:
         """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
         settings = self._setup.settings
         friction, driver = settings.friction, settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
         if friction is not None:
-            terms['friction'] = np.zeros(len(q))
-            friction.add(qd, self._predicted(q), terms['friction'])
+            predicted = self._predicted(q, self._fading(time))
+            terms['friction'] = friction.torque(qd, predicted, self._rest, self._rest + np.inf)
 
     def inertia(self) -> Array:
         """
@@ -635,9 +640,6 @@ class Law:
         """Joint torques (n,) within the limits, for those of the last `_commanded`."""
         setup = self._setup
         solver, limiter = setup.solver, setup.limiter
-        acts = setup.J.T @ solver.F
-        if fading is not self._rest:
-            acts = acts + fading
 
         def parts() -> tuple[Array, Array]:
             # the tasks' torques as they were with no posture to make up for
@@ -648,30 +650,22 @@ class Law:
             solver.forces[:] = forces
             return self.bias_torque(q, qd), task + fading
 
-        return limiter.kept(time, q, qd, self._qdd_posture, tau, acts, solver, parts)
+        return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
 
-    def _beyond(self, q: Array, qd: Array, tau: Array, is_limited: bool = False) -> Array:
-        """
-        What goes beyond the torques tau of the arm (n,): friction, less the driver's part.
-
-        With `is_limited` the limiter knows which acceleration was commanded.
-
-        """
+    def _beyond(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
+        """What goes beyond the torques tau of the arm (n,): friction, less the driver's part."""
         setup = self._setup
         friction, driver = setup.settings.friction, setup.settings.driver
         if friction is None and driver is None:
             return self._rest
-        added = np.zeros(len(q))
-        if friction is not None:
-            friction.add(qd, setup.limiter.unlimited if is_limited else self._predicted(q), added)
-            limits = setup.settings.limits.effort
-            added = np.minimum(np.maximum(tau + added, -limits), limits) - tau
+        added = (self._rest if friction is None
+                 else friction.torque(qd, qdd, tau, setup.limiter.table[EFFORT]))
         return added if driver is None else added - driver.torque(q, qd)
 
-    def _predicted(self, q: Array) -> Array:
-        """Acceleration of the joints (n,) that the last tick commanded, before limits."""
-        acts = self._setup.J.T @ self._setup.solver.F
-        return self._qdd_posture + self._setup.limiter.dynamics.apply_M_inv(q, acts)
+    def _predicted(self, q: Array, more: Array) -> Array:
+        """Acceleration of the joints (n,) that the last tick and more torques command."""
+        setup = self._setup
+        return self._qdd_posture + setup.dynamics.response(q, more, setup.solver.F)
 
     def _fall(self, time: float) -> None:
         """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""
@@ -685,14 +679,17 @@ class Law:
 
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
-        before = self._commanded(time, q, qd) + self._fading(time)
-        beyond = self._beyond(q, qd, before) + self._fading(time, self._left_beyond)
+        fading = self._fading(time)
+        before = self._commanded(time, q, qd) + fading
+        beyond = (self._beyond(q, qd, before, self._predicted(q, fading))
+                  + self._fading(time, self._left_beyond))
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
-        self._left_beyond = beyond - self._beyond(q, qd, before)
+        self._left_beyond = beyond - self._beyond(q, qd, before,
+                                                  self._predicted(q, self._left_over))
         self._blend_time = self._setup.settings.blend_time
 
     def _fading(self, time: float, left_over: Array | None = None) -> Array:
@@ -706,26 +703,39 @@ class Law:
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""
-        self._setup.space.outward(q, qd, posture_acceleration=self._rest)
-        return self._setup.space.inward(self._setup.no_force)
+        self._require_state(q, qd)
+        return self._setup.dynamics.inverse_dynamics(q, qd, self._rest)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
-        """Torques (n,) to command for accelerations, whatever the limits [N·m]."""
-        self._setup.space.outward(q, qd, posture_acceleration=qdd)
-        tau = self._setup.space.inward(self._setup.no_force)
+        """
+        Torques (n,) to command for accelerations, whatever the limits [N·m].
+
+        Raises
+        ------
+        InputError
+            Shapes of the state that do not fit, a torque that is not finite.
+
+        """
+        self._require_state(q, qd)
+        tau = self._setup.dynamics.inverse_dynamics(q, qd, qdd)
         driver = self._setup.settings.driver
-        return tau if driver is None else tau - driver.torque(q, qd)
+        return _finite(tau if driver is None else tau - driver.torque(q, qd))
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
-        posture = self._setup.settings.posture
-        limits = self._setup.settings.limits
+        setup = self._setup
+        posture = setup.settings.posture
         rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
         qdd = np.empty(len(q))
-        # a far posture is approached at a speed that the joints have
-        posture_acceleration(q, qd, self.posture, self._wraps, float(posture.natural_frequency),
-                             float(rate), limits.velocity, limits.position, limits.zone,
-                             float(limits.repulsion), qdd)
+        posture_acceleration(q, qd, self.posture, self._wraps, setup.limiter.table,
+                             float(posture.natural_frequency), float(rate),
+                             float(setup.settings.limits.repulsion), qdd)
         return qdd
+
+
+def _finite(tau: Array) -> Array:
+    if not all(map(math.isfinite, tau.tolist())):
+        raise InputError(f'the torque is not finite: {tau.tolist()}')
+    return tau
 
 
 def _wrench(given: ArrayLike) -> Array:

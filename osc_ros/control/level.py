@@ -55,22 +55,23 @@ class Level:
                  is_new: bool = False) -> None:
         self.task = task
         self._blend_time = blend_time
-        self._motion, self._force = task.along('motion'), task.along('force')
+        self._force = task.along('force')
         self._pushes = bool(self._force.any())
-        self._drag = task.force.damping * self._force
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
         if isinstance(gains, Gains):
-            self._gains = np.array([gains.natural_frequency, gains.damping_ratio])
-            self._bounds = np.array([gains.speed, gains.acceleration])
+            pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
         else:
-            self._gains = np.array([gains.stiffness, gains.damping_ratio])
-            self._bounds = np.array([gains.force, gains.force])
+            pace, bounds = gains.stiffness, (*gains.force, *gains.force)
+        self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
+                                gains.damping_ratio, (*bounds, 0.0, 0.0)])
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation: Array = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
-        self.error, self.u, self.twist = np.zeros(6), np.zeros(6), np.zeros(6)
-        self._lag: Array = np.zeros(6)  # behind the last target, along the axes of motion
+        self.twist = np.zeros(6)
+        self._found = np.zeros((3, 6))
+        # the lag: behind the last target, along the axes of motion
+        self.error, self._lag, self.u = self._found
         self.latch(pose)
         if before is not None and before.task.link == task.link:
             self._go_on_as(before)
@@ -100,7 +101,7 @@ class Level:
     def _go_on_as(self, before: Level) -> None:
         """Take over what another task on the same link remembers."""
         self.pose, self.target, self.guide = before.pose, before.target, before.guide
-        self.error, self._lag = before.error.copy(), before._lag.copy()
+        self._found[:] = before._found
         self.activation = before.activation.copy()
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
@@ -130,9 +131,8 @@ class Level:
         # they are views that another look at the dynamics writes over
         self.pose, self.twist = pose.copy(), twist.copy()
         self.target = target = self.guide.at(time, self.task.limits, self._lag)
-        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._motion,
-              self._drag, self._yields, self._gains, self._bounds, self.error, self._lag, row,
-              self.u)
+        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
+              self._yields, self._found, row)
         if self._since > -math.inf:
             self._activate(time)
         row[priority.ACTIVATION:priority.ACTIVATION + 6] = self.activation

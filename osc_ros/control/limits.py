@@ -28,10 +28,11 @@ Array = NDArray[np.float64]
 Sides = NDArray[np.int64]
 
 # What the tasks give way to limits, relative to what the posture does: of the push of a limit, the
-# last task feels about the least of these shares, unless there is no other way. It grows with the
-# square of what is to be changed over what the joint can brake with, up to the greatest, for a
-# joint that the posture can hardly move would else be held by wild motions of the others.
-LEAST_YIELDING, YIELDING_RISE, GREATEST_YIELDING = 1e-3, 1e-2, 0.1
+# last task feels about the least of these shares, unless there is no other way. It grows with what
+# is to be changed over what the joint can brake with, up to the greatest: with its square, and at
+# once for a joint of which the posture can move less than the hard share of its mobility, which
+# would else be held by wild motions of the others.
+LEAST_YIELDING, YIELDING_RISE, GREATEST_YIELDING, HARD = 1e-3, 1e-2, 0.1, 1e-2
 # How much more a lost share of the task counts than a lost share of the posture, squared.
 PRECEDENCE = 1e4
 # A joint that its load overwhelms leaves so much of its torque to the choice of the others'.
@@ -44,6 +45,9 @@ BRAKING_SHARE = 0.7
 MARGIN, FASTEST = 1e-3, 0.99
 EAGERNESS = 10.0
 HARDEST = 50.0  # deceleration that nobody needs more of [rad/s², m/s²]
+# Rows of `Limits.table`, a column a joint: where it is stopped, how fast it may be, with what and
+# how soon it can brake, torque and its rate, depth of the soft zone.
+LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
 _STATES = 64  # to look for the least deceleration in
 _ROUNDING = 1e-12  # relative: an acceleration at its bound
 
@@ -114,28 +118,17 @@ class Limits:
             raise InputError(f'limits: deceleration {self.deceleration.tolist()} is not finite')
 
     @cached_property
-    def rate(self) -> Array:
-        """How fast braking sets in (n,) [1/s]: a torque may have to turn from full to full."""
+    def table(self) -> Array:
+        """What is kept (8, n), as rows LOWER to ZONE."""
+        lower, upper = self.position.T
+        margin = np.minimum(MARGIN, 0.25 * (upper - lower))
+        # a torque may have to turn from full to full
         turning = np.where(np.isinf(self.effort_rate), 0.0, 2.0 * self.effort / self.effort_rate)
-        return np.asarray(1.0 / np.maximum(self.reaction_time, turning))
-
-    @cached_property
-    def inner(self) -> Array:
-        """Positions (n, 2) at which joints are stopped [rad, m]."""
-        margin = np.minimum(MARGIN, 0.25 * (self.position[:, 1] - self.position[:, 0]))
-        return self.position + np.multiply.outer(margin, [1.0, -1.0])
-
-    @cached_property
-    def fastest(self) -> Array:
-        """Speeds (n,) that joints are held to [rad/s, m/s]."""
-        return FASTEST * self.velocity
-
-    @cached_property
-    def zone(self) -> Array:
-        """Depth (n,) of the soft zones [rad, m]; 0 where a joint has no range."""
-        span = self.position[:, 1] - self.position[:, 0]
-        return np.where(np.isfinite(span), self.soft_zone * np.where(np.isfinite(span), span, 0.0),
-                        0.0)
+        span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
+        return np.array([
+            lower + margin, upper - margin, FASTEST * self.velocity, self.deceleration,
+            1.0 / np.maximum(self.reaction_time, turning), self.effort, self.effort_rate,
+            self.soft_zone * span])
 
     @classmethod
     def of(cls, robot: Robot, **given: ArrayLike | float | None) -> Limits:
@@ -175,17 +168,18 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
 
 
 @inlined
-def _approached(gap, hasty, rate, quickest):
+def _approached(gap, fastest, rate, quickest):
     """
     Largest acceleration towards a speed that is `gap` away.
 
-    It goes to zero with the gap, at the rate; where the gap is wide it grows faster, up to
-    EAGERNESS times, so that a tool which is pressed against something, and does not move, may be
-    pressed with what the model takes for a great acceleration.
+    It goes to zero with the gap, at the rate. Far from it, which is slow, it grows EAGERNESS
+    times, so that a tool which is pressed against something, and does not move, may be pressed
+    with what the model takes for a great acceleration.
 
     """
-    wide = gap / hasty
-    return gap * min(rate * min(1.0 + wide * wide, EAGERNESS), max(rate, quickest))
+    slow = min(gap / fastest, 1.0) if gap < fastest else 1.0
+    eager = 1.0 + (EAGERNESS - 1.0) * slow * slow * slow * slow
+    return gap * min(rate * eager, max(rate, quickest))
 
 
 @inlined
@@ -205,32 +199,17 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
         slope = deceleration / (allowed + hasty)
     else:
         allowed, slope = rate * distance, rate
-    ahead = _approached(allowed - speed, hasty, rate, quickest) - slope * speed
-    free = _approached(fastest - speed, hasty, rate, quickest)
+    ahead = _approached(allowed - speed, fastest, rate, quickest) - slope * speed
+    free = _approached(fastest - speed, fastest, rate, quickest)
     return max(min(ahead, free), -2.0 * deceleration)
 
 
-@kernel
-def acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest, lower, upper):
-    """
-    Accelerations (n,) that keep every joint within its position and velocity.
-
-    Parameters
-    ----------
-    q, qd : (n,)
-    position : (n, 2)
-    velocity, deceleration, rate : (n,)
-        As in `Limits`; rate is how fast braking sets in [1/s].
-    quickest : float
-        Rate that a tick is short enough for [1/s].
-    lower, upper : (n,), written; lower ≤ upper
-
-    """
+@inlined
+def _put_bounds(q, qd, table, quickest, lower, upper):
     for i in range(len(q)):
-        upper[i] = _ceiling(position[i, 1] - q[i], qd[i], velocity[i], deceleration[i], rate[i],
-                            quickest)
-        lower[i] = -_ceiling(q[i] - position[i, 0], -qd[i], velocity[i], deceleration[i], rate[i],
-                             quickest)
+        fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
+        upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest)
+        lower[i] = -_ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest)
         # where both cannot be, the limit that it moves towards
         if qd[i] > 0.0:
             lower[i] = min(lower[i], upper[i])
@@ -239,18 +218,63 @@ def acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest,
 
 
 @kernel
-def are_bounds_kept(qdd, q, qd, position, velocity, deceleration, rate, quickest, lower, upper):
-    """Whether q̈ (n,) keeps the bounds, which are found as by `acceleration_bounds`."""
-    acceleration_bounds(q, qd, position, velocity, deceleration, rate, quickest, lower, upper)
-    for i in range(len(q)):
-        if not lower[i] <= qdd[i] <= upper[i]:
-            return False
-    return True
+def acceleration_bounds(q, qd, table, quickest, lower, upper):
+    """
+    Accelerations (n,) that keep every joint within its position and velocity.
+
+    Parameters
+    ----------
+    q, qd : (n,)
+    table : (8, n)
+        Of `Limits`.
+    quickest : float
+        Rate that a tick is short enough for [1/s].
+    lower, upper : (n,), written; lower ≤ upper
+
+    """
+    _put_bounds(q, qd, table, quickest, lower, upper)
+
+
+@inlined
+def _exceeds(tau, table, where):
+    found = False
+    for i in range(len(tau)):
+        where[i] = np.abs(tau[i]) > table[EFFORT, i]
+        found = found or where[i]
+    return found
 
 
 @kernel
-def posture_acceleration(q, qd, posture, wraps, frequency, rate, fastest, position, zone, push,
-                         qdd):
+def exceeds(tau, table, where):
+    """Whether any torque (n,) is beyond its limit; and which ones, into where (n,) bool."""
+    return _exceeds(tau, table, where)
+
+
+@kernel
+def judged(qdd, more, q, qd, tau, table, quickest, lower, upper, where):
+    """
+    Whether an acceleration keeps its bounds, and whether the torque is too large.
+
+    Parameters
+    ----------
+    qdd, more : (n,)
+        It is their sum, left in qdd.
+    q, qd, table, quickest, lower, upper
+        See `acceleration_bounds`.
+    tau, where : (n,), (n,)
+        See `exceeds`.
+
+    """
+    _put_bounds(q, qd, table, quickest, lower, upper)
+    is_kept = True
+    for i in range(len(q)):
+        qdd[i] += more[i]
+        is_kept = is_kept and lower[i] <= qdd[i] <= upper[i]
+    return is_kept, _exceeds(tau, table, where)
+
+
+@kernel
+def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd):
     """
     Accelerations (n,) towards a posture, and out of the soft zones of the joints.
 
@@ -259,38 +283,38 @@ def posture_acceleration(q, qd, posture, wraps, frequency, rate, fastest, positi
     q, qd, posture : (n,)
     wraps : (n,) bool
         Angles that have no limits: the short way round.
+    table : (8, n)
+        Of `Limits`. A far posture is approached at a speed that the joints have.
     frequency, rate : float [rad/s], [1/s]
         Natural frequency, and twice the damping ratio times it.
-    fastest : (n,) [rad/s, m/s]
-        At most so fast is a far posture approached.
-    position, zone : (n, 2), (n,)
-        As in `Limits`.
     push : float [rad/s]
         Natural frequency of what pushes joints out of their zones.
     qdd : (n,), written
 
     """
     for i in range(len(q)):
-        away = posture[i] - q[i]
+        away, fastest, zone = posture[i] - q[i], table[SPEED, i], table[ZONE, i]
         if wraps[i]:
             away = (away + np.pi) % (2.0 * np.pi) - np.pi
         if rate == 0.0:
             qdd[i] = frequency * frequency * away
         else:
-            approach = min(max(frequency * frequency / rate * away, -fastest[i]), fastest[i])
+            approach = min(max(frequency * frequency / rate * away, -fastest), fastest)
             qdd[i] = rate * (approach - qd[i])
-        if zone[i] > 0.0:
+        if zone > 0.0:
             for side in range(2):
-                distance = position[i, 1] - q[i] if side else q[i] - position[i, 0]
-                depth = min(max(1.0 - distance / zone[i], 0.0), 1.0)
-                pushed = push * push * zone[i] * depth * depth
+                distance = table[UPPER, i] - q[i] if side else q[i] - table[LOWER, i]
+                depth = min(max(1.0 - distance / zone, 0.0), 1.0)
+                pushed = push * push * zone * depth * depth
                 qdd[i] += -pushed if side else pushed
 
 
 @kernel
-def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
+def mobility_against(M_inv, J, inertias, levels, qdd, lower, upper, table, there, force, K):
     """
     K = M⁻¹ - Σ (1 - yieldingᵢ) M⁻¹JᵢᵀΛᵢJᵢM⁻¹: how joints move when all tasks resist.
+
+    The last level yields as told at LEAST_YIELDING, those above it by the powers of that.
 
     Parameters
     ----------
@@ -299,8 +323,10 @@ def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
         Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
     levels : int
         Of priority, of which k is a multiple.
-    yielding : float
-        Of the last level; of those above it its powers.
+    qdd, lower, upper : (n,)
+        What is to be brought within bounds.
+    table : (8, n)
+        Of `Limits`.
     there, force : (6 k, n), written
         JᵢM⁻¹, and (1 - yieldingᵢ) ΛᵢJᵢM⁻¹: with what the tasks resist a torque.
     K : (n, n), written
@@ -315,12 +341,25 @@ def mobility_against(M_inv, J, inertias, levels, yielding, there, force, K):
             there[k, j] = total
     for k in range(m):
         level, row = k // 6, k % 6
-        resists = 1.0 - yielding ** (levels - level % levels)
         for j in range(n):
             total = 0.0
             for i in range(6):
                 total += inertias[level, row, i] * there[6 * level + i, j]
-            force[k, j] = resists * total
+            force[k, j] = total
+    yielding = LEAST_YIELDING
+    for j in range(n):
+        far = max(qdd[j] - upper[j], lower[j] - qdd[j]) / table[DECELERATION, j]
+        if far > 0.0:
+            left = M_inv[j, j]
+            for k in range(m):
+                left -= there[k, j] * force[k, j]
+            held = HARD / (HARD + max(left, 0.0) / M_inv[j, j])
+            yielding = max(yielding, LEAST_YIELDING + far * (held + YIELDING_RISE * far))
+    yielding = min(yielding, GREATEST_YIELDING)
+    for k in range(m):
+        resists = 1.0 - yielding ** (levels - k // 6 % levels)
+        for j in range(n):
+            force[k, j] *= resists
     for i in range(n):
         for j in range(i + 1):
             total = 0.0
@@ -475,23 +514,13 @@ def shares_within(base, task, posture, limits, rows, shares):
 
 
 @kernel
-def exceeds(tau, limits, where):
-    """Whether any torque (n,) is beyond its limit; and which ones, into where (n,) bool."""
-    found = False
-    for i in range(len(tau)):
-        where[i] = np.abs(tau[i]) > limits[i]
-        found = found or where[i]
-    return found
-
-
-@kernel
-def slowed(last, wanted, rate, duration):
+def slowed(last, wanted, table, duration):
     """Largest share of the way from the last torques (n,) to the wanted ones that rates allow."""
     share = 1.0
     for i in range(len(last)):
-        step = np.abs(wanted[i] - last[i])
-        if step > 0.0 and rate[i] < np.inf:
-            share = min(share, rate[i] * duration / step)
+        step, rate = np.abs(wanted[i] - last[i]), table[EFFORT_RATE, i]
+        if step > 0.0 and rate < np.inf:
+            share = min(share, rate * duration / step)
     return share
 
 
@@ -516,24 +545,30 @@ class Limiter:
         Whether the joints were given less than they were asked for.
     unlimited : (n,)
         The accelerations that the law asked for.
-    dynamics : Articulated
-        Of the robot.
+    table : (8, n)
+        What is kept now: `Limits.table`, or what is on the way to it.
 
     Parameters
     ----------
-    robot : Robot
+    dynamics : Articulated
+        Of the robot; its tips are the links of the tasks.
     limits : Limits
+    blend_time : float
+        In which limits come into force [s].
     before : Limiter, optional
         Whose place it takes.
 
     """
 
-    def __init__(self, robot: Robot, limits: Limits, before: Limiter | None = None) -> None:
-        n = robot.n
+    def __init__(self, dynamics: Articulated, limits: Limits, blend_time: float,
+                 before: Limiter | None = None) -> None:
+        n = dynamics.robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
-        self.limits = limits
-        self.dynamics = Articulated(robot)
+        self._dynamics, self._wanted, self._blend_time = dynamics, limits.table, blend_time
+        self.table: Array = self._wanted.copy()
+        self._from: Array | None = None
+        self._since = np.inf
         self._lower, self._upper = np.zeros(n), np.zeros(n)
         self._M_inv, self._K, self._factor = (np.zeros((n, n)) for _ in range(3))
         self._J = self._there = self._force = np.zeros((0, n))
@@ -552,80 +587,110 @@ class Limiter:
             self.sides[:] = before.sides
             self.saturated[:] = before.saturated
             self._last, self._time = before._last, before._time
+            if not np.array_equal(before.table, self._wanted):
+                self._from = before.table.copy()
+                self.table[:] = self._between(0.0)
 
     def forget(self) -> None:
         """Begin anew: the next torque may be any."""
         self.sides[:], self.shares[:], self.saturated[:] = 0, 1.0, False
         self.slowed, self.is_at_work = 1.0, False
         self._last, self._time = None, 0.0
+        self.table[:], self._from = self._wanted, None
 
-    def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, acts: Array,
+    def _between(self, share: float) -> Array:
+        """The limits (8, n) on their way; what was or will be infinite changes at once."""
+        if self._from is None:
+            return self._wanted
+        both = np.isfinite(self._from) & np.isfinite(self._wanted)
+        start = np.where(both, self._from, 0.0)
+        way = np.where(both, self._wanted, 0.0) - start
+        return np.where(both, start + share * way, self._wanted)
+
+    def _blend(self, time: float) -> None:
+        """Bring the limits to where they are wanted, C¹."""
+        self._since = min(self._since, time)
+        x = min((time - self._since) / self._blend_time, 1.0)
+        self.table[:] = self._between(x * x * (3.0 - 2.0 * x))
+        if x == 1.0:
+            self._from = None
+
+    def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, more: Array,
              solver: Priorities, parts: Callable[[], tuple[Array, Array]]) -> Array:
         """
-        Torques (n,) [N·m] nearest to those of the law that keep all limits.
+        Torques (n,) [N·m] nearest to those of the law that keep the limits, but for their rate.
 
         Parameters
         ----------
         time : float
             Of the state [s].
         q, qd : (n,)
-        qdd, acts : (n,)
-            What the joints would do: the posture's acceleration, and that of torques on top.
+        qdd : (n,) [rad/s²]
+            Acceleration of the posture.
         tau : (n,) [N·m]
-            Of the law: what gives the posture's acceleration, and acts.
+            Of the law: what gives the posture's acceleration, the forces of the tasks, and more.
+        more : (n,) [N·m]
         solver : Priorities
-            With what the tasks resist.
+            The forces of the tasks, and with what these resist.
         parts : callable
             What gives C + G (n,), and the part of tau (n,) that the tasks take [N·m].
 
         """
-        limits = self.limits
-        self.unlimited = qdd = qdd + self.dynamics.apply_M_inv(q, acts)
+        if self._from is not None:
+            self._blend(time)
+        table = self.table
+        self.unlimited = self._dynamics.response(q, more, solver.F)
         is_next = self._last is not None and time > self._time
         quickest = 0.5 / (time - self._time) if is_next else 0.0
-        is_kept = are_bounds_kept(qdd, q, qd, limits.inner, limits.fastest, limits.deceleration,
-                                  limits.rate, quickest, self._lower, self._upper)
-        if is_kept:
-            self.sides[:] = 0
-        else:
-            self._prepare(q, qdd, solver)
-            tau = tau + self._push_against(qdd, self.sides)
+        is_kept, is_strong = judged(self.unlimited, qdd, q, qd, tau, table, quickest, self._lower,
+                                    self._upper, self.saturated)
+        self.sides[:] *= not is_kept
         self.shares[:] = 1.0
-        is_strong = exceeds(tau, limits.effort, self.saturated)
+        if not is_kept:
+            self._prepare(q, solver)
+            tau = tau + self._push_against(self.unlimited, self.sides)
+            is_strong = exceeds(tau, table, self.saturated)
         if is_strong:
             h, task = parts()
             if is_kept:
-                self._prepare(q, qdd, solver)
+                self._prepare(q, solver)
             # Nothing but the load and what the limits take, then the tasks with it, then all:
             # each keeps the bounds of acceleration, and so does all that is between the three.
             base = h + self._push_alone(np.zeros_like(q), np.zeros_like(self.sides))
             bare = h + task + self._push_against(
                 self._M_inv @ task, np.zeros_like(self.sides))
-            shares_within(base, bare - base, tau - bare, limits.effort, self._rows, self.shares)
+            most = table[EFFORT]
+            shares_within(base, bare - base, tau - bare, most, self._rows, self.shares)
             tau = base + self.shares[0] * (bare - base) + self.shares[1] * (tau - bare)
-            tau = np.clip(tau, -limits.effort, limits.effort)
+            tau = np.clip(tau, -most, most)
+        self.is_at_work = is_strong or not is_kept and bool(self.sides.any())
+        return tau
+
+    def paced(self, time: float, tau: Array) -> Array:
+        """
+        Torques (n,) [N·m] towards those that are wanted, no faster than they may change.
+
+        All by one share: between two motions that were wanted there is no third.
+
+        """
         self.slowed = 1.0
         if self._last is not None and time >= self._time:
-            # all by one share: between two motions that were wanted there is no third
-            self.slowed = slowed(self._last, tau, limits.effort_rate, time - self._time)
+            self.slowed = slowed(self._last, tau, self.table, time - self._time)
             if self.slowed < 1.0:
                 tau = self._last + self.slowed * (tau - self._last)
-        self.is_at_work = is_strong or self.slowed < 1.0 or not is_kept and bool(self.sides.any())
+                self.is_at_work = True
         self._last, self._time = tau, time
         return tau
 
-    def _prepare(self, q: Array, qdd: Array, solver: Priorities) -> None:
+    def _prepare(self, q: Array, solver: Priorities) -> None:
         """M⁻¹, and how joints move against the tasks."""
-        beyond = np.maximum(qdd - self._upper, self._lower - qdd) / self.limits.deceleration
-        yielding = min(LEAST_YIELDING + YIELDING_RISE * max(float(beyond.max()), 0.0) ** 2,
-                       GREATEST_YIELDING)
         J, inertias = solver.resistance()
         self._J = J
         if self._there.shape != J.shape:
             self._there, self._force = np.zeros(J.shape), np.zeros(J.shape)
-        self.dynamics.M_inv(q, self._M_inv)
-        mobility_against(self._M_inv, J, inertias, len(solver.rows), yielding, self._there,
-                         self._force, self._K)
+        self._dynamics.M_inv(q, self._M_inv)
+        mobility_against(self._M_inv, J, inertias, len(solver.rows), self.unlimited, self._lower,
+                         self._upper, self.table, self._there, self._force, self._K)
 
     def _push_alone(self, qdd: Array, sides: Sides) -> Array:
         """Torques (n,) that bring q̈ within its bounds while the tasks do not resist."""
@@ -643,15 +708,14 @@ class Limiter:
         """Use everything once, for it to be compiled; then forget it."""
         rest, n = np.zeros(len(self.sides)), len(self.sides)
         self._lower[:], self._upper[:] = -1.0, 1.0
-        self.dynamics.M_inv(rest, self._M_inv)
-        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, 1.0,
-                         np.zeros((6, n)), np.zeros((6, n)), self._K)
-        limits = self.limits
-        are_bounds_kept(rest, rest, rest, limits.inner, limits.fastest, limits.deceleration,
-                        limits.rate, 1.0, self._lower, self._upper)
+        self._dynamics.M_inv(rest, self._M_inv)
+        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, rest, self._lower,
+                         self._upper, self.table, np.zeros((6, n)), np.zeros((6, n)), self._K)
+        judged(rest, rest, rest, rest, rest, self.table, 1.0, self._lower, self._upper,
+               self.saturated)
         nearest_within(self._K, rest, self._lower, self._upper, self.sides, self._chosen,
                        self._factor, self._push, self._change)
         shares_within(rest, rest, rest, rest + 1.0, self._rows, self.shares)
-        slowed(rest, rest, rest + 1.0, 0.0)
-        exceeds(rest, rest, self.saturated)
+        slowed(rest, rest, self.table, 0.0)
+        exceeds(rest, self.table, self.saturated)
         self.forget()

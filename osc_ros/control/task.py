@@ -20,7 +20,7 @@ FARTHEST = 1e3  # no arm's target is farther from its base [m]
 UNIT_TOLERANCE = 0.02  # three digits typed by hand pass, a vector that is no rotation does not
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)  # one a tick: frozen ones take three times as long to make
 class Target:
     """
     Where the tip should be and how it should move, in the base frame, [angular; linear].
@@ -349,18 +349,28 @@ def _told(row, u):
 
 
 @kernel
-def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, drag, yields,
-          gains, bounds, error, lag, row, told):
+def asked(pose, twist, target, target_twist, target_acceleration, axes, shape, yields, found, row):
     """
-    Fill the row of `osc_ros.dynamics.priority` that a task asks for; error and u in base axes.
+    Fill the row of `osc_ros.dynamics.priority` that a task asks for.
 
-    The lag is what the error has along the axes of motion, in base axes too.
-
-    axes (4, 4) has the rotation of the task's frame, motion (6,) is 1 where motion is controlled,
-    drag (6,) what brakes the other axes [1/s]; gains (2, 6) are stiffnesses and damping ratios if
-    the task `yields`, else natural frequencies and damping ratios, bounds (2, 2) theirs.
+    Parameters
+    ----------
+    pose, twist : (4, 4), (6,)
+        Of the link.
+    target, target_twist, target_acceleration : (4, 4), (6,), (6,)
+    axes : (4, 4)
+        Whose rotation is that of the task's frame.
+    shape : (5, 6)
+        1 where motion is controlled; what brakes the other axes [1/s]; stiffnesses if the task
+        `yields`, else natural frequencies; damping ratios; the two bounds of either.
+    yields : bool
+    found : (3, 6), written
+        Pose error, what of it is along the axes of motion, and u, in base axes.
+    row : (WIDTH,), written
 
     """
+    motion, drag, gains, bounds = shape[0], shape[1], shape[2:4], shape[4]
+    error, lag, told = found[0], found[1], found[2]
     turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
     R = rotation_of(axes)
     for i in range(9):
@@ -385,11 +395,11 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, motion, 
                 e[k] *= gains[0, k]
                 a[k] = np.sqrt(gains[0, k]) * motion[k]
                 row[priority.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
-            softer = _bounded(e, 3 * part, bounds[0, part])
+            softer = _bounded(e, 3 * part, bounds[part])
             for k in range(3 * part, 3 * part + 3):
                 e[k] *= softer
     else:
-        _approached(e, rate, a, gains[0], gains[1], bounds[0], bounds[1], u)
+        _approached(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
         for k in range(6):
             e[k] = a[k] = 0.0
     for part in range(0, 6, 3):

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -448,8 +449,7 @@ class OperationalSpace:
                 else finite_array('posture_acceleration', posture_acceleration, shape))
 
 
-@dataclass(frozen=True, eq=False)
-class Tip:
+class Tip(NamedTuple):
     """
     The tips under τ⁰ alone, base axes, [angular; linear].
 

@@ -313,10 +313,15 @@ def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, 
 
 
 @kernel
-def _forces(links_J, links_W, a0, at, rows, length, low, high, masks, memory, J, W, r, most,
-            mobility, ratios, shares, directions, inertias, parts, forces, F):
-    levels = len(rows)
-    for k in range(6 * levels):
+def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, ratios, shares,
+            directions, inertias, forces, F):
+    levels, size = len(rows), 6 * len(rows)
+    each = memory[:5 * size].reshape((5, size))
+    masks = each[0].reshape((levels, 6))
+    r, parts, most, mobility = each[1], each[2], each[3], each[4]
+    W = memory[5 * size:(5 + size) * size].reshape((size, size))
+    room = memory[(5 + size) * size:]
+    for k in range(size):
         forces[k] = 0.0
     upper, count = 1.0, 0
     while upper > 0.0:
@@ -327,9 +332,9 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, masks, memory, J,
                 masks[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J[count], W, r,
+        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, room, J[count], W, r,
                most, mobility, ratios, shares, directions, upper - lower, inertias[count], parts)
-        for k in range(6 * levels):
+        for k in range(size):
             forces[k] += (upper - lower) * parts[k]
         upper, count = lower, count + 1
     for k in range(len(F)):
@@ -380,9 +385,7 @@ class Priorities:
         self._inertias: Array = np.zeros((6 * k + 1, k, 6, 6))
         self._solves = 0
         self._at = np.array(at, dtype=np.intp)
-        self._memory = (np.zeros((k, 6)), np.zeros(156), self._J, np.zeros((6 * k, 6 * k)),
-                        np.zeros(6 * k), np.zeros(k), np.zeros(k))
-        self._part = np.zeros(6 * k)
+        self._memory = np.zeros((5 + 6 * k) * 6 * k + 156)
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """
@@ -399,7 +402,7 @@ class Priorities:
         """
         self._solves = _forces(
             J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
-            *self._memory, self.ratios, self.shares, self.directions, self._inertias, self._part,
+            self._memory, self._J, self.ratios, self.shares, self.directions, self._inertias,
             self.forces, self.F)
         return self.F
 

@@ -248,6 +248,12 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
 
     """
     _push_tips(tips, ends, work, F, 1.0)
+    _collected(tree, rotors, tau, qdd, work, out)
+
+
+@inlined
+def _collected(tree, rotors, tau, qdd, work, out):
+    """What the joints take of the forces on the bodies, from the outermost to the base."""
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, _V]
         R, p = placed(store)
@@ -265,6 +271,17 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
             out[k] += rotors[k] * qdd[k]
         if len(tau) > 0:
             out[k] += tau[k]
+
+
+@kernel
+def inverse_dynamics(tree, bodies, gravity, rotors, q, qd, qdd, work, out):
+    """Joint torques M q̈ + C + G into out (n,) [N·m], by Newton and Euler."""
+    located(tree, bodies, q, qd, work)
+    accelerated(tree, bodies, gravity, qdd, work)
+    for i in range(len(work)):
+        for k in range(6):
+            work[i, GATHERED + k] = 0.0
+    _collected(tree, rotors, qdd[:0], qdd, work, out)
 
 
 @inlined
@@ -1040,7 +1057,7 @@ def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot
 
 class Articulated:
     """
-    Forward dynamics and M⁻¹ of one robot, by articulated bodies, with the memory that they take.
+    Inverse and forward dynamics and M⁻¹ of one robot, with the memory that they take.
 
     Not to be shared between threads.
 
@@ -1065,10 +1082,20 @@ class Articulated:
         """Joint accelerations (n,) under torques and forces on the tips."""
         return self._accelerations(q, qd, tau, F, still=False)
 
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Joint torques M q̈ + C + G (n,)."""
+        tree, bodies, _, _, gravity, rotors, *_ = self._constants
+        tau = np.empty(self.robot.n)
+        inverse_dynamics(tree, bodies, gravity, rotors, q, qd, qdd, self._memory[0], tau)
+        return tau
+
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """M⁻¹ x (n,)."""
-        _, _, _, _, rest, _, no_force, _ = self._memory
-        return self._accelerations(q, rest, x, no_force, still=True)
+        return self.response(q, x, self._memory[6])
+
+    def response(self, q: Array, tau: Array, F: Array) -> Array:
+        """M⁻¹ (τ + JᵀF) (n,): what torques and forces on the tips add to the accelerations."""
+        return self._accelerations(q, self._memory[4], tau, F, still=True)
 
     def M_inv(self, q: Array, out: Array) -> Array:
         """M⁻¹ (n, n), into out."""
@@ -1243,7 +1270,9 @@ def _compile_articulated() -> None:
     under_torques(tree, bodies, tips, ends, gravity, rotors, x, x, x, u, True, memory[0], x.copy())
     mobility(tree, bodies, tips, ends, gravity, rotors, x, x, u, x.copy(), memory[0],
              np.zeros((1, 1)))
-    for one_kernel in (located, articulated, responded, under_torques, mobility):
+    inverse_dynamics(tree, bodies, gravity, rotors, x, x, x, memory[0], x.copy())
+    for one_kernel in (located, articulated, responded, under_torques, mobility,
+                       inverse_dynamics):
         one_kernel.disable_compile()
 
 

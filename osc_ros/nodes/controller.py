@@ -206,7 +206,7 @@ PARAMETERS = (
           'reports do not agree with the model', choices=('off', 'warn', 'refuse'), live=True),
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description, which these may exceed', lower=1e-9, live=True),
-    Entry('limits.effort_rate', (), 'Most that the torque of every joint changes [N m/s]; none: '
+    Entry('limits.effort_rate', (), 'Most that the command of every joint changes [N m/s]; none: '
           'as fast as it likes', lower=1e-6, live=True),
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; none: those of the robot '
           'description', lower=1e-6, live=True),
