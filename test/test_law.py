@@ -151,8 +151,28 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
     posture = np.zeros(robot.n)
     posture[turning[0]] = -3.1
     law.take_posture(np.clip(posture, *robot.position_limits.T))
+    for time in (0.0, 10.0):
+        law.torque(time, q, np.zeros(robot.n))
     pulled = law._posture_acceleration(q, np.zeros(robot.n))[turning[0]]
     np.testing.assert_allclose(pulled, 25.0 * (2.0 * np.pi - 6.2), rtol=tolerances.AGREEMENT)
+
+
+def test_posture_that_is_asked_for_again_and_again_steps_no_torque_and_is_reached():
+    arm, rng = Arm(), np.random.default_rng(0)
+    for k in range(60):
+        arm.law.take_posture(READY + rng.uniform(-0.5, 0.5, size=7))
+        arm.run(0.02 * k)
+    arm.law.stop()
+    arm.run(2.0)
+    elbow = READY + np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
+    arm.law.take_posture(elbow)
+    before = np.linalg.norm(arm.plant.q - elbow)
+    arm.run(5.0)
+    assert np.linalg.norm(arm.plant.q - elbow) < 0.9 * before
+    np.testing.assert_array_equal(arm.law.posture, elbow)
+    steps = np.abs(np.diff(arm.torques, axis=0)) / arm.robot.effort_limits
+    assert steps.max() < 0.02
+    assert arm.errors(arm.pose)[0].max() < 1e-4
 
 
 def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():

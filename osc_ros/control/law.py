@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
-from osc_ros.control.level import Level
+from osc_ros.control.level import Level, settling
 from osc_ros.control.limits import EFFORT, Limiter, Limits, posture_acceleration
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 # Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
 GRAVITY_RATE = 20.0
+ARRIVED = 1e-9  # a posture that is nearer than this to the wanted one [rad, m]
 PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
 
 
@@ -348,6 +349,7 @@ class Law:
         setup.fall(self._gravity)
         self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
+        self._astray = self._astray_rate = self._rest  # of the posture from what is wanted
         poses = setup.space.outward(self.posture, self._rest).pose.reshape(-1, 4, 4)
         for level, i in zip(setup.levels, setup.at):
             level.latch(poses[i])
@@ -430,7 +432,7 @@ class Law:
         """Stop all targets with bounded jerk, as soon as may be, and keep the posture as it is."""
         for level in (self._next or self._setup).levels:
             level.guide.add(STOP, -math.inf)
-        self.posture = self._q
+        self._lead_posture(self._q)
 
     def push(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
@@ -484,6 +486,8 @@ class Law:
         """
         Let the joints come to q (n,) in the null space of the task.
 
+        Nothing jumps: what is wanted goes there within `blend_time`.
+
         Raises
         ------
         InputError
@@ -498,7 +502,15 @@ class Law:
         for i in np.flatnonzero((posture < lower) | (posture > upper)).tolist():
             raise InputError(f"posture of joint '{self.robot.joint_names[i]}' is {posture[i]:g}: "
                              f'accepted is {lower[i]:g} to {upper[i]:g}')
-        self.posture = posture
+        self._lead_posture(posture)
+
+    def _lead_posture(self, posture: Array) -> None:
+        """Let another posture be wanted, from the one that is in force."""
+        away = self.posture + self._astray - posture
+        turns = np.round(away / (2.0 * np.pi)) * (2.0 * np.pi)
+        self.posture, self._astray = posture, away - self._wraps * turns
+        if self._astray_rate is self._rest:
+            self._astray_rate = np.zeros(len(posture))
 
     def torque(self, time: float, q: Array, qd: Array) -> Array:
         """
@@ -519,6 +531,8 @@ class Law:
         self._require_state(q, qd)
         if self._gravity is not self._wanted_gravity:
             self._fall(time)
+        if self._astray is not self._rest:
+            self._settle_posture(time)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd)
@@ -667,6 +681,14 @@ class Law:
         setup = self._setup
         return self._qdd_posture + setup.dynamics.response(q, more, setup.solver.F)
 
+    def _settle_posture(self, time: float) -> None:
+        """Bring the posture to where it is wanted, C¹."""
+        dt = time - self._time if time > self._time > -math.inf else 0.0
+        self._astray, self._astray_rate = settling(
+            self._astray, self._astray_rate, self._setup.settings.blend_time, dt)
+        if not (np.abs(self._astray) > ARRIVED).any():
+            self._astray = self._astray_rate = self._rest
+
     def _fall(self, time: float) -> None:
         """Bring gravity to where it is wanted, no faster than GRAVITY_RATE."""
         away = self._wanted_gravity - self._gravity
@@ -726,7 +748,8 @@ class Law:
         posture = setup.settings.posture
         rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
         qdd = np.empty(len(q))
-        posture_acceleration(q, qd, self.posture, self._wraps, setup.limiter.table,
+        wanted = self.posture if self._astray is self._rest else self.posture + self._astray
+        posture_acceleration(q, qd, wanted, self._wraps, setup.limiter.table,
                              float(posture.natural_frequency), float(rate),
                              float(setup.settings.limits.repulsion), qdd)
         return qdd

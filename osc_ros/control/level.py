@@ -18,6 +18,18 @@ FORGETTING = 0.3  # a wrench that is measured no more is made less of at this ra
 FRESH = 0.1  # until this age a measured wrench is the present one [s]
 
 
+def settling(away: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
+    """
+    How far from what is wanted, and how fast, a time dt later: C¹, and near it in `blend_time`.
+
+    By a critically damped filter, solved exactly.
+
+    """
+    pace = _SETTLED / blend_time
+    bend, decay = rate + pace * away, math.exp(-pace * dt)
+    return decay * (away + dt * bend), decay * (rate - pace * dt * bend)
+
+
 class Level:
     """
     A task with what it remembers from one tick to the next.
@@ -155,13 +167,9 @@ class Level:
         """Force along the axes of force (6,), in the task's axes."""
         control = self.task.force
         dt = time - self._time if time > self._time else 0.0
-        # the wanted wrench, smoothed by a critically damped filter, solved exactly
-        pace = _SETTLED / self._blend_time
-        away = self.wrench - self.wanted_wrench
-        bend = self._rate + pace * away
-        decay = math.exp(-pace * dt)
-        self.wrench = self.wanted_wrench + decay * (away + dt * bend)
-        self._rate = decay * (self._rate - pace * dt * bend)
+        away, self._rate = settling(self.wrench - self.wanted_wrench, self._rate,
+                                    self._blend_time, dt)
+        self.wrench = self.wanted_wrench + away
         if not control.is_closed:
             return np.asarray(self._force * self.wrench)
         R = axes[:3, :3]

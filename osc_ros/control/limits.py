@@ -123,7 +123,7 @@ class Limits:
         lower, upper = self.position.T
         margin = np.minimum(MARGIN, 0.25 * (upper - lower))
         # a torque may have to turn from full to full
-        turning = np.where(np.isinf(self.effort_rate), 0.0, 2.0 * self.effort / self.effort_rate)
+        turning = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / self.effort_rate
         span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
         return np.array([
             lower + margin, upper - margin, FASTEST * self.velocity, self.deceleration,
