@@ -486,13 +486,15 @@ def test_mode_axes_frame_and_stiffness_are_live_and_the_torque_goes_on(spin):
     assert rig.controller._law.settings.tasks[0] is tip
 
 
-def test_further_tasks_have_parameters_and_a_topic_of_their_name(spin):
+def test_further_tasks_have_parameters_and_topics_of_their_name(spin):
     rig = Rig(spin, tasks=['elbow'], elbow__link='panda_link4', elbow__activation=0.5).activate()
     tip, elbow = rig.controller._law.settings.tasks
     assert (elbow.name, elbow.link, elbow.activation) == ('elbow', 'panda_link4', 0.5)
     assert elbow.axes == ('free',) * 3 + ('motion',) * 3
-    poses = rig.hardware.create_publisher(PoseStamped, 'osc_controller/elbow/target_pose', 10)
-    spin(lambda: poses.get_subscription_count() > 0)
+    poses, twists = (rig.hardware.create_publisher(kind, f'osc_controller/elbow/{name}', 10)
+                     for kind, name in ((PoseStamped, 'target_pose'),
+                                        (TwistStamped, 'target_twist')))
+    spin(lambda: poses.get_subscription_count() > 0 and twists.get_subscription_count() > 0)
     poses.publish(target(position=(0.1, 0.2, 0.6)))
     level = rig.controller._law.levels['elbow']
 
@@ -501,6 +503,15 @@ def test_further_tasks_have_parameters_and_a_topic_of_their_name(spin):
         return level.target.pose[1, 3] > 0.1
 
     spin(arrived, why='for the elbow to have its target')
+    twist = TwistStamped()
+    twist.twist.linear.y = -0.1
+
+    def moves_back():
+        twists.publish(twist)
+        rig.ask()
+        return level.target.twist[4] < -0.05
+
+    spin(moves_back, why='for the elbow to be led back')
     assert set_live(rig, elbow__activation=1.0) == ''
     assert rig.controller._law.settings.tasks[1].activation == 1.0
     assert "'elbow.link'" in set_live(rig, elbow__link='panda_link3')
@@ -511,23 +522,28 @@ def test_task_of_a_name_that_is_taken_is_refused(ros):
         Controller(parameter_overrides=given(tasks=['posture']))
 
 
-def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spin):
-    rig = Rig(spin, **{'translation.axes': ['motion', 'motion', 'force'], 'force.gain': 0.2,
-                       'force.measured': 'on_robot'}).activate()
-    law = rig.controller._law
-    pushes, feels = (rig.hardware.create_publisher(WrenchStamped, f'osc_controller/{name}', 10)
-                     for name in ('target_wrench', 'measured_wrench'))
+@pytest.mark.parametrize('task', ['tip', 'hand'])
+def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spin, task):
+    prefix, further = ('', {}) if task == 'tip' else ('hand/', {
+        'tasks': ['hand'], 'hand.link': 'panda_link7', 'translation.axes': ['free'] * 3})
+    rig = Rig(spin, **further, **{
+        prefix.replace('/', '.') + 'translation.axes': ['motion', 'motion', 'force'],
+        'force.gain': 0.2, 'force.measured': 'on_robot'}).activate()
+    level = rig.controller._law.levels[task]
+    pushes, feels = (
+        rig.hardware.create_publisher(WrenchStamped, f'osc_controller/{prefix}{name}', 10)
+        for name in ('target_wrench', 'measured_wrench'))
     spin(lambda: pushes.get_subscription_count() > 0 and feels.get_subscription_count() > 0)
     # the hand looks straight down
     pushes.publish(wrench((0.0, 0.0, 5.0), 'panda_hand_tcp'))
-    level = law.levels['tip']
     spin(lambda: level.wanted_wrench.any(), why='for the wrench')
     np.testing.assert_allclose(level.wanted_wrench, [0.0] * 5 + [-5.0], atol=1e-6)
     pushes.publish(wrench((1.0, 0.0, 0.0)))
-    spin(lambda: spin.said('axis 3 is one of motion'))
+    spin(lambda: spin.said(f'{prefix}target_wrench refused')
+         and spin.said('axis 3 is one of motion'))
     feels.publish(wrench((0.0, 2.0, 0.0), 'panda_link0'))
     spin(lambda: level._measured.any(), why='for the measured wrench')
-    p = law.pose[:3, 3]
+    p = level.pose[:3, 3]
     expected = np.hstack([np.cross(-p, [0.0, -2.0, 0.0]), [0.0, -2.0, 0.0]])
     np.testing.assert_allclose(level._measured, expected, atol=1e-9)
 

@@ -76,7 +76,7 @@ WATCHDOGS = {
 }
 
 TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of the tip: each '
-              'has parameters and a topic of its name; read when the node starts', of=str)
+              'has parameters and topics of its name; read when the node starts', of=str)
 MOTION = ('motion',) * 3
 
 PARAMETERS = (
@@ -170,7 +170,7 @@ PARAMETERS = (
           'stiffness; empty: the base', live=True),
     Entry('task.activation', 1.0, 'How much of the task of the tip is in force', lower=0.0,
           upper=1.0, live=True),
-    Entry('force.damping', 50.0, 'How the tip is braked along axes of force [1/s]', lower=0.0,
+    Entry('force.damping', 50.0, 'How a link is braked along axes of force [1/s]', lower=0.0,
           upper=1e4, live=True),
     Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench; 0 here and below: open '
           'loop', lower=0.0, upper=0.99, live=True),
@@ -229,9 +229,9 @@ def task_parameters(name: str) -> tuple[Entry, ...]:
     return (
         Entry(f'{name}.link', '', 'Link that the task moves; empty: the tip'),
         Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame',
-              of=str, size=3, choices=('motion', 'free'), live=True),
+              of=str, size=3, choices=AXES, live=True),
         Entry(f'{name}.rotation.axes', ('free',) * 3, 'The same about x y z', of=str, size=3,
-              choices=('motion', 'free'), live=True),
+              choices=AXES, live=True),
         Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base',
               live=True),
         Entry(f'{name}.activation', 1.0, 'How much of the task is in force', lower=0.0, upper=1.0,
@@ -381,6 +381,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _create_interface(self, on_timer: bool) -> None:
         publish, subscribe = self.create_publisher, self.create_subscription
+        first, *further = self._law.levels
+        tasks = ((first, ''), *((name, f'{name}/') for name in further))
         self._commands = publish(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._pose = publish(PoseStamped, '~/pose', 10)
         self._pose_error = publish(TwistStamped, '~/pose_error', 10)
@@ -395,18 +397,19 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             *((self.destroy_subscription, subscribe(kind, topic, callback, qos))
               for kind, topic, callback, qos in (
                   (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
-                  (PoseStamped, '~/target_pose', self._on_target_pose, 10),
-                  (MultiDOFJointTrajectory, '~/target_trajectory', self._on_target_trajectory, 10),
-                  (TwistStamped, '~/target_twist', self._on_target_twist, 10),
-                  (WrenchStamped, '~/target_wrench', self._on_target_wrench, 10),
-                  (WrenchStamped, '~/measured_wrench', self._on_measured_wrench,
-                   qos_profile_sensor_data),
+                  *((kind, f'~/{prefix}{topic}', partial(callback, task, prefix + topic), qos)
+                    for kind, topic, callback, qos in (
+                        (PoseStamped, 'target_pose', self._on_target_pose, 10),
+                        (MultiDOFJointTrajectory, 'target_trajectory', self._on_target_trajectory,
+                         10),
+                        (TwistStamped, 'target_twist', self._on_target_twist, 10),
+                        (WrenchStamped, 'target_wrench', self._on_target_wrench, 10),
+                        (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
+                         qos_profile_sensor_data))
+                    for task, prefix in tasks),
                   (JointState, '~/target_posture', self._on_target_posture, 10),
                   (InertiaStamped, '~/payload', self._on_payload, 10),
-                  (Vector3Stamped, '~/gravity', self._on_gravity, 10),
-                  *((PoseStamped, f'~/{name}/target_pose',
-                     partial(self._on_target_pose, task=name), 10)
-                    for name in list(self._law.levels)[1:]))),
+                  (Vector3Stamped, '~/gravity', self._on_gravity, 10))),
             *((self.destroy_service, self.create_service(Trigger, name, callback))
               for name, callback in (('~/hold', self._on_hold), ('~/release', self._on_release))),
             *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
@@ -646,7 +649,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _frame_pose(self, frame: str) -> Any:
         return self._frames.pose(self._law.robot, self._q, frame)
 
-    def _follow(self, topic: str, plan: Any, task: str | None = None) -> None:
+    def _follow(self, task: str, topic: str, plan: Any) -> None:
         """Take a new target, or say why not and keep the old one."""
         if not self._active:
             self.get_logger().warning(f'{topic} ignored: the controller is not active')
@@ -670,45 +673,45 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                              f'{FARTHEST_AHEAD:g} s ahead on their clock')
         return max(stamp, self._time)
 
-    def _on_target_pose(self, message: PoseStamped, task: str | None = None) -> None:
-        self._follow(f'{task}/target_pose' if task else 'target_pose', lambda: (
+    def _on_target_pose(self, task: str, topic: str, message: PoseStamped) -> None:
+        self._follow(task, topic, lambda: (
             Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
-            messages.seconds(message.header.stamp)), task)
+            messages.seconds(message.header.stamp)))
 
-    def _on_target_trajectory(self, message: MultiDOFJointTrajectory) -> None:
-        self._follow('target_trajectory',
-                     partial(messages.path, message, self._time, self._frame_pose))
+    def _on_target_trajectory(self, task: str, topic: str, message: MultiDOFJointTrajectory
+                              ) -> None:
+        self._follow(task, topic, partial(messages.path, message, self._time, self._frame_pose))
 
-    def _on_target_twist(self, message: TwistStamped) -> None:
-        self._follow('target_twist', partial(
+    def _on_target_twist(self, task: str, topic: str, message: TwistStamped) -> None:
+        self._follow(task, topic, partial(
             messages.jog, message, self._time, self._twist_timeout, self._frame_pose))
 
-    def _on_target_wrench(self, message: WrenchStamped) -> None:
-        """Take the axes of the frame; the point is the tip's origin, whatever the frame."""
+    def _on_target_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
+        """Take the axes of the frame; the point is the link's origin, whatever the frame."""
         if not self._active:
-            self.get_logger().warning('target_wrench ignored: the controller is not active')
+            self.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
-            frame = self._law.settings.tasks[0].frame
+            frame = self._law.levels[task].task.frame
             R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
             # what turning leaves along other axes
             small = np.abs(wrench) < 1e-9 * np.abs(wrench).max()
-            self._law.push(np.where(small, 0.0, wrench))
+            self._law.push(np.where(small, 0.0, wrench), task)
         except InputError as error:
-            self.get_logger().error(f'target_wrench refused, the old one stays: {error}')
+            self.get_logger().error(f'{topic} refused, the old one stays: {error}')
 
-    def _on_measured_wrench(self, message: WrenchStamped) -> None:
+    def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
         """Take it to act at the origin of its frame, where the sensor is."""
         if not self._active:
             return
         try:
             T = self._frame_pose(message.header.frame_id)
             moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
-            moment = moment + np.cross(T[:3, 3] - self._law.pose[:3, 3], force)
-            self._law.measure(self._sign * np.hstack([moment, force]), self._time)
+            moment = moment + np.cross(T[:3, 3] - self._law.levels[task].pose[:3, 3], force)
+            self._law.measure(self._sign * np.hstack([moment, force]), self._time, task)
         except InputError as error:
-            self.get_logger().error(f'measured_wrench refused: {error}', throttle_duration_sec=1.0)
+            self.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
     def _on_target_posture(self, message: JointState) -> None:
         if not self._active:
