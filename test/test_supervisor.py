@@ -105,6 +105,19 @@ def test_law_passes_untouched_while_nothing_is_wrong():
         np.testing.assert_array_equal(bench.supervisor.torque(law(share * LIMITS)), share * LIMITS)
 
 
+def test_limits_that_are_changed_come_into_force_without_a_step():
+    bench = Bench()
+    sent = [bench.settled(law(0.9 * LIMITS))]
+    for share in (0.1, 1.0):
+        bench.supervisor.settings = replace(bench.supervisor.settings,
+                                            effort_limits=share * LIMITS, blend_time=0.2)
+        for _ in range(110):
+            bench.see()
+            sent.append(bench.supervisor.torque(law(0.9 * LIMITS)))
+        np.testing.assert_allclose(sent[-1], min(share, 0.9) * LIMITS, rtol=1e-12)
+    assert (np.abs(np.diff(sent, axis=0)) < 0.02 * LIMITS).all()
+
+
 @pytest.mark.parametrize('reaction, torque', [
     ('report', 0.5 * LIMITS), ('hold', gravity(READY)), ('damp', gravity(READY)),
     ('gravity', gravity(READY)), ('zero', REST), ('deactivate', gravity(READY))])

@@ -571,9 +571,7 @@ class Law:
             If there was no tick since `latch`.
 
         """
-        if self._last is None:
-            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
-        time, q, qd, tau = self._last
+        time, q, qd, tau = self._last_tick()
         setup = self._setup
         bias = self.bias_torque(q, qd)
         to_posture = self._posture_acceleration(q, qd)
@@ -586,6 +584,11 @@ class Law:
         terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
         terms['limits'] = tau - sum(terms.values())
         return terms
+
+    def _last_tick(self) -> tuple[float, Array, Array, Array]:
+        if self._last is None:
+            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+        return self._last
 
     def _add_terms_of_joints(self, terms: dict[str, Array], time: float, q: Array, qd: Array
                              ) -> None:
@@ -608,9 +611,7 @@ class Law:
             If there was no tick since `latch`.
 
         """
-        if self._last is None:
-            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
-        _, q, qd, _ = self._last
+        _, q, qd, _ = self._last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
         return task_inertia(self._setup.space.outward(q, qd).Lambda_inv[own, own].copy())
 

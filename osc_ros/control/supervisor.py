@@ -82,6 +82,8 @@ class Supervision:
         Of the exponential in which speed is braked.
     fade_time : float [s]
         In which the difference between two sources of torque fades, with a torque a period.
+    blend_time : float [s]
+        In which other effort limits come into force, those of a law as well as these.
     settle_time : float [s]
         How long a cause has to be gone before the law goes on.
     deadline : float [s]
@@ -102,6 +104,7 @@ class Supervision:
     effort_limits: Array
     stop_rate: float = 10.0
     fade_time: float = 0.05
+    blend_time: float = 0.3
     settle_time: float = 0.1
     deadline: float = np.inf
     period: float = 0.002
@@ -109,7 +112,7 @@ class Supervision:
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
-        for name in ('stop_rate', 'fade_time', 'settle_time', 'deadline', 'period'):
+        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period'):
             if not getattr(self, name) > 0.0:
                 raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
 
@@ -200,6 +203,8 @@ class Supervisor:
         self.blind = False
         self._tau, self._source, self._at = tau, '', now
         self._fade: _Fade | None = None
+        self._limits = self._wanted = self.settings.effort_limits
+        self._moving: _Fade | None = None  # of the limits
         self._began, self._stopping, self._rests = now, False, False
         self._seen = False
         self._doubted: tuple[float, Array, Array] | None = None
@@ -341,7 +346,7 @@ class Supervisor:
 
     def _sent(self, source: str, tau: Array | None) -> Array:
         """Let torque come from a source, with no step where that is another one."""
-        now, limits = self._clock(), self.settings.effort_limits
+        now = self._clock()
         dt = self._new_time - self._time
         if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
             dt = 0.0 if dt else now - self._at
@@ -357,8 +362,22 @@ class Supervisor:
             wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
+        limits = self._bounds(min(dt, self.settings.period))
         self._tau = np.minimum(np.maximum(wanted, -limits), limits)
         return self._tau
+
+    def _bounds(self, dt: float) -> Array:
+        """Effort limits (n,) after dt [s] more; what was or will be infinite changes at once."""
+        wanted = self.settings.effort_limits
+        if wanted is not self._wanted:
+            both = np.isfinite(self._limits) & np.isfinite(wanted)
+            away = np.subtract(self._limits, wanted, out=np.zeros(len(wanted)), where=both)
+            self._wanted, self._moving = wanted, _Fade(self.settings.blend_time, away)
+        if self._moving is not None:
+            self._limits = wanted + self._moving.left(dt)
+            if self._moving.age >= self._moving.duration:
+                self._moving, self._limits = None, wanted
+        return self._limits
 
     def _stop_if_possible(self, source: str) -> Array:
         try:

@@ -106,14 +106,15 @@ def together(comm: Intracomm) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        traceback.print_exc()
-        _end(comm)
+        _end(comm, traceback.format_exc())
         raise
 
 
-def _end(comm: Intracomm) -> None:
-    print(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on {platform.node()}) ends the '
-          'job', file=sys.stderr, flush=True)
+def _end(comm: Intracomm, why: str = '') -> None:
+    # in one piece, and the reason last: what follows may be cut off with the job
+    sys.stderr.write(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on '
+                     f'{platform.node()}) ends the job\n{why}')
+    sys.stderr.flush()
     comm.Abort(1)
 
 

@@ -16,6 +16,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+_FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
+
 # What `torque` and `outward` report.
 DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
@@ -132,5 +134,11 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
         bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
         where = ', '.join(map(str, bad))
         raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
+    return ready(array)
+
+
+def ready(values: Array) -> Array:
+    """The values as the kernels take them: the array itself if it is such a one."""
     # the kernels know no read-only and no unaligned arrays
-    return array if array.flags.carray else array.copy()
+    is_ready = values.dtype is _FLOAT64 and values.flags.carray
+    return values if is_ready else np.array(values, dtype=np.float64)

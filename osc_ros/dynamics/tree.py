@@ -31,6 +31,7 @@ from osc_ros.dynamics.method import (
     DONE,
     NOT_FINITE,
     on_all_cores,
+    ready,
     term_shapes,
     WRONG_SHAPE,
 )
@@ -1086,7 +1087,8 @@ class Articulated:
         """Joint torques M q̈ + C + G (n,)."""
         tree, bodies, _, _, gravity, rotors, *_ = self._constants
         tau = np.empty(self.robot.n)
-        inverse_dynamics(tree, bodies, gravity, rotors, q, qd, qdd, self._memory[0], tau)
+        inverse_dynamics(tree, bodies, gravity, rotors, ready(q), ready(qd), ready(qdd),
+                         self._memory[0], tau)
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:

@@ -523,8 +523,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                     found[f'watchdog.{name}.latched'],
                                     timeouts.get(name, np.inf)) for name in WATCHDOGS}
         return Supervision(watchdogs, self._law.settings.limits.effort, found['stop_rate'],
-                           found['fade_time'], found['settle_time'], self._period, self._period,
-                           found['idle'])
+                           found['fade_time'], found['blend_time'], found['settle_time'],
+                           self._period, self._period, found['idle'])
 
     def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
         """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
