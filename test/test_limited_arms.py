@@ -219,6 +219,68 @@ def test_arm_dragged_through_singularities_and_back_is_smooth_and_returns(case, 
                 'step of a tick': np.r_[0.0, arm.steps()]}})
 
 
+def reach(plant):
+    """How far in front of the UR's first joint the axes of its last two meet, by MuJoCo [m]."""
+    return plant.pose('shoulder_link')[:3, 0] @ plant.pose('wrist_3_link')[:3, 3]
+
+
+def joint(k, singular=0.0):
+    """How far a joint is beyond a position."""
+    return lambda plant: plant.q[k] - singular
+
+
+# the arm; joint positions before a singularity, in it and beyond; what changes its sign there
+UR5_SHOULDER = ('ur5', (READY['ur5'], [0.0, -2.5983, 1.7845, -0.6862, -1.57, 0.0],
+                        [0.0, -2.65, 1.59, -0.44, -1.57, 0.0]), reach)
+UR5_WRIST = ('ur5', [READY['ur5'][:4] + [q5, 0.0] for q5 in (-1.57, 0.0, 0.6)], joint(4))
+PANDA_SHOULDER = ('panda', [[0.0, q2, np.pi / 2, -1.8, 0.0, 1.9, 0.7] for q2 in (-0.3, 0.0, 0.3)],
+                  joint(1))
+PANDA_WRIST = ('panda', [[0.0, 0.1, 0.0, -1.9, np.pi / 2, q6, 0.7] for q6 in (2.6, 3.367, 3.6)],
+               joint(5, 3.367))
+# how far beside the singularity the tip is led: moved, turned
+ACROSS = {
+    'panda, shoulder': (PANDA_SHOULDER, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    'panda, wrist': (PANDA_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    'panda, beside its wrist': (PANDA_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, 0.1)),
+    'ur5, shoulder': (UR5_SHOULDER, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    'ur5, outside its shoulder': (UR5_SHOULDER, (0.0, 0.005, 0.0), (0.0, 0.0, 0.0)),
+    'ur5, inside its shoulder': (UR5_SHOULDER, (0.0, -0.02, 0.0), (0.0, 0.0, 0.0)),
+    'ur5, wrist': (UR5_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
+    'ur5, left of its wrist': (UR5_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, 0.05)),
+    'ur5, right of its wrist': (UR5_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, -0.05)),
+}
+
+
+@pytest.mark.parametrize('case', ACROSS)
+def test_arm_crosses_singularities_to_their_other_side_and_comes_back(case):
+    (name, postures, side), shift, turn = ACROSS[case]
+    arm, poses, sides = Thrown(name), [], []
+    for q in postures:
+        arm.plant.reset(q)
+        poses.append(arm.plant.pose(arm.tip))
+        sides.append(side(arm.plant))
+    assert sides[0] * sides[2] < 0.0
+    before, there, beyond = poses[0], moved(poses[1], shift, turn), poses[2]
+    path = Path([0.2, 1.4, 2.6, 3.1, 4.3, 5.5], [before, there, beyond, beyond, there, before])
+    arm.start(postures[0])
+    arm.law.follow(path, 0.0)
+    found = []
+    for until, k in ((1.4, 1), (3.1, 2), (4.3, 1), (6.0, 0)):
+        if name == 'panda':  # it has a joint more, and goes round unless its posture leads there
+            arm.law.take_posture(postures[k])
+        arm.run(until)
+        found.append((side(arm.plant), np.linalg.norm(
+            arm.plant.pose(arm.tip)[:3, 3] - path.at(until).pose[:3, 3])))
+    arm.assert_limits_are_kept()
+    assert arm.steps().max() < 0.1
+    ratios, times = np.array(arm.ratios), np.array(arm.times)
+    assert ratios[times < 3.1].min() < 5e-3 and ratios[times > 3.1].min() < 5e-3
+    # it followed on the other side, and again on this one, in the posture that it had
+    assert found[1][0] * sides[2] > 0.0 and found[3][0] * sides[0] > 0.0
+    assert found[1][1] < 1e-3 and found[3][1] < 1e-3
+    assert np.abs(np.subtract(arm.plant.q, postures[0])).max() < 0.01
+
+
 def test_lost_direction_is_reported_and_held_by_the_posture():
     stretched = Thrown('panda').start([0.0, 0.3, 0.0, -0.075, 0.0, 1.2, 0.0])
     stretched.run(0.3)
