@@ -90,7 +90,7 @@ def test_arm_thrown_at_its_limits_towards_a_far_target_passes_none(name, seed):
     arm.run(1.5)
     arm.assert_limits_are_kept()
     assert np.any(arm.sides)
-    assert arm.steps().max() < 0.5
+    assert arm.steps().max() < 0.25
 
 
 def test_target_beyond_the_limit_of_a_joint_and_back(drawn):

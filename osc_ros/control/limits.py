@@ -44,6 +44,7 @@ BRAKING_SHARE = 0.7
 # may be: what a tick's length and a model that is not exact take.
 MARGIN, FASTEST = 1e-3, 0.99
 EAGERNESS = 10.0
+HASTE = 4.0  # times the rate: how a joint is brought back that is too fast
 HARDEST = 50.0  # deceleration that nobody needs more of [rad/s², m/s²]
 # Rows of `Limits.table`, a column a joint: where it is stopped, how fast it may be, with what and
 # how soon it can brake, torque and its rate, depth of the soft zone.
@@ -174,11 +175,15 @@ def _approached(gap, fastest, rate, quickest):
 
     It goes to zero with the gap, at the rate. Far from it, which is slow, it grows EAGERNESS
     times, so that a tool which is pressed against something, and does not move, may be pressed
-    with what the model takes for a great acceleration.
+    with what the model takes for a great acceleration. Beyond it the rate is higher: there the
+    model is not exact, and what it lacks is held with so much speed too much.
 
     """
-    slow = min(gap / fastest, 1.0) if gap < fastest else 1.0
-    eager = 1.0 + (EAGERNESS - 1.0) * slow * slow * slow * slow
+    if gap < 0.0:
+        eager = HASTE
+    else:
+        slow = gap / fastest if gap < fastest else 1.0
+        eager = 1.0 + (EAGERNESS - 1.0) * slow * slow * slow * slow
     return gap * min(rate * eager, max(rate, quickest))
 
 
