@@ -188,7 +188,7 @@ class Law:
 
     Every tick goes once through the corridor: state → outward sweep (Λ⁻¹, a⁰, poses, twists) →
     errors → u → forces of the tasks by priority → inward sweep τ → limits → friction → less what
-    the driver adds → what a change left over. The posture is part of τ⁰, and so acts in the
+    the driver adds → what a change left over → rate. The posture is part of τ⁰, and so acts in the
     dynamically consistent null space of all tasks, and alone where a singularity takes a direction
     away.
 
