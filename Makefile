@@ -48,7 +48,7 @@ demo: $(venv)/.demo $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
 test: $(venv)/.test $(venv)/.installed
-	@$(bin)/pytest $(ARGS)
+	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 bench: $(venv)/.test $(venv)/.installed
 	@$(bin)/python benchmark $(ARGS)

@@ -54,7 +54,7 @@ setup(
         'mpi': MPI,
         # `colcon test` runs pytest only where it finds it in this extra.
         # launch_pytest, where it is installed, breaks pytest 8.4 and later.
-        'test': [*DEMO, *MPI, 'mpich', 'pytest>=7,<8.4', 'hypothesis', 'pin',
+        'test': [*DEMO, *MPI, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis', 'pin',
                  'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },

@@ -22,11 +22,15 @@ a rank otherwise ends the job, see `together`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fcntl import ioctl
 import os
 import platform
+import stat
 import sys
+from termios import FIONREAD
+from time import perf_counter, sleep
 import traceback
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -111,11 +115,22 @@ def together(comm: Intracomm) -> Iterator[None]:
 
 
 def _end(comm: Intracomm, why: str = '') -> None:
-    # in one piece, and the reason last: what follows may be cut off with the job
-    sys.stderr.write(f'rank {comm.rank} of {comm.size} (process {os.getpid()} on '
-                     f'{platform.node()}) ends the job\n{why}')
+    sys.stderr.write(f'{why}rank {comm.rank} of {comm.size} (process {os.getpid()} on '
+                     f'{platform.node()}) ends the job\n')
     sys.stderr.flush()
+    _let_be_read()
     comm.Abort(1)
+
+
+def _let_be_read() -> None:
+    """Wait for whoever reads our words, at most a second: with the job, mpiexec forgets them."""
+    latest = perf_counter() + 1.0
+    with suppress(OSError, ValueError):
+        words = sys.stderr.fileno()
+        while stat.S_ISFIFO(os.fstat(words).st_mode) and perf_counter() < latest:
+            if not any(ioctl(words, FIONREAD, bytes(4))):
+                return
+            sleep(1e-3)
 
 
 def _end_by_what_nobody_catches(comm: Intracomm) -> None:
