@@ -348,21 +348,21 @@ class GeneralSweep(Tree):
         _compile()
         super().__init__(robot, PROPAGATED)
         self._grouped = _grouped(self._constants, robot.definite)
-        self._room = _room(self._memory)
+        self._own = _own(self._memory)
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(law(self._grouped, self._room, self._results, q, qd, u, self._tau, self._qdd,
+        return int(law(self._grouped, self._own, self._results, q, qd, u, self._tau, self._qdd,
                        out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(outward(self._grouped, self._room, self._results, q, qd, self._tau, self._qdd))
+        return int(outward(self._grouped, self._own, self._results, q, qd, self._tau, self._qdd))
 
 
 def _grouped(constants: tuple[Any, ...], definite: NDArray[np.bool_]) -> tuple[Any, ...]:
@@ -374,7 +374,7 @@ def _grouped(constants: tuple[Any, ...], definite: NDArray[np.bool_]) -> tuple[A
     return *constants[:7], first
 
 
-def _room(memory: tuple[Array, ...]) -> tuple[Array, ...]:
+def _own(memory: tuple[Array, ...]) -> tuple[Array, ...]:
     """What the kernels work in, of what `Tree` has and more."""
     work, _, _, _, rest, moved, _, _ = memory
     return work, np.zeros((3, 6, 6)), rest, moved
@@ -385,8 +385,8 @@ def _compile() -> None:
     """Compile or load the kernels, once a process, and let no other use in."""
     few = Tree(pendulum(), PROPAGATED)
     grouped = _grouped(few._constants, few.robot.definite)
-    room, x = _room(few._memory), np.zeros(1)
-    law(grouped, room, few._results, x, x, np.zeros(6), x, x, x)
-    outward(grouped, room, few._results, x, x, x, x)
+    own, x = _own(few._memory), np.zeros(1)
+    law(grouped, own, few._results, x, x, np.zeros(6), x, x, x)
+    outward(grouped, own, few._results, x, x, x, x)
     for one in (law, outward):
         one.disable_compile()

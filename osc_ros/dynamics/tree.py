@@ -21,7 +21,6 @@ base axes, [angular; linear], one tip after another.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +95,7 @@ BODY_WIDTH = 22
 _AT, _IN_BASE, _VELOCITY, _ZETA, _OWN, ARTICULATED = 0, 12, 24, 30, 36, 42
 _D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
 _KEPT, WORK_WIDTH = 105, 108
+_SIZES = 6  # at the head of `integers`: bodies, tips, freedoms, paths, carriers, the algorithm
 NO_TURN = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
@@ -161,6 +161,70 @@ def _axis_part(kind, f):
 @inlined
 def _inner(a, b):
     return dot(a[0], b[0]) + dot(a[1], b[1])
+
+
+@inlined
+def opened(integers, numbers):
+    """
+    Constants of the robot, as views into what `packed` makes of it.
+
+    Every array that a kernel is handed takes a tenth of a microsecond, so there are two.
+
+    Returns
+    -------
+    tree : (b, 4) int
+    bodies : (b, BODY_WIDTH)
+    tips : (m,) int
+        The body that carries each tip.
+    ends : (m, 12)
+        Rotation and position of each tip in it.
+    gravity, rotors : (3,), (n,)
+    paths, starts, common, carriers, before
+        See `extended`, `propagated` and `factored`.
+
+    """
+    b, m, n, paths, carriers = (integers[0], integers[1], integers[2], integers[3], integers[4])
+    tree, i = integers[_SIZES:_SIZES + 4 * b].reshape((b, 4)), _SIZES + 4 * b
+    tips, i = integers[i:i + m], i + m
+    on_paths, i = integers[i:i + paths], i + paths
+    starts, i = integers[i:i + m + 1], i + m + 1
+    common, i = integers[i:i + m * m].reshape((m, m)), i + m * m
+    carrying, i = integers[i:i + carriers], i + carriers
+    before = integers[i:i + n]
+    bodies, k = numbers[:BODY_WIDTH * b].reshape((b, BODY_WIDTH)), BODY_WIDTH * b
+    ends, k = numbers[k:k + 12 * m].reshape((m, 12)), k + 12 * m
+    gravity, rotors = numbers[k:k + 3], numbers[k + 3:k + 3 + n]
+    return (tree, bodies, tips, ends, gravity, rotors, on_paths, starts, common, carrying, before)
+
+
+@inlined
+def opened_room(integers, room):
+    """
+    What the kernels work in, and what they write for others, as views.
+
+    Returns
+    -------
+    work, X, M, Y, rest, driven, no_force, scratch
+        (b, WORK_WIDTH); (paths, 36) if EXTENDED; (n, n) and (6 m, n) if FACTORED; (n,), (n,),
+        (6 m,), (12 m (6 m + 1),).
+    Lambda_inv, a0, poses, twists, F : (6 m, 6 m), (6 m,), (m, 16), (6 m,), (6 m,)
+
+    """
+    b, m, n, algorithm = integers[0], 6 * integers[1], integers[2], integers[5]
+    steps = integers[3] if algorithm == EXTENDED else 0
+    square = n if algorithm == FACTORED else 0
+    tall = m if algorithm == FACTORED else 0
+    work, i = room[:WORK_WIDTH * b].reshape((b, WORK_WIDTH)), WORK_WIDTH * b
+    X, i = room[i:i + 36 * steps].reshape((steps, 36)), i + 36 * steps
+    M, i = room[i:i + square * square].reshape((square, square)), i + square * square
+    Y, i = room[i:i + tall * n].reshape((tall, n)), i + tall * n
+    rest, driven, i = room[i:i + n], room[i + n:i + 2 * n], i + 2 * n
+    no_force, i = room[i:i + m], i + m
+    scratch, i = room[i:i + 2 * m * (m + 1)], i + 2 * m * (m + 1)
+    Lambda_inv, i = room[i:i + m * m].reshape((m, m)), i + m * m
+    a0, twists, F, i = room[i:i + m], room[i + m:i + 2 * m], room[i + 2 * m:i + 3 * m], i + 3 * m
+    poses = room[i:i + 16 * integers[1]].reshape((integers[1], 16))
+    return (work, X, M, Y, rest, driven, no_force, scratch), (Lambda_inv, a0, poses, twists, F)
 
 
 @kernel
@@ -275,8 +339,10 @@ def _collected(tree, rotors, tau, qdd, work, out):
 
 
 @kernel
-def inverse_dynamics(tree, bodies, gravity, rotors, q, qd, qdd, work, out):
+def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
     """Joint torques M q̈ + C + G into out (n,) [N·m], by Newton and Euler."""
+    tree, bodies, _, _, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
+    work = opened_room(integers, room)[0][0]
     located(tree, bodies, q, qd, work)
     accelerated(tree, bodies, gravity, qdd, work)
     for i in range(len(work)):
@@ -415,27 +481,32 @@ def responded(tree, tips, ends, gravity, tau, F, still, work, qdd):
 
 
 @kernel
-def under_torques(tree, bodies, tips, ends, gravity, rotors, q, qd, tau, F, still, work, qdd):
+def under_torques(integers, numbers, room, q, qd, tau, F, still, qdd):
     """`responded` after `located` and `articulated`, in one call."""
+    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
+    work = opened_room(integers, room)[0][0]
     located(tree, bodies, q, qd, work)
     articulated(tree, bodies, rotors, work)
     responded(tree, tips, ends, gravity, tau, F, still, work, qdd)
 
 
 @kernel
-def mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, unit, work, M_inv):
+def mobility(integers, numbers, room, q, M_inv):
     """
     M⁻¹ (n, n): the accelerations of a robot at rest, without weight, under one torque at a time.
 
     Parameters
     ----------
-    rest, no_force, unit : (n,), (6 m,), (n,)
-        Zeros, and zeros again afterwards.
+    q : (nq,)
     M_inv : (n, n), written, symmetric to the last digit
 
     """
+    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
+    (work, _, _, _, rest, unit, no_force, _), _ = opened_room(integers, room)
     located(tree, bodies, q, rest, work)
     articulated(tree, bodies, rotors, work)
+    for i in range(len(unit)):
+        unit[i] = 0.0
     for i in range(len(unit)):
         unit[i] = 1.0
         responded(tree, tips, ends, gravity, unit, no_force, True, work, M_inv[i])
@@ -924,15 +995,14 @@ def add_response(tips, ends, work, a0):
 
 
 @kernel
-def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
+def outward(integers, numbers, room, q, qd, tau, qdd):
     """
     Everything that the tips need to know.
 
     Parameters
     ----------
-    robot, memory, results : tuples of arrays
-        As `Tree` makes them.
-    algorithm : EXTENDED, PROPAGATED or FACTORED
+    integers, numbers, room : arrays
+        As `packed` and `opened_room` tell.
     q, qd : (nq,), (n,)
     tau, qdd : (n,) or (0,)
         Joint torques τ⁰ [N·m]; posture acceleration [rad/s²], whose inverse dynamics is then τ⁰,
@@ -943,10 +1013,11 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    tree, bodies, tips, ends, gravity, rotors, paths, starts, common, carriers, before = robot
-    work, X, M, Y, rest, driven, no_force, _ = memory
+    (tree, bodies, tips, ends, gravity, rotors, paths, starts, common, carriers,
+     before) = opened(integers, numbers)
+    (work, X, M, Y, rest, driven, no_force, _), results = opened_room(integers, room)
     Lambda_inv, a0, poses, twists, _ = results
-    n = len(rotors)
+    n, algorithm = len(rotors), integers[5]
     width = len(tree) + 3 * (n - len(tree)) // 2
     if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
             or not (len(qdd) == n or len(qdd) == 0)):
@@ -993,7 +1064,7 @@ def outward(robot, memory, results, algorithm, q, qd, tau, qdd):
 
 
 @kernel
-def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
+def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     """
     Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
 
@@ -1008,13 +1079,14 @@ def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    Lambda_inv, a0, _, _, F = results
-    if len(u) != len(a0) or len(out) != len(robot[5]):
+    tree, _, tips, ends, _, rotors, _, _, _, _, _ = opened(integers, numbers)
+    (work, _, _, _, _, _, _, scratch), (Lambda_inv, a0, _, _, F) = opened_room(integers, room)
+    if len(u) != len(a0) or len(out) != len(rotors):
         return WRONG_SHAPE
-    status = outward(robot, memory, results, algorithm, q, qd, tau, qdd)
+    status = outward(integers, numbers, room, q, qd, tau, qdd)
     if status != DONE:
         return status
-    m, scratch, flat = len(a0), memory[7], Lambda_inv.ravel()
+    m, flat = len(a0), Lambda_inv.ravel()
     A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
     for k in range(m * m):
         A[k] = flat[k]
@@ -1022,13 +1094,26 @@ def law(robot, memory, results, algorithm, q, qd, u, tau, qdd, out):
         F[k] = r[k] = u[k] - a0[k]
     if not solved(A, F, m) > EXACT_HIGH:
         applied_pseudo_inverse(flat, r, scratch, F, m)
-    inward(robot[0], robot[2], robot[3], robot[5], tau, qdd, F, memory[0], out)
+    inward(tree, tips, ends, rotors, tau, qdd, F, work, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
 @kernel
-def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot_qd, h,
-                Lambda_inv, Lambda):
+def torques(integers, numbers, room, tau, qdd, F, out):
+    """`inward`, from what is packed."""
+    tree, _, tips, ends, _, rotors, _, _, _, _, _ = opened(integers, numbers)
+    inward(tree, tips, ends, rotors, tau, qdd, F, opened_room(integers, room)[0][0], out)
+
+
+@kernel
+def motions(integers, numbers, room, J):
+    """`jacobian`, from what is packed."""
+    tree, _, _, ends, _, _, paths, starts, _, _, _ = opened(integers, numbers)
+    jacobian(tree, ends, paths, starts, opened_room(integers, room)[0][0], J)
+
+
+@kernel
+def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
     The terms of the law at k states, one after the other; those of one tip have no axis for it.
 
@@ -1039,10 +1124,10 @@ def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot
         (k, m, 4, 4), (k, 6 m), (k, 6 m, n), (k, 6 m), (k, n), (k, 6 m, 6 m), (k, 6 m, 6 m).
 
     """
-    tree, _, tips, ends, _, rotors, paths, starts, _, _, _ = robot
-    rest, no_force, scratch = memory[4], memory[6], memory[7]
+    tree, _, tips, ends, _, rotors, paths, starts, _, _, _ = opened(integers, numbers)
+    (work, _, _, _, rest, _, no_force, scratch), results = opened_room(integers, room)
     for k in range(len(q)):
-        outward(robot, memory, results, algorithm, q[k], qd[k], rest[:0], rest)
+        outward(integers, numbers, room, q[k], qd[k], rest[:0], rest)
         for i in range(len(results[1])):
             Jdot_qd[k, i], twists[k, i] = results[1][i], results[3][i]
             for j in range(len(results[1])):
@@ -1052,8 +1137,8 @@ def evaluations(robot, memory, results, algorithm, q, qd, poses, twists, J, Jdot
                 for j in range(4):
                     poses[k, tip, i, j] = results[2][tip, 4 * i + j]
         pseudo_inverse(results[0].ravel(), scratch, Lambda[k], len(results[1]))
-        jacobian(tree, ends, paths, starts, memory[0], J[k])
-        inward(tree, tips, ends, rotors, rest[:0], rest, no_force, memory[0], h[k])
+        jacobian(tree, ends, paths, starts, work, J[k])
+        inward(tree, tips, ends, rotors, rest[:0], rest, no_force, work, h[k])
 
 
 class Articulated:
@@ -1073,11 +1158,12 @@ class Articulated:
     def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
         _compile_articulated()
         self.robot = robot
-        self._algorithm = algorithm
-        self._constants = packed(robot)
+        self._integers, self._numbers = packed(robot, algorithm)
+        self._room = room_for(self._integers)
+        self._constants = opened.py_func(self._integers, self._numbers)  # type: ignore[attr-defined]
+        self._memory, self._results = opened_room.py_func(  # type: ignore[attr-defined]
+            self._integers, self._room)
         self.gravity: Array = self._constants[4]
-        self._memory, self._results = _memory(self._constants, algorithm)
-        self._weightless, self._unit = np.zeros(3), np.zeros(robot.n)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and forces on the tips."""
@@ -1085,10 +1171,9 @@ class Articulated:
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,)."""
-        tree, bodies, _, _, gravity, rotors, *_ = self._constants
         tau = np.empty(self.robot.n)
-        inverse_dynamics(tree, bodies, gravity, rotors, ready(q), ready(qd), ready(qdd),
-                         self._memory[0], tau)
+        inverse_dynamics(self._integers, self._numbers, self._room, ready(q), ready(qd),
+                         ready(qdd), tau)
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
@@ -1101,16 +1186,12 @@ class Articulated:
 
     def M_inv(self, q: Array, out: Array) -> Array:
         """M⁻¹ (n, n), into out."""
-        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
-        work, _, _, _, rest, _, no_force, _ = self._memory
-        mobility(tree, bodies, tips, ends, gravity, rotors, q, rest, no_force, self._unit, work,
-                 out)
+        mobility(self._integers, self._numbers, self._room, q, out)
         return out
 
     def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
-        tree, bodies, tips, ends, gravity, rotors, *_ = self._constants
-        work, qdd = self._memory[0], np.empty(self.robot.n)
-        under_torques(tree, bodies, tips, ends, gravity, rotors, q, qd, tau, F, still, work, qdd)
+        qdd = np.empty(self.robot.n)
+        under_torques(self._integers, self._numbers, self._room, q, qd, tau, F, still, qdd)
         return qdd
 
 
@@ -1140,15 +1221,15 @@ class Tree(Articulated):
         """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(law(self._constants, self._memory, self._results, self._algorithm, q, qd, u,
-                       self._tau, self._qdd, out))
+        return int(law(self._integers, self._numbers, self._room, q, qd, u, self._tau, self._qdd,
+                       out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(outward(self._constants, self._memory, self._results, self._algorithm, q, qd,
-                           self._tau, self._qdd))
+        return int(outward(self._integers, self._numbers, self._room, q, qd, self._tau,
+                           self._qdd))
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
         """Keep τ⁰; to the kernels one of no length is none."""
@@ -1159,13 +1240,11 @@ class Tree(Articulated):
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
-        tree, _, tips, ends, _, rotors, *_ = self._constants
-        inward(tree, tips, ends, rotors, self._tau, self._qdd, F, self._memory[0], out)
+        torques(self._integers, self._numbers, self._room, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
         """J (6 m, n) at the last `outward`, into out."""
-        tree, _, _, ends, _, _, paths, starts, *_ = self._constants
-        jacobian(tree, ends, paths, starts, self._memory[0], out)
+        motions(self._integers, self._numbers, self._room, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
         """What `evaluations` writes, for q (k, nq) and qd (k, n), on all cores."""
@@ -1173,31 +1252,15 @@ class Tree(Articulated):
         poses = found[0].reshape(len(q), len(self.robot.tips), 4, 4)
 
         def part(first: int, last: int) -> None:
-            memory, results = _memory(self._constants, self._algorithm)
-            evaluations(self._constants, memory, results, self._algorithm, q[first:last],
+            evaluations(self._integers, self._numbers, room_for(self._integers), q[first:last],
                         qd[first:last], *(values[first:last] for values in (poses, *found[1:])))
 
         on_all_cores(len(q), part)
         return tuple(found)
 
 
-def packed(robot: Robot) -> tuple[Any, ...]:
-    """
-    Constants of the robot as the kernels read them.
-
-    Returns
-    -------
-    tree : (b, 4) int
-    bodies : (b, BODY_WIDTH)
-    tips : (m,) int
-        The body that carries each tip.
-    ends : (m, 12)
-        Rotation and position of each tip in it.
-    gravity, rotors : (3,), (n,)
-    paths, starts, common, carriers, before
-        See `extended`, `propagated` and `factored`.
-
-    """
+def packed(robot: Robot, algorithm: int) -> tuple[Array, Array]:
+    """Integers and numbers of the robot that `opened` tells of, each in one array."""
     b, m = len(robot.parent), len(robot.tips)
     kind = np.where(robot.prismatic, PRISMATIC, np.where(robot.spherical, SPHERICAL, REVOLUTE))
     tree = np.stack([robot.parent, kind, robot.q_index, robot.v_index], axis=1)
@@ -1222,26 +1285,23 @@ def packed(robot: Robot) -> tuple[Any, ...]:
     before = np.arange(-1, robot.n - 1)
     ends_at = robot.v_index + np.where(robot.spherical, 3, 1) - 1
     before[robot.v_index] = np.where(robot.parent < 0, -1, ends_at[robot.parent])
-    integers = [np.ascontiguousarray(x, dtype=np.int64)
-                for x in (tree, tips, np.concatenate(ways), starts, common,
-                          np.unique(np.concatenate(ways)), before)]
-    tree, tips, paths, starts, common, carriers, before = integers
-    return (tree.reshape(b, 4), np.ascontiguousarray(bodies), tips, ends, robot.gravity.copy(),
-            robot.rotor_inertia.copy(), paths, starts, common, carriers, before)
+    on_paths = np.concatenate(ways)
+    carriers = np.unique(on_paths)
+    sizes = (b, m, robot.n, len(on_paths), len(carriers), algorithm)
+    integers = (sizes, tree, tips, on_paths, starts, common, carriers, before)
+    numbers = (bodies, ends, robot.gravity, robot.rotor_inertia)
+    return (np.concatenate([np.ravel(x) for x in integers]).astype(np.int64),
+            np.concatenate([np.ravel(x) for x in numbers]).astype(np.float64))
 
 
-def _memory(constants: tuple[Any, ...], algorithm: int
-            ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """What the kernels work in, and what they write for others."""
-    tree, _, tips, _, _, rotors, paths, *_ = constants
-    n, m = len(rotors), 6 * len(tips)
-    square = n if algorithm == FACTORED else 0
-    memory = (np.zeros((len(tree), WORK_WIDTH)),
-              np.zeros((len(paths) if algorithm == EXTENDED else 0, 36)),
-              np.zeros((square, square)), np.zeros((m if square else 0, n)), np.zeros(n),
-              np.zeros(n), np.zeros(m), np.zeros(2 * m * (m + 1)))
-    results = (np.zeros((m, m)), np.zeros(m), np.zeros((len(tips), 16)), np.zeros(m), np.zeros(m))
-    return memory, results
+def room_for(integers: Array) -> Array:
+    """Room that `opened_room` divides."""
+    b, tips, n, paths, _, algorithm = integers[:_SIZES].tolist()
+    m = 6 * tips
+    steps = paths if algorithm == EXTENDED else 0
+    factors = n * (n + m) if algorithm == FACTORED else 0
+    return np.zeros(WORK_WIDTH * b + 36 * steps + factors + 2 * n + m + 2 * m * (m + 1) + m * m
+                    + 3 * m + 16 * tips)
 
 
 def pendulum() -> Robot:
@@ -1255,41 +1315,29 @@ def pendulum() -> Robot:
         frames={'tip': (0, one)})
 
 
-def _sample() -> tuple[tuple[Any, ...], tuple[Array, ...], tuple[Array, ...]]:
-    """Arguments of the kernels, of the types that they are compiled for."""
-    constants = packed(pendulum())
-    return constants, *_memory(constants, FACTORED)
-
-
 @cache
 def _compile_articulated() -> None:
     """Compile or load the kernels of `Articulated`, once a process, and let no other use in."""
-    (tree, bodies, tips, ends, gravity, rotors, *_), memory, _ = _sample()
-    x, u = np.zeros(1), np.zeros(6)
-    located(tree, bodies, x, x, memory[0])
-    articulated(tree, bodies, rotors, memory[0])
-    responded(tree, tips, ends, gravity, x, u, True, memory[0], x)
-    under_torques(tree, bodies, tips, ends, gravity, rotors, x, x, x, u, True, memory[0], x.copy())
-    mobility(tree, bodies, tips, ends, gravity, rotors, x, x, u, x.copy(), memory[0],
-             np.zeros((1, 1)))
-    inverse_dynamics(tree, bodies, gravity, rotors, x, x, x, memory[0], x.copy())
-    for one_kernel in (located, articulated, responded, under_torques, mobility,
-                       inverse_dynamics):
+    integers, numbers = packed(pendulum(), FACTORED)
+    room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
+    under_torques(integers, numbers, room, x, x, x, u, True, x.copy())
+    mobility(integers, numbers, room, x, np.zeros((1, 1)))
+    inverse_dynamics(integers, numbers, room, x, x, x, x.copy())
+    for one_kernel in (under_torques, mobility, inverse_dynamics):
         one_kernel.disable_compile()
 
 
 @cache
 def _compile() -> None:
     """Compile or load the other kernels, once a process, and let no other use in."""
-    constants, memory, results = _sample()
-    x, u, J = np.zeros(1), np.zeros(6), np.zeros((6, 1))
-    tree, _, tips, ends, _, rotors, paths, starts, *_ = constants
-    law(constants, memory, results, FACTORED, x, x, u, x, x, x)
-    outward(constants, memory, results, FACTORED, x, x, x, x)
-    inward(tree, tips, ends, rotors, x, x, u, memory[0], x)
-    jacobian(tree, ends, paths, starts, memory[0], J)
+    integers, numbers = packed(pendulum(), FACTORED)
+    room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
+    law(integers, numbers, room, x, x, u, x, x, x)
+    outward(integers, numbers, room, x, x, x, x)
+    torques(integers, numbers, room, x, x, u, x)
+    motions(integers, numbers, room, J)
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
-    evaluations(constants, memory, results, FACTORED, X, X, np.zeros((1, 1, 4, 4)), Y,
-                Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one_kernel in (law, outward, inward, jacobian, evaluations):
+    evaluations(integers, numbers, room, X, X, np.zeros((1, 1, 4, 4)), Y, Z[:, :, :1].copy(), Y, X,
+                Z, Z)
+    for one_kernel in (law, outward, torques, motions, evaluations):
         one_kernel.disable_compile()
