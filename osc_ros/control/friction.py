@@ -18,11 +18,11 @@ LOOK_AHEAD = 0.02
 
 
 @kernel
-def _added(qd, qdd, coulomb, viscous, velocity, tau, most, added):
-    for i in range(len(added)):
+def _helped(qd, qdd, coulomb, viscous, velocity, tau, most, helped):
+    for i in range(len(helped)):
         sliding = np.tanh((qd[i] + LOOK_AHEAD * qdd[i]) / velocity)
         total = tau[i] + coulomb[i] * sliding + viscous[i] * qd[i]
-        added[i] = min(max(total, -most[i]), most[i]) - tau[i]
+        helped[i] = min(max(total, -most[i]), most[i])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ class Friction:
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
 
-    def torque(self, qd: Array, qdd: Array, tau: Array, most: Array) -> Array:
-        """Torques (n,) for velocities and commanded accelerations, beside tau within the most."""
-        added = np.empty(len(tau))
-        _added(qd, qdd, self.coulomb, self.viscous, self.velocity, tau, most, added)
-        return added
+    def helped(self, qd: Array, qdd: Array, tau: Array, most: Array) -> Array:
+        """Torques tau (n,) and those against friction, within the most, by the commanded q̈."""
+        helped = np.empty(len(tau))
+        _helped(qd, qdd, self.coulomb, self.viscous, self.velocity, tau, most, helped)
+        return helped

@@ -299,12 +299,14 @@ class Guide:
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
         """Stop a target that leaves its arm behind; let it go on when the arm is there again."""
-        turning, moving = limits.leash
+        turning, moving = limits.reach
+        if not self.waits and not _leaves(error, self.target.twist, turning, moving):
+            return
         motion, until, now = self._motion, self._until, self._now - self._late
-        if not self.waits and _leaves(error, self.target.twist, turning, moving):
+        if not self.waits:
             self._begin(STOP, limits)
             self._motion, self._until, self._stopped, self.waits = motion, until, now, True
-        elif self.waits and _is_near(error, 0.5 * turning, 0.5 * moving):
+        elif _is_near(error, 0.5 * turning, 0.5 * moving):
             # a path goes on where it was left
             self._begin(motion, limits,
                         self._now - self._stopped if isinstance(motion, Path) else 0.0)

@@ -135,7 +135,6 @@ class _Setup:
         self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
                                         None if before is None else before.limiter)
         self.J = np.zeros((6 * len(self.links), robot.n))
-        self._frames = [self._frame(task) for task in settings.tasks]
         rest = np.zeros(robot.n)
         if q is None:
             q = np.clip(rest, *robot.position_limits.T)
@@ -144,6 +143,9 @@ class _Setup:
         self.levels: list[Level] = [
             Level(task, settings.blend_time, poses[i], old.get(task.name), before is not None)
             for task, i in zip(settings.tasks, at)]
+        # each with its link, the axes of its frame, and its row of the solver
+        self.asked = list(zip(self.levels, at, map(self._frame, settings.tasks),
+                              self.solver.rows))
         if before is not None:
             self._take_tool(before)
 
@@ -165,13 +167,6 @@ class _Setup:
         several = len(self.links) > 1
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
                                 tips=self.links, workers=1 if several else workers)
-
-    def axes(self, k: int, poses: Array, q: Array) -> Array:
-        """Pose (4, 4) whose rotation is that of the frame of task k, links being at `poses`."""
-        frame = self._frames[k]
-        if isinstance(frame, int):
-            return np.asarray(poses[frame])
-        return frame.at(q) if isinstance(frame, LinkAxes) else frame
 
     def _frame(self, task: Task) -> Array | LinkAxes | int:
         """Axes of a task: fixed ones, those of any link, or which link with a task has them."""
@@ -332,7 +327,7 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
-        Friction(self._rest, self._rest).torque(*[self._rest] * 4)
+        Friction(self._rest, self._rest).helped(*[self._rest] * 4)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
@@ -540,9 +535,7 @@ class Law:
         if fading is not self._rest:
             tau = tau + fading
         tau = self._limited(time, q, qd, tau, fading)
-        beyond = self._beyond(q, qd, tau, self._setup.limiter.unlimited)
-        if beyond is not self._rest:
-            tau = tau + beyond
+        tau = self._commandable(q, qd, tau, self._setup.limiter.unlimited)
         if fading is not self._rest:
             tau = tau + self._fading(time, self._left_beyond)
         tau = self._setup.limiter.paced(time, tau)
@@ -599,7 +592,7 @@ class Law:
             terms['driver'] = -driver.torque(q, qd)
         if friction is not None:
             predicted = self._predicted(q, self._fading(time))
-            terms['friction'] = friction.torque(qd, predicted, self._rest, self._rest + np.inf)
+            terms['friction'] = friction.helped(qd, predicted, self._rest, self._rest + np.inf)
 
     def inertia(self) -> Array:
         """
@@ -644,9 +637,10 @@ class Law:
         self._links = links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = setup.limiter.is_at_work
-        for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
-            level.ask(time, poses[i], twists[i], setup.axes(k, poses, q), is_saturated,
-                      setup.solver.rows[k])
+        for level, i, frame, row in setup.asked:
+            axes = (poses[frame] if isinstance(frame, int) else
+                    frame.at(q) if isinstance(frame, LinkAxes) else frame)
+            level.ask(time, poses[i], twists[i], axes, is_saturated, row)
         J = setup.space.jacobian(out=setup.J)
         F = setup.solver.solve(J, links.Lambda_inv, links.a0, settings.damping)
         return setup.space.inward(F)
@@ -667,15 +661,13 @@ class Law:
 
         return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
 
-    def _beyond(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
-        """What goes beyond the torques tau of the arm (n,): friction, less the driver's part."""
+    def _commandable(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
+        """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
         friction, driver = setup.settings.friction, setup.settings.driver
-        if friction is None and driver is None:
-            return self._rest
-        added = (self._rest if friction is None
-                 else friction.torque(qd, qdd, tau, setup.limiter.table[EFFORT]))
-        return added if driver is None else added - driver.torque(q, qd)
+        if friction is not None:
+            tau = friction.helped(qd, qdd, tau, setup.limiter.table[EFFORT])
+        return tau if driver is None else tau - driver.torque(q, qd)
 
     def _predicted(self, q: Array, more: Array) -> Array:
         """Acceleration of the joints (n,) that the last tick and more torques command."""
@@ -704,15 +696,15 @@ class Law:
         """Let the next setup work, starting from the torque that the present one gives."""
         fading = self._fading(time)
         before = self._commanded(time, q, qd) + fading
-        beyond = (self._beyond(q, qd, before, self._predicted(q, fading))
-                  + self._fading(time, self._left_beyond))
+        sent = (self._commandable(q, qd, before, self._predicted(q, fading))
+                + self._fading(time, self._left_beyond))
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
-        self._left_beyond = beyond - self._beyond(q, qd, before,
-                                                  self._predicted(q, self._left_over))
+        self._left_beyond = sent - self._commandable(q, qd, before,
+                                                     self._predicted(q, self._left_over))
         self._blend_time = self._setup.settings.blend_time
 
     def _fading(self, time: float, left_over: Array | None = None) -> Array:

@@ -76,9 +76,10 @@ class Level:
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
         self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
-                                gains.damping_ratio, (*bounds, 0.0, 0.0)])
+                                gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._wanted_activation = task.activation * task.along('motion', 'force')
-        self.activation: Array = (0.0 if is_new else 1.0) * self._wanted_activation
+        self.activation: Array = self._shape[5]
+        self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
         self.twist = np.zeros(6)
         self._found = np.zeros((3, 6))
@@ -114,7 +115,7 @@ class Level:
         """Take over what another task on the same link remembers."""
         self.pose, self.target, self.guide = before.pose, before.target, before.guide
         self._found[:] = before._found
-        self.activation = before.activation.copy()
+        self.activation[:] = before.activation
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
         self._integral = self._force * self.task.force.is_closed * before._integral
@@ -143,11 +144,10 @@ class Level:
         # they are views that another look at the dynamics writes over
         self.pose, self.twist = pose.copy(), twist.copy()
         self.target = target = self.guide.at(time, self.task.limits, self._lag)
-        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
-              self._yields, self._found, row)
         if self._since > -math.inf:
             self._activate(time)
-        row[priority.ACTIVATION:priority.ACTIVATION + 6] = self.activation
+        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
+              self._yields, self._found, row)
         if self._pushes:
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
@@ -158,10 +158,10 @@ class Level:
         x = (time - self._since) / self._blend_time
         if x >= 1.0:
             self._since = -math.inf
-            self.activation = self._wanted_activation
+            self.activation[:] = self._wanted_activation
         else:
             x = x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
-            self.activation = self._from + x * (self._wanted_activation - self._from)
+            self.activation[:] = self._from + x * (self._wanted_activation - self._from)
 
     def _pushed(self, time: float, axes: Array, is_saturated: bool) -> Array:
         """Force along the axes of force (6,), in the task's axes."""

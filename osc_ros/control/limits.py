@@ -586,6 +586,7 @@ class Limiter:
         self.slowed = 1.0
         self.is_at_work: bool = False if before is None else before.is_at_work
         self.unlimited: Array = np.zeros(n)
+        self._rest, self._others = np.zeros(n), np.zeros(n, dtype=np.int64)
         self._last: Array | None = None
         self._time = 0.0
         if before is not None:
@@ -661,13 +662,12 @@ class Limiter:
                 self._prepare(q, solver)
             # Nothing but the load and what the limits take, then the tasks with it, then all:
             # each keeps the bounds of acceleration, and so does all that is between the three.
-            base = h + self._push_alone(np.zeros_like(q), np.zeros_like(self.sides))
-            bare = h + task + self._push_against(
-                self._M_inv @ task, np.zeros_like(self.sides))
+            base = h + self._push_alone(self._rest, self._freed())
+            bare = h + task + self._push_against(self._M_inv @ task, self._freed())
             most = table[EFFORT]
             shares_within(base, bare - base, tau - bare, most, self._rows, self.shares)
             tau = base + self.shares[0] * (bare - base) + self.shares[1] * (tau - bare)
-            tau = np.clip(tau, -most, most)
+            tau = np.minimum(np.maximum(tau, -most), most)
         self.is_at_work = is_strong or not is_kept and bool(self.sides.any())
         return tau
 
@@ -696,6 +696,11 @@ class Limiter:
         self._dynamics.M_inv(q, self._M_inv)
         mobility_against(self._M_inv, J, inertias, len(solver.rows), self.unlimited, self._lower,
                          self._upper, self.table, self._there, self._force, self._K)
+
+    def _freed(self) -> Sides:
+        """Sides (n,) to begin with where there were none."""
+        self._others[:] = 0
+        return self._others
 
     def _push_alone(self, qdd: Array, sides: Sides) -> Array:
         """Torques (n,) that bring q̈ within its bounds while the tasks do not resist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,6 +86,11 @@ class TargetLimits:
         if np.isfinite(self.box).any() and not self.smooth:
             raise InputError('a workspace box wants a finite speed, acceleration and jerk of the '
                              'target, to stop at its faces')
+
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """The leash, as what is quicker to read."""
+        return float(self.leash[0]), float(self.leash[1])
 
     @property
     def smooth(self) -> bool:
@@ -360,9 +366,10 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, shape, y
     target, target_twist, target_acceleration : (4, 4), (6,), (6,)
     axes : (4, 4)
         Whose rotation is that of the task's frame.
-    shape : (5, 6)
+    shape : (6, 6)
         1 where motion is controlled; what brakes the other axes [1/s]; stiffnesses if the task
-        `yields`, else natural frequencies; damping ratios; the two bounds of either.
+        `yields`, else natural frequencies; damping ratios; the two bounds of either; how much of
+        each axis is in force.
     yields : bool
     found : (3, 6), written
         Pose error, what of it is along the axes of motion, and u, in base axes.
@@ -375,6 +382,8 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, shape, y
     R = rotation_of(axes)
     for i in range(9):
         row[priority.FRAME + i] = R[i]
+    for i in range(6):
+        row[priority.ACTIVATION + i] = shape[5, i]
     for i in range(3):
         error[i] = turn[i]
         error[3 + i] = target[i, 3] - pose[i, 3]

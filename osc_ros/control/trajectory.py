@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +98,7 @@ class Path:
                 raise InputError(f'path has {m} times and {what} of shape {values.shape}')
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
-        self._times: list[float] = self.times.tolist()  # faster to look up than an array
+        self._start, self._end = float(self.times[0]), float(self.times[-1])
         self._coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
         turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
@@ -129,14 +128,11 @@ class Path:
 
     def at(self, time: float) -> Target:
         """The motion at a time [s]."""
-        times = self._times
-        if not times[0] <= time <= times[-1]:
-            return Target(self.poses[0 if time < times[0] else -1])
+        if not self._start <= time <= self._end:
+            return Target(self.poses[0 if time < self._start else -1])
         target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        k = min(bisect_right(times, time), len(times) - 1) - 1
-        duration = times[k + 1] - times[k]
-        _sample(self.poses[k], self._coefficients[k], (time - times[k]) / duration, duration,
-                target.pose, target.twist, target.acceleration)
+        _sample(self.times, self.poses, self._coefficients, time, target.pose, target.twist,
+                target.acceleration)
         return target
 
 
@@ -324,8 +320,18 @@ def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
 
 
 @kernel
-def _sample(knot, coefficients, s, duration, pose, twist, acceleration):
-    _motion(knot, coefficients, s, duration, pose, twist, acceleration)
+def _sample(times, poses, coefficients, time, pose, twist, acceleration):
+    """The motion at a time, which is neither before nor after it."""
+    k, end = 0, len(times) - 1
+    while end - k > 1:
+        middle = (k + end) // 2
+        if times[middle] <= time:
+            k = middle
+        else:
+            end = middle
+    duration = times[k + 1] - times[k]
+    _motion(poses[k], coefficients[k], (time - times[k]) / duration, duration, pose, twist,
+            acceleration)
 
 
 @kernel

@@ -1164,6 +1164,7 @@ class Articulated:
         self._memory, self._results = opened_room.py_func(  # type: ignore[attr-defined]
             self._integers, self._room)
         self.gravity: Array = self._constants[4]
+        self._rest: Array = self._memory[4]
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and forces on the tips."""
@@ -1182,7 +1183,7 @@ class Articulated:
 
     def response(self, q: Array, tau: Array, F: Array) -> Array:
         """M⁻¹ (τ + JᵀF) (n,): what torques and forces on the tips add to the accelerations."""
-        return self._accelerations(q, self._memory[4], tau, F, still=True)
+        return self._accelerations(q, self._rest, tau, F, still=True)
 
     def M_inv(self, q: Array, out: Array) -> Array:
         """M⁻¹ (n, n), into out."""
@@ -1235,7 +1236,7 @@ class Tree(Articulated):
         """Keep τ⁰; to the kernels one of no length is none."""
         self._tau = self._none if tau is None else tau
         self._qdd = self._none if qdd is None else qdd
-        n = (self.robot.n,)
+        n = self._rest.shape
         return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
 
     def inward(self, F: Array, out: Array) -> None:
