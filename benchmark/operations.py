@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from osc_ros import Robot
 from osc_ros.dynamics import tree as kernels
+from osc_ros.dynamics.compiled import plain
 
 Array = NDArray[np.float64]
 
@@ -282,10 +283,15 @@ class Ways:
     first: NDArray[np.int64]
 
 
+def constants(robot: Robot) -> tuple[Any, ...]:
+    """Return what the kernels open."""
+    return plain(kernels.opened)(*kernels.packed(robot, kernels.EXTENDED))
+
+
 def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
     """Return the algorithms on arrays that `array` makes of arrays of floats."""
-    constants = kernels.packed(robot)
-    tree, bodies, tips, ends, _, rotors, paths, starts, common, carriers, before = constants
+    (tree, bodies, tips, ends, _, rotors, paths, starts, common, carriers,
+     before) = constants(robot)
     n, m = robot.n, 6 * len(tips)
     located = np.zeros((len(tree), kernels.WORK_WIDTH))
     kernels.located(tree, bodies, position(robot), np.zeros(n), located)
@@ -512,7 +518,7 @@ def times(name: str, seconds: float) -> dict[str, float]:
 def zeros(humanoid: Humanoid) -> tuple[float, float]:
     """Return which part of J and of M is zero because the tree branches."""
     robot = humanoid.robot()
-    *_, paths, starts, _, _, before = kernels.packed(robot)
+    *_, paths, starts, _, _, before = constants(robot)
     freedoms = np.where(robot.spherical, 3, 1)
     J = 6 * sum(int(freedoms[paths[start:end]].sum()) for start, end in zip(starts, starts[1:]))
     depth = np.zeros(robot.n, int)  # of freedoms that each hangs from

@@ -28,6 +28,11 @@ def inlined(function: Function) -> Function:
     return njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
+def plain(compiled: Any) -> Any:
+    """Give the Python function of an operation or a kernel, to be called from Python."""
+    return getattr(compiled, 'py_func', compiled)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """
     Compile an entry point and keep the machine code between runs.

@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, plain
 from osc_ros.dynamics.method import (
     DONE,
     NOT_FINITE,
@@ -1160,9 +1160,8 @@ class Articulated:
         self.robot = robot
         self._integers, self._numbers = packed(robot, algorithm)
         self._room = room_for(self._integers)
-        self._constants = opened.py_func(self._integers, self._numbers)  # type: ignore[attr-defined]
-        self._memory, self._results = opened_room.py_func(  # type: ignore[attr-defined]
-            self._integers, self._room)
+        self._constants = plain(opened)(self._integers, self._numbers)
+        self._memory, self._results = plain(opened_room)(self._integers, self._room)
         self.gravity: Array = self._constants[4]
         self._rest: Array = self._memory[4]
 
