@@ -348,3 +348,12 @@ def test_bad_twist_is_refused():
     for twist in ([0.0] * 5, [np.nan] * 6):
         with pytest.raises(InputError, match='accepted are 6 finite numbers'):
             Jog(twist, 1.0)
+
+
+@pytest.mark.parametrize('ago', [0.0, 0.1, 0.5, 10.0])
+def test_path_that_is_over_when_it_comes_is_approached_at_its_end(ago):
+    led, poses = Led(clock=20.0), [at(shift) for shift in ((0.0, 0.0, 0.0), (0.1, 0.0, 0.0))]
+    led.guide.add(Path([19.0 - ago, 20.0 - ago], poses), 0.0)
+    led.run(2.0)
+    assert (led.shares() < 1.0 + 1e-6).all()
+    np.testing.assert_allclose(led.positions[-1], poses[-1][:3, 3], atol=1e-9)

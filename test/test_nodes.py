@@ -13,7 +13,12 @@ from judge import configuration, pinocchio_model, robot_cases
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped  # noqa: E402
+from geometry_msgs.msg import (  # noqa: E402
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
 from lifecycle_msgs.msg import Transition  # noqa: E402
 from lifecycle_msgs.srv import ChangeState  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
@@ -484,6 +489,15 @@ def test_mode_axes_frame_and_stiffness_are_live_and_the_torque_goes_on(spin):
     assert 'axes' in set_live(rig, **{'translation.axes': ['motion', 'motion', 'fixed']})
     assert 'panda_lnk' in set_live(rig, **{'task.frame': 'panda_lnk'})
     assert rig.controller._law.settings.tasks[0] is tip
+
+
+def test_gravity_before_the_first_joint_state_is_refused_and_the_node_goes_on(spin):
+    rig = Rig(spin)
+    assert rig.controller.trigger_configure() == SUCCESS
+    gravity = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
+    spin(lambda: gravity.get_subscription_count() > 0)
+    gravity.publish(Vector3Stamped())
+    spin(lambda: spin.said('no joint state has come yet'))
 
 
 def test_further_tasks_have_parameters_and_topics_of_their_name(spin):

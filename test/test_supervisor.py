@@ -118,6 +118,23 @@ def test_limits_that_are_changed_come_into_force_without_a_step():
     assert (np.abs(np.diff(sent, axis=0)) < 0.02 * LIMITS).all()
 
 
+@pytest.mark.parametrize('reaction', ['hold', 'damp'])
+def test_limits_that_are_changed_while_the_arm_is_braked_come_into_force_without_a_step(reaction):
+    bench, q, qd, sent = Bench(reaction), np.array(READY), np.full(7, 1.0), []
+    model = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    space = OperationalSpace(model)
+    for k in range(200):
+        bench.see(q, qd)
+        bench.supervisor.trip('told', 'a test')
+        if k in (20, 60):
+            bench.supervisor.settings = replace(
+                bench.supervisor.settings, effort_limits=(0.5 if k == 20 else 1.0) * LIMITS)
+        sent.append(bench.supervisor.torque(law()))
+        qdd = space.forward_dynamics(q, qd, sent[-1])
+        q, qd = q + PERIOD * qd, qd + PERIOD * qdd
+    assert (np.abs(np.diff(sent[5:], axis=0)) < 0.06 * LIMITS).all()
+
+
 @pytest.mark.parametrize('reaction, torque', [
     ('report', 0.5 * LIMITS), ('hold', gravity(READY)), ('damp', gravity(READY)),
     ('gravity', gravity(READY)), ('zero', REST), ('deactivate', gravity(READY))])

@@ -14,6 +14,7 @@ from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.task import ForceControl, Gains, pose_error, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.dynamics import priority
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -308,6 +309,17 @@ def test_integral_of_force_in_the_air_stops_at_its_bound_and_the_arm_goes_on_slo
     assert np.abs(row[30:42]).max() <= 15.0 * 1.3 + 20.0 + 1e-9
     speeds = np.diff(np.array(arm.poses)[:, 2, 3]) / PERIOD
     assert np.abs(speeds).max() < 1.0
+
+
+def test_measured_wrench_that_cannot_be_pulls_no_more_than_the_correction():
+    arm = pressing(ForceControl(gain=0.3))
+    arm.run(2.0)
+    arm.law.measure([0.0] * 5 + [1e4], arm.plant.time)
+    arm.run(arm.plant.time + PERIOD)
+    [row] = arm.law.priorities.rows
+    assert abs(row[priority.WRENCH + 5] + 15.0) < 20.0 + 1e-3
+    with pytest.raises(InputError, match='accepted is at most 100000'):
+        arm.law.measure([0.0] * 5 + [1e308], arm.plant.time)
 
 
 def test_force_is_frozen_when_nothing_is_measured_any_more():

@@ -242,6 +242,8 @@ class Guide:
 
     def _turn_to(self, motion: Motion, limits: TargetLimits, late: float, now: float) -> None:
         present = self._rest or self._sample(now + late - self._late)
+        if isinstance(motion, Path) and now >= motion.times[-1]:
+            motion = Hold(motion.poses[-1])  # it is over: there is its end to go to
         self._motion, self._late, self._event = motion, late, np.inf
         self._until = motion.until if isinstance(motion, Jog) else np.inf
         self.waits = self.clamped = False

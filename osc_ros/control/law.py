@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 # Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
 GRAVITY_RATE = 20.0
+STRONGEST = 1e5  # no arm pushes with more [N·m, N]
 ARRIVED = 1e-9  # a posture that is nearer than this to the wanted one [rad, m]
 PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
 
@@ -758,4 +759,6 @@ def _wrench(given: ArrayLike) -> Array:
     wrench = np.array(given, dtype=np.float64)
     if wrench.shape != (6,) or not np.isfinite(wrench).all():
         raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
+    if np.abs(wrench).max() > STRONGEST:
+        raise InputError(f'wrench {wrench.tolist()}: accepted is at most {STRONGEST:g}')
     return wrench

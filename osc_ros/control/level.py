@@ -177,9 +177,9 @@ class Level:
         age = time - self._measured_at
         trust = math.exp(min(0.0, FRESH - age) / FORGETTING)
         missing = self._force * (self.wrench - measured)
+        most = np.repeat(control.correction, 3)
         if age <= FRESH and not is_saturated:
-            most = np.repeat(control.correction, 3)
             self._integral = np.clip(self._integral + control.integral_rate * dt * missing,
                                      -most, most)
-        return np.asarray(self._force * self.wrench + trust * control.gain * missing
-                          + self._integral)
+        return np.asarray(self._force * self.wrench + self._integral
+                          + np.clip(trust * control.gain * missing, -most, most))

@@ -26,6 +26,7 @@ JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
 CLOCK_STEPS = -1.0, 10.0  # from one state to the next: beyond it is another clock [s]
 HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
 AT_REST = 0.01  # [rad/s, m/s]
+LONGEST_TICK = 0.05  # that limits move on by at once [s]
 PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
 
 
@@ -353,6 +354,7 @@ class Supervisor:
         if source == 'hold' and source != self._source:
             self._anchor = np.clip(
                 self._q + self._qd / self.settings.stop_rate, self._lower, self._upper)
+        limits = self._bounds(min(dt, LONGEST_TICK))
         wanted = self._stop_if_possible(source) if tau is None else tau
         if source != self._source and self._tau is not None:
             self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
@@ -362,7 +364,6 @@ class Supervisor:
             wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
-        limits = self._bounds(min(dt, self.settings.period))
         self._tau = np.minimum(np.maximum(wanted, -limits), limits)
         return self._tau
 
@@ -400,7 +401,7 @@ class Supervisor:
             qdd = -rate * qd
         qdd -= self._extra_rate(q, qd) * qd
         tau = self._inverse_dynamics(q, qd, qdd)
-        limits = self.settings.effort_limits
+        limits = self._limits
         if (np.abs(tau) > limits).any():
             # one factor for all joints: the kinetic energy falls as long as it is not zero
             h = self._inverse_dynamics(q, qd, rest)

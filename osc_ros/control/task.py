@@ -199,7 +199,7 @@ class ForceControl:
         was commanded, later: gains of 1 and more are not stable.
     integral_rate : float [1/s]
     correction : (2,) [N·m, N]
-        Most that the integral adds, turning and moving.
+        Most that each of the two adds, turning and moving.
 
     Raises
     ------

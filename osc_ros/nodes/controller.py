@@ -176,9 +176,9 @@ PARAMETERS = (
           'loop', lower=0.0, upper=0.99, live=True),
     Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]', lower=0.0, upper=1e3,
           live=True),
-    Entry('force.correction', 20.0, 'Most that the integral adds [N]', lower=1e-6, upper=1e6,
+    Entry('force.correction', 20.0, 'Most that either of them adds [N]', lower=1e-6, upper=1e6,
           live=True),
-    Entry('force.moment_correction', 5.0, 'Most that the integral adds [N m]', lower=1e-6,
+    Entry('force.moment_correction', 5.0, 'Most that either of them adds [N m]', lower=1e-6,
           upper=1e6, live=True),
     Entry('force.measured', 'by_robot', 'Whose force ~/measured_wrench is: by the robot on its '
           'environment, or on the robot', choices=('by_robot', 'on_robot'), live=True),
@@ -268,6 +268,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
         self._guard: Supervisor | None = None
+        self._q = self._qd = np.zeros(0)  # until the first joint state
         self._active = self._ending = self._leaves = False
         self._urdf = self._finding = ''
         self._change_state = self._service_change_state.callback
@@ -368,6 +369,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._apply_times(found)
         self._guard = Supervisor(robot, law.inverse_dynamics, self._supervision(found),
                                  self._on_change)
+        if len(self._q) != robot.n:  # of another robot, before this one
+            self._q = self._qd = np.zeros(0)
+            self._last_good = -np.inf
         self._create_interface(found['update'] == 'on_timer')
         for asked, effect in ((found['realtime.priority'], realtime.prioritize),
                               (found['realtime.lock_memory'], lambda _: realtime.lock_memory())):
@@ -647,6 +651,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # targets
 
     def _frame_pose(self, frame: str) -> Any:
+        if not len(self._q):
+            raise InputError(f"frame '{frame}': no joint state has come yet to say where it is")
         return self._frames.pose(self._law.robot, self._q, frame)
 
     def _follow(self, task: str, topic: str, plan: Any) -> None:
