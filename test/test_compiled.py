@@ -14,7 +14,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import segments
-from osc_ros.dynamics.compiled import KERNELS
+from osc_ros.dynamics.compiled import _kernel_source, KERNELS
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 
@@ -90,3 +90,12 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
         _ = osc.evaluate(q, qd).N, osc.evaluate(q, qd).coriolis
         osc.forward_dynamics(q, qd, qd, np.ones(6))
     assert {compiled: list(compiled.signatures) for compiled in KERNELS} == ready
+
+
+def test_only_a_change_of_what_kernels_are_compiled_from_compiles_them_again():
+    source = 'from a import b\nC = 1\n@kernel\ndef f(x):\n    return x + C\n'
+    plain = 'def g(x):\n    """Do."""\n    return f(x)\nclass H:\n    k = 2\n'
+    kept = _kernel_source(source + plain)
+    assert kept == _kernel_source(source + plain.replace('2', '3').replace('f(x)', 'f(2 * x)'))
+    for old, new in (('C = 1', 'C = 2'), ('x + C', 'x - C'), ('a import b', 'a import d')):
+        assert kept != _kernel_source(source.replace(old, new) + plain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 import hashlib
 import os
@@ -38,8 +39,9 @@ def kernel(function: Callable[..., Any]) -> Any:
     Compile an entry point and keep the machine code between runs.
 
     Numba's own cache looks only at the file that holds the entry point, so a change in an
-    operation that it calls would go unnoticed. Here the folder's name carries a digest of every
-    compiled module, and lies in the user's cache, so that a read-only installation works too.
+    operation that it calls would go unnoticed. Here the folder's name carries a digest of all
+    that kernels are compiled from (`_kernel_source`), and lies in the user's cache, so that a
+    read-only installation works too.
 
     """
     outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE or '')
@@ -51,11 +53,29 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
+def _kernel_source(text: str) -> str:
+    """
+    What kernels are compiled from in a module: decorated functions, constants and imports.
+
+    A change of any other code of the module costs no compilation.
+
+    """
+    kept = []
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef):
+            if not node.decorator_list:
+                continue
+        elif not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
+            continue
+        kept.append(ast.dump(node))
+    return '\n'.join(kept)
+
+
 def _cache_directory() -> Path | None:
     here = Path(__file__).parent
     digest = hashlib.sha256()
     for source in sorted([*here.glob('*.py'), *(here.parent / 'control').glob('*.py')]):
-        digest.update(source.read_bytes())
+        digest.update(_kernel_source(source.read_text(encoding='utf-8')).encode())
     name = f'osc_ros-{digest.hexdigest()[:16]}'
     home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
     for parent in (config.CACHE_DIR, home, tempfile.gettempdir()):
