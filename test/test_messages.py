@@ -7,6 +7,7 @@ from scipy.spatial.transform import Rotation
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from geometry_msgs.msg import Pose, Transform, Twist, TwistStamped, Vector3  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
@@ -117,7 +118,7 @@ def trajectory(points=2, twists=True):
 def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
     T = np.array([[0.0, -1.0, 0.0, 5.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0],
                   [0.0, 0.0, 0.0, 1.0]])
-    path, start = messages.path(trajectory(3), 10.0, lambda frame: T)
+    path, start = messages.path(serialize_message(trajectory(3)), 10.0, lambda frame: T)
     assert start == 10.0
     target = path.at(11.0)
     np.testing.assert_allclose(target.pose[:3, 3], [5.0, 1.0, 0.0], atol=1e-12)
@@ -127,7 +128,7 @@ def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
 def test_single_point_is_a_pose_and_when_to_be_there():
     message = trajectory(1, twists=False)
     message.points[0].time_from_start.sec = 2
-    hold, start = messages.path(message, 10.0, lambda frame: np.eye(4))
+    hold, start = messages.path(serialize_message(message), 10.0, lambda frame: np.eye(4))
     assert (start, hold.arrival) == (10.0, 12.0)
     np.testing.assert_array_equal(hold.pose, np.eye(4))
 
@@ -146,8 +147,8 @@ def test_twist_is_read_linear_first_turned_into_base_axes_and_given_its_time():
 
 def test_trajectory_message_of_a_path_is_that_path():
     path = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 1.0, 3.0, swing=0.5)
-    back, start = messages.path(messages.trajectory_message(path, 'base', 'tip'), 0.0,
-                                lambda frame: np.eye(4))
+    data = serialize_message(messages.trajectory_message(path, 'base', 'tip'))
+    back, start = messages.path(data, 0.0, lambda frame: np.eye(4))
     assert start == 3.0
     for time in (3.0, 3.77, 4.5, 5.49):
         np.testing.assert_allclose(back.at(time).pose, path.at(time).pose, atol=1e-8)
@@ -156,7 +157,7 @@ def test_trajectory_message_of_a_path_is_that_path():
 
 def test_bad_trajectories_are_refused_by_message():
     def read(message):
-        return messages.path(message, 0.0, lambda frame: np.eye(4))
+        return messages.path(serialize_message(message), 0.0, lambda frame: np.eye(4))
 
     with pytest.raises(InputError, match='one point with a velocity'):
         read(trajectory(1))

@@ -52,8 +52,8 @@ def efforts(rig, tau):
 
     def heard():
         rig.hardware.state(effort=tau)
-        return rig.controller._rest.is_enough and rig.controller._state_age() < 1.0 and len(
-            rig.controller._rest._q) > 5
+        return rig.controller._loop.rest.is_enough and rig.controller._state_age() < 1.0 and len(
+            rig.controller._loop.rest._q) > 5
 
     rig.spin(heard, why='for efforts')
 

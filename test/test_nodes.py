@@ -32,7 +32,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
-from osc_ros.nodes.controller import Controller, HOLD_LABEL  # noqa: E402
+from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 
@@ -136,7 +136,7 @@ class Rig:
 
     def until_held(self, tau):
         """Wait for a command that answers no state, of these torques."""
-        self.spin(lambda: messages.label(self.hardware.commands[-1]) == HOLD_LABEL
+        self.spin(lambda: messages.label(self.hardware.commands[-1]) == messages.HOLD_LABEL
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=1e-8),
                   why='for a command in the silence')
 
@@ -171,7 +171,8 @@ def test_activation_latches_the_pose_of_that_moment(spin):
     rig = Rig(spin).activate()
     elsewhere = READY + 0.1
     rig.deactivate()
-    rig.spin(lambda: rig.controller._q[0] == elsewhere[0] or not rig.hardware.state(elsewhere))
+    rig.spin(lambda: rig.controller._loop.q[0] == elsewhere[0]
+             or not rig.hardware.state(elsewhere))
     assert rig.controller.trigger_activate() == SUCCESS
     np.testing.assert_allclose(rig.ask(q=elsewhere), gravity(elsewhere), atol=1e-8)
 
@@ -427,7 +428,7 @@ def test_watch_follows_a_time_out_that_is_lowered_while_active(spin):
     rig = Rig(spin, state_timeout=60.0).activate()
     [result] = rig.controller.set_parameters(given(state_timeout=0.05))
     assert result.successful
-    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == HOLD_LABEL,
+    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == messages.HOLD_LABEL,
              why='for a command in the silence')
 
 
@@ -670,7 +671,8 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(commanded, why='for the controller process')
     process.send_signal(how)
     spin(lambda: process.poll() is not None)
-    spin(lambda: messages.label(hardware.commands[-1]) == HOLD_LABEL, why=process.log.read_text())
+    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL,
+         why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
 
@@ -699,7 +701,7 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
             spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
         finally:
             process.kill()
-    spin(lambda: messages.label(hardware.commands[-1]) == HOLD_LABEL, why=log.read_text())
+    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL, why=log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 1
     assert 'a wire is loose' in log.read_text()

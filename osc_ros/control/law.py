@@ -117,7 +117,7 @@ class _Setup:
     """What one robot under one choice of settings needs; the law goes from one to the next."""
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
-                 before: _Setup | None = None, q: Array | None = None) -> None:
+                 before: _Setup | None = None) -> None:
         self.settings = settings
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
@@ -133,21 +133,27 @@ class _Setup:
         self.solver = Priorities(at, len(self.links), robot.n)
         self.dynamics: Articulated = (before.dynamics if before is not None and same else
                                       Articulated(replace(robot, tips=self.links)))
-        self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
-                                        None if before is None else before.limiter)
+        self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
         self.J = np.zeros((6 * len(self.links), robot.n))
-        rest = np.zeros(robot.n)
-        if q is None:
-            q = np.clip(rest, *robot.position_limits.T)
-        poses = self.space.outward(q, rest).pose.reshape(-1, 4, 4)
+        self._frames = [self._frame(task) for task in settings.tasks]
+        self.levels: list[Level] = []
+
+    def start(self, q: Array, before: _Setup | None = None) -> None:
+        """
+        Begin at q (n,), or go on from the state of another setup.
+
+        This is quick, unlike the construction, which may be done in another thread than the ticks.
+
+        """
+        poses = self.space.outward(q, np.zeros(len(q))).pose.reshape(-1, 4, 4)
         old = {} if before is None else {level.task.name: level for level in before.levels}
-        self.levels: list[Level] = [
-            Level(task, settings.blend_time, poses[i], old.get(task.name), before is not None)
-            for task, i in zip(settings.tasks, at)]
+        self.levels = [
+            Level(task, self.settings.blend_time, poses[i], old.get(task.name), before is not None)
+            for task, i in zip(self.settings.tasks, self.at)]
         # each with its link, the axes of its frame, and its row of the solver
-        self.asked = list(zip(self.levels, at, map(self._frame, settings.tasks),
-                              self.solver.rows))
+        self.asked = list(zip(self.levels, self.at, self._frames, self.solver.rows))
         if before is not None:
+            self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 
     def _take_tool(self, before: _Setup) -> None:
@@ -216,6 +222,7 @@ class Law:
                                  'continuous and prismatic joints (OperationalSpace takes others)')
         self._method, self._workers = method, workers
         self._setup = _Setup(robot, settings, method, workers)
+        self._setup.start(np.clip(np.zeros(robot.n), *robot.position_limits.T))
         self._next: _Setup | None = None
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
@@ -366,6 +373,16 @@ class Law:
             evaluate it (its gravity may be set).
 
         """
+        self.take(self.prepared(settings, robot))
+
+    def prepared(self, settings: Settings | None = None, robot: Robot | None = None) -> _Setup:
+        """
+        What `change` wants for these settings and this robot, for `take`.
+
+        This is the slow part of `change`: it leaves the law as it is, and may be done by another
+        thread than that of the ticks. It raises what `change` raises.
+
+        """
         before = self._next or self._setup
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
@@ -375,9 +392,14 @@ class Law:
         if robot is not before.robot and before.space.plan.workers > 1:
             raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
                              'one is accepted where one does')
-        following = _Setup(robot, settings, self._method, self._workers, self._setup, self._q)
-        if not np.array_equal(robot.gravity, before.robot.gravity):
-            self.gravity = robot.gravity
+        return _Setup(robot, settings, self._method, self._workers, self._setup)
+
+    def take(self, following: _Setup) -> None:
+        """Let what was `prepared` work from the next tick on."""
+        before = self._next or self._setup
+        following.start(self._q, self._setup)
+        if not np.array_equal(following.robot.gravity, before.robot.gravity):
+            self.gravity = following.robot.gravity
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
@@ -544,6 +566,22 @@ class Law:
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
         self._q, self._time = self._last[1], time
         return tau.copy()
+
+    def plan(self) -> None:
+        """
+        Plan the motions of the targets that start: to be called when the torque has been sent.
+
+        What was not planned by then is planned by the next `torque`, at its expense; the torques
+        are the same.
+
+        Raises
+        ------
+        InputError
+            A target found no motion within its limits; it goes on as it did.
+
+        """
+        for level in self._setup.levels:
+            level.guide.plan()
 
     def _require_state(self, q: Array, qd: Array) -> None:
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:

@@ -560,13 +560,10 @@ class Limiter:
     limits : Limits
     blend_time : float
         In which limits come into force [s].
-    before : Limiter, optional
-        Whose place it takes.
 
     """
 
-    def __init__(self, dynamics: Articulated, limits: Limits, blend_time: float,
-                 before: Limiter | None = None) -> None:
+    def __init__(self, dynamics: Articulated, limits: Limits, blend_time: float) -> None:
         n = dynamics.robot.n
         if limits.velocity.shape != (n,):
             raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
@@ -584,18 +581,21 @@ class Limiter:
         self.shares: Array = np.ones(2)
         self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
         self.slowed = 1.0
-        self.is_at_work: bool = False if before is None else before.is_at_work
+        self.is_at_work: bool = False
         self.unlimited: Array = np.zeros(n)
         self._rest, self._others = np.zeros(n), np.zeros(n, dtype=np.int64)
         self._last: Array | None = None
         self._time = 0.0
-        if before is not None:
-            self.sides[:] = before.sides
-            self.saturated[:] = before.saturated
-            self._last, self._time = before._last, before._time
-            if not np.array_equal(before.table, self._wanted):
-                self._from = before.table.copy()
-                self.table[:] = self._between(0.0)
+
+    def go_on_from(self, before: Limiter) -> None:
+        """Take the place of another one, from its limits to the own in `blend_time`."""
+        self.sides[:] = before.sides
+        self.saturated[:] = before.saturated
+        self.is_at_work = before.is_at_work
+        self._last, self._time = before._last, before._time
+        if not np.array_equal(before.table, self._wanted):
+            self._from = before.table.copy()
+            self.table[:] = self._between(0.0)
 
     def forget(self) -> None:
         """Begin anew: the next torque may be any."""

@@ -473,34 +473,48 @@ def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
 
 def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:
     """
-    Pose (4, 4) of a position and a unit quaternion, x y z w.
+    Pose (4, 4) of a position (3,) [m] and a unit quaternion (4,), x y z w.
 
-    What rounding or few digits have done to its length is mended; more is taken as a mistake.
+    It raises what `poses` raises.
+
+    """
+    p, xyzw = np.asarray(position, dtype=np.float64), np.asarray(quaternion_xyzw, dtype=np.float64)
+    return np.asarray(poses(p[None], xyzw[None])[0])
+
+
+def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
+    """
+    Poses (m, 4, 4) of positions (m, 3) [m] and unit quaternions (m, 4), x y z w.
+
+    A length within UNIT_TOLERANCE of 1 is corrected, which covers rounding to a few digits.
 
     Raises
     ------
     InputError
-        Numbers that are not finite, a position that no arm reaches, a quaternion whose length is
-        not 1, shapes that do not fit.
+        Numbers that are not finite, a position farther than FARTHEST, a quaternion whose length
+        is not 1, shapes that do not fit.
 
     """
-    p = np.asarray(position, dtype=np.float64)
-    xyzw = np.asarray(quaternion_xyzw, dtype=np.float64)
-    if p.shape != (3,) or xyzw.shape != (4,):
-        raise InputError(f'position {p.shape} and quaternion {xyzw.shape}: '
+    p = np.asarray(positions, dtype=np.float64)
+    xyzw = np.asarray(quaternions_xyzw, dtype=np.float64)
+    if p.ndim != 2 or p.shape[1] != 3 or xyzw.shape != (len(p), 4):
+        raise InputError(f'position {p.shape[1:]} and quaternion {xyzw.shape[1:]}: '
                          'accepted are (3,), (4,)')
-    if not (np.isfinite(p).all() and np.isfinite(xyzw).all()):
-        raise InputError(f'pose is not finite: position {p.tolist()}, quaternion {xyzw.tolist()}')
-    if np.abs(p).max() > FARTHEST:
-        raise InputError(f'position {p.tolist()}: accepted is at most {FARTHEST:g} m')
-    length = float(np.linalg.norm(xyzw))
-    if not abs(length - 1.0) < UNIT_TOLERANCE:
-        raise InputError(f'quaternion {xyzw.tolist()} has length {length:.6g}: accepted is 1, '
-                         'in the order x y z w (no rotation is 0 0 0 1)')
-    x, y, z, w = xyzw / length
-    T = np.eye(4)
-    T[:3, :3] = [[1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-                 [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-                 [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]
-    T[:3, 3] = p
+    is_finite = np.isfinite(p).all(axis=1) & np.isfinite(xyzw).all(axis=1)
+    for k in np.flatnonzero(~is_finite)[:1].tolist():
+        raise InputError(f'pose is not finite: position {p[k].tolist()}, quaternion '
+                         f'{xyzw[k].tolist()}')
+    for k in np.flatnonzero((np.abs(p) > FARTHEST).any(axis=1))[:1].tolist():
+        raise InputError(f'position {p[k].tolist()}: accepted is at most {FARTHEST:g} m')
+    length = np.linalg.norm(xyzw, axis=1)
+    for k in np.flatnonzero(~(np.abs(length - 1.0) < UNIT_TOLERANCE))[:1].tolist():
+        raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: accepted is '
+                         '1, in the order x y z w (no rotation is 0 0 0 1)')
+    x, y, z, w = (xyzw / length[:, None]).T
+    T = np.zeros((len(p), 4, 4))
+    T[:, :3, :3] = np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)]]).transpose(2, 0, 1)
+    T[:, :3, 3], T[:, 3, 3] = p, 1.0
     return T

@@ -18,7 +18,7 @@ from osc_ros.control.rotation import (
     solved_rate,
 )
 from osc_ros.control.task import Target
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, released
 from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
 from osc_ros.errors import InputError
 
@@ -56,6 +56,14 @@ class Path:
     Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
     velocities and accelerations of both knots, so it is C² as the position is. Before its first
     knot the path waits there at rest, and after its last one.
+
+    Attributes
+    ----------
+    peaks : (2, 2)
+        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], turning and moving, of nine
+        samples between each two knots.
+    extent : (2, 3)
+        Lowest and highest position of the same samples [m].
 
     Parameters
     ----------
@@ -106,25 +114,23 @@ class Path:
             k = int(np.argmax(turns))
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
                              f'{k + 1}: accepted is less than half a turn between knots')
-
-    def peaks(self) -> tuple[Array, Array]:
-        """
-        Largest speeds (2,) [rad/s, m/s] and accelerations (2,) [rad/s², m/s²] on the way.
-
-        Of nine samples between each two knots, turning and moving.
-
-        """
-        speeds, accelerations = np.zeros(2), np.zeros(2)
+        self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
         sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
-               sample.acceleration, speeds, accelerations)
-        return speeds, accelerations
+               sample.acceleration, *self.peaks, *self.extent)
 
-    def extent(self) -> Array:
-        """Lowest and highest position (2, 3) [m] on the way, of as many samples."""
-        lowest, highest = np.full(3, np.inf), np.full(3, -np.inf)
-        _extent(self.poses, self._coefficients, lowest, highest)
-        return np.array([lowest, highest])
+    def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
+        """
+        Write the motion at many times.
+
+        Parameters
+        ----------
+        times : (k,)
+            Not decreasing [s].
+        poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
+
+        """
+        _samples(self.times, self.poses, self._coefficients, times, poses, twists, accelerations)
 
     def at(self, time: float) -> Target:
         """The motion at a time [s]."""
@@ -257,7 +263,7 @@ def _in_base(poses: Array, vectors: Array) -> Array:
     return np.asarray(np.einsum('kij,kj->ki', poses[:, :3, :3], vectors))
 
 
-@kernel
+@released
 def _quintics(times, poses, twists, accelerations, coefficients):
     """Coefficients (m-1, 6, 6) of [φ; p] in powers of s in [0, 1]; p from the first knot."""
     for k in range(len(times) - 1):
@@ -335,7 +341,24 @@ def _sample(times, poses, coefficients, time, pose, twist, acceleration):
 
 
 @kernel
-def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations):
+def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations):
+    """The motion at many times, at rest before it and after it."""
+    k, last = 0, len(times) - 2
+    for m in range(len(wanted)):
+        time = wanted[m]
+        while k < last and times[k + 1] <= time:
+            k += 1
+        duration = times[k + 1] - times[k]
+        _motion(poses[k], coefficients[k], min(max((time - times[k]) / duration, 0.0), 1.0),
+                duration, to_poses[m], twists[m], accelerations[m])
+        if not times[0] <= time <= times[last + 1]:
+            for i in range(6):
+                twists[m, i] = accelerations[m, i] = 0.0
+
+
+@released
+def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations, lowest,
+           highest):
     for k in range(len(times) - 1):
         for j in range(9):
             _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
@@ -344,13 +367,6 @@ def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accele
                 for part in range(2):
                     x, y, z = values[3 * part], values[3 * part + 1], values[3 * part + 2]
                     largest[part] = max(largest[part], np.sqrt(x * x + y * y + z * z))
-
-
-@kernel
-def _extent(poses, coefficients, lowest, highest):
-    for k in range(len(coefficients)):
-        for j in range(9):
             for i in range(3):
-                value, _, _ = _polynomial(coefficients[k, 3 + i], j / 8.0)
-                lowest[i] = min(lowest[i], poses[k, i, 3] + value)
-                highest[i] = max(highest[i], poses[k, i, 3] + value)
+                lowest[i] = min(lowest[i], pose[i, 3])
+                highest[i] = max(highest[i], pose[i, 3])

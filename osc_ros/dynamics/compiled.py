@@ -1,4 +1,4 @@
-"""Numba as this package uses it: cached by the text of all kernels, released from the GIL."""
+"""Numba as this package uses it: cached by the text of all kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ config: Any = numba.config
 KERNELS: list[Any] = []
 
 # No 'nnan' or 'ninf': non-finite numbers have to arrive at the checks that stop them.
-_OPTIONS: dict[str, Any] = {'nogil': True, 'error_model': 'numpy', 'fastmath': {'contract'}}
+_OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'}}
 
 
 def inlined(function: Function) -> Function:
@@ -34,9 +34,12 @@ def plain(compiled: Any) -> Any:
     return getattr(compiled, 'py_func', compiled)
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
     Compile an entry point and keep the machine code between runs.
+
+    It keeps the GIL: a control loop that gives it up for a few microseconds has to wait until
+    another thread hands it back. See `released` for kernels that take long.
 
     Numba's own cache looks only at the file that holds the entry point, so a change in an
     operation that it calls would go unnoticed. Here the folder's name carries a digest of all
@@ -46,11 +49,16 @@ def kernel(function: Callable[..., Any]) -> Any:
     """
     outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE or '')
     try:
-        compiled = njit(cache=_CACHE is not None, **_OPTIONS)(function)
+        compiled = njit(cache=_CACHE is not None, nogil=nogil, **_OPTIONS)(function)
     finally:
         config.CACHE_DIR = outer
     KERNELS.append(compiled)
     return compiled
+
+
+def released(function: Callable[..., Any]) -> Any:
+    """Compile an entry point that lets other threads run: for many states, or a long path."""
+    return kernel(function, nogil=True)
 
 
 def _kernel_source(text: str) -> str:

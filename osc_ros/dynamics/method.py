@@ -102,7 +102,7 @@ def on_all_cores(k: int, part: Callable[[int, int], None]) -> None:
     """
     Call part(first, last) on contiguous parts of k states, a thread for every core.
 
-    The kernels let go of the GIL, so threads are enough; each needs memory of its own.
+    The kernels of batches release the GIL, so threads suffice; each needs its own memory.
 
     """
     cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')

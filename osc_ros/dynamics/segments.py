@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics import reduction
 from osc_ros.dynamics.atomic import exchanged, loaded, pause, store
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, released
 from osc_ros.dynamics.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
@@ -406,7 +406,7 @@ def _outer_force(ends, slots, k, qdd, F):
     return unrotate(R_k, moment), unrotate(R_k, force)
 
 
-@kernel
+@released
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
          matrix):
     """
@@ -477,7 +477,7 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
-@kernel
+@released
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
               out):
     """
@@ -518,7 +518,7 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
     return DONE if all_finite(out) else NOT_FINITE
 
 
-@kernel
+@released
 def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
            matrix):
     """

@@ -23,7 +23,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, released
 from osc_ros.dynamics.method import DONE, NOT_FINITE, on_all_cores, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -696,7 +696,7 @@ def jacobian(links, work, tip, J):
     _jacobian(links, work, tip, J)
 
 
-@kernel
+@released
 def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
                 Lambda):
     """

@@ -25,7 +25,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, plain
+from osc_ros.dynamics.compiled import inlined, kernel, plain, released
 from osc_ros.dynamics.method import (
     DONE,
     NOT_FINITE,
@@ -1112,7 +1112,7 @@ def motions(integers, numbers, room, J):
     jacobian(tree, ends, paths, starts, opened_room(integers, room)[0][0], J)
 
 
-@kernel
+@released
 def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
     The terms of the law at k states, one after the other; those of one tip have no axis for it.

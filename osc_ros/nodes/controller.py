@@ -25,14 +25,13 @@ from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.control.check import Rest, Verdict
+from osc_ros.control.check import Verdict
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.supervisor import (
-    CLOCK_STEPS,
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -50,17 +49,15 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.run import run
-from osc_ros.nodes.statistics import Window
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-HOLD_LABEL = 'hold'
 FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
-WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')
@@ -247,10 +244,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     """
     A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
-    Each joint state is answered by one command, in the callback that brings it or on a timer.
-    While the node is active there is always a command: where the state is too old, a state or a
-    torque is no good, or anything else is wrong, the supervisor's. It also stops the arm after
-    `deactivate`: commands go on until the arm rests.
+    Each joint state is answered by one command, in the thread of a `Loop`, when it comes or on a
+    timer. While the node is active there is always a command: if the state is too old, or a state
+    or a torque is invalid, or any other watchdog acts, it is the supervisor's. After `deactivate`
+    commands go on until the arm rests. Everything else runs in the thread that spins this node:
+    it prepares what takes long, and holds the loop's lock only to hand it over.
 
     """
 
@@ -268,15 +266,14 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
         self._guard: Supervisor | None = None
-        self._q = self._qd = np.zeros(0)  # until the first joint state
-        self._active = self._ending = self._leaves = False
+        self._loop: Loop | None = None
+        self._leaves = False
         self._urdf = self._finding = ''
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._entities: list[tuple[Any, Any]] = []
-        self._reset_counts()
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self._starter = self.create_timer(0.05, self._start, clock=self._steady)
 
@@ -302,8 +299,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         """Stop as on deactivation, and forget the robot as soon as it rests."""
         was_active = self._active
         self._transition('deactivate', self._deactivate)
-        if was_active and not self._ending:  # that failed
-            self._active = False
+        if was_active and self._active:  # that failed
             self._transition('leave the arm', self._leave)
         return self._transition('clean up', self._clean_up)
 
@@ -323,6 +319,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self.ready_to_stop()
         if self._ending:
             self._leave()
+        if self._loop is not None:
+            self._loop.close()
         realtime.collect_garbage_as_usual()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
@@ -361,18 +359,17 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         law = Law(robot, _settings(found, robot, driver), found['method'],
                   found['workers'] or 'auto')
         took = perf_counter() - started
-        self._order = order
-        self._reader = messages.JointStateReader(robot.joint_names)
-        self._command = messages.Command(robot.n)
         self._law = law
-        self._rest = Rest()
-        self._apply_times(found)
+        self._period = 1.0 / found['rate']
         self._guard = Supervisor(robot, law.inverse_dynamics, self._supervision(found),
                                  self._on_change)
-        if len(self._q) != robot.n:  # of another robot, before this one
-            self._q = self._qd = np.zeros(0)
-            self._last_good = -np.inf
-        self._create_interface(found['update'] == 'on_timer')
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        self._loop = Loop(self, law, self._guard, messages.JointStateReader(robot.joint_names),
+                          self._commands, order, self._period, found['update'] == 'on_timer',
+                          self._watch, self._report, self._on_stopped)
+        self._apply_times(found)
+        self._create_interface()
+        realtime.switch_threads_quickly()
         for asked, effect in ((found['realtime.priority'], realtime.prioritize),
                               (found['realtime.lock_memory'], lambda _: realtime.lock_memory())):
             if asked:
@@ -383,11 +380,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
             f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
 
-    def _create_interface(self, on_timer: bool) -> None:
+    def _create_interface(self) -> None:
         publish, subscribe = self.create_publisher, self.create_subscription
         first, *further = self._law.levels
         tasks = ((first, ''), *((name, f'{name}/') for name in further))
-        self._commands = publish(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._pose = publish(PoseStamped, '~/pose', 10)
         self._pose_error = publish(TwistStamped, '~/pose_error', 10)
         self._wrench = publish(WrenchStamped, '~/wrench', 10)
@@ -396,16 +392,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._diagnostics = publish(DiagnosticArray, '/diagnostics', 10)
         self._entities = [
             *((self.destroy_publisher, one) for one in (
-                self._commands, self._pose, self._pose_error, self._wrench, self._inertia,
+                self._pose, self._pose_error, self._wrench, self._inertia,
                 self._terms, self._diagnostics)),
             *((self.destroy_subscription, subscribe(kind, topic, callback, qos))
               for kind, topic, callback, qos in (
-                  (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
                   *((kind, f'~/{prefix}{topic}', partial(callback, task, prefix + topic), qos)
                     for kind, topic, callback, qos in (
                         (PoseStamped, 'target_pose', self._on_target_pose, 10),
-                        (MultiDOFJointTrajectory, 'target_trajectory', self._on_target_trajectory,
-                         10),
                         (TwistStamped, 'target_twist', self._on_target_twist, 10),
                         (WrenchStamped, 'target_wrench', self._on_target_wrench, 10),
                         (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
@@ -414,28 +407,33 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                   (JointState, '~/target_posture', self._on_target_posture, 10),
                   (InertiaStamped, '~/payload', self._on_payload, 10),
                   (Vector3Stamped, '~/gravity', self._on_gravity, 10))),
+            # serialized: rclpy would make an object of every number, under the GIL
+            *((self.destroy_subscription, subscribe(
+                MultiDOFJointTrajectory, f'~/{prefix}target_trajectory',
+                partial(self._on_target_trajectory, task, f'{prefix}target_trajectory'), 10,
+                raw=True)) for task, prefix in tasks),
             *((self.destroy_service, self.create_service(Trigger, name, callback))
               for name, callback in (('~/hold', self._on_hold), ('~/release', self._on_release))),
-            *((self.destroy_timer, self.create_timer(period, callback, clock=self._steady))
-              for period, callback in (
-                  (WATCH_PERIOD, self._watch), (1.0, self._every_second),
-                  *([(self._period, self._update)] if on_timer else []))),
+            (self.destroy_timer, self.create_timer(1.0, self._every_second, clock=self._steady)),
         ]
-        self._on_timer = on_timer
+
+    @property
+    def _active(self) -> bool:
+        return self._loop is not None and self._loop.mode == ACTIVE
+
+    @property
+    def _ending(self) -> bool:
+        return self._loop is not None and self._loop.mode == ENDING
 
     def _activate(self) -> None:
-        age = self._state_age()
-        if age > self._state_timeout:
-            names = ', '.join(self._reader.names)
+        loop = self._loop
+        if loop.state_age > self._state_timeout:
+            names = ', '.join(loop.reader.names)
             raise InputError(f'no good joint_states for {self._state_timeout} s: wanted are '
                              f'positions and velocities of {names}'
-                             + (f' (last refusal: {self._refusal})' if self._refusal else ''))
+                             + (f' (last refusal: {loop.refusal})' if loop.refusal else ''))
         self._check()
-        self._reset_counts(keep_state=True)
-        self._law.latch(self._q)
-        self._guard.begin(self._guard.sent if self._ending else None)
-        self._guard.see(self._time, self._q, self._qd)
-        self._active, self._ending = True, False
+        loop.activate()
         self.get_logger().info('active: holding the present pose')
 
     def _check(self) -> None:
@@ -445,7 +443,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._finding = ''
             return
         friction = self._law.settings.friction
-        finding = self._rest.finding(self._law.robot, friction and friction.coulomb)
+        finding = self._loop.rest.finding(self._law.robot, friction and friction.coulomb)
         self._finding = str(finding)
         told = self.get_parameter('driver_compensates').value != 'none'
         if finding.verdict is Verdict.COMPENSATED and told:
@@ -459,20 +457,29 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _deactivate(self) -> None:
         if self._active:
-            self._active, self._ending = False, True
-            self._guard.stop()
+            self._loop.deactivate()
             self._diagnose()
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
-        """Leave the arm with the idle command."""
-        self._publish(self._guard.last(), HOLD_LABEL)
-        self._ending = False
+        """Leave the arm with the idle command, wherever it is."""
+        self._loop.leave()
+        self._say_stopped()
+
+    def _on_stopped(self) -> None:
+        """Go on after the loop has brought the arm to rest."""
+        if self._loop is None or self._loop.mode != IDLE:
+            return
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        self._say_stopped()
+        if self._leaves:
+            self._clean_up()
+
+    def _say_stopped(self) -> None:
         self.get_logger().info('the arm is stopped: the last command '
                                + ('holds it against gravity' if self._guard.settings.idle
                                   == 'gravity' else 'is zero'))
-        if self._leaves:
-            self._clean_up()
 
     def _clean_up(self) -> None:
         self._leaves = self._ending
@@ -481,9 +488,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         for destroy, entity in self._entities:
             destroy(entity)
         self._entities = []
+        if self._loop is not None:
+            self._loop.close()
+            self.destroy_publisher(self._commands)
         if self._law is not None:
             self._law.close()
-        self._law = self._guard = None
+        self._law = self._guard = self._loop = None
+        self._leaves = False
         realtime.collect_garbage_as_usual()
 
     def _start(self) -> None:
@@ -500,11 +511,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is None and self.trigger_configure() != TransitionCallbackReturn.SUCCESS:
             self._starter.cancel()
             return
-        if self._state_age() <= self._state_timeout and self._rest.is_enough:
+        if self._state_age() <= self._state_timeout and self._loop.rest.is_enough:
             self._starter.cancel()
             self.trigger_activate()
         else:
-            reason = self._refusal or 'none has come'
+            reason = self._loop.refusal or 'none has come'
             self.get_logger().info(f'waiting for joint_states ({reason})',
                                    throttle_duration_sec=5.0, skip_first=True)
 
@@ -517,9 +528,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _apply(self, found: dict[str, Any]) -> None:
         robot, driver = self._model(found)
-        self._law.change(_settings(found, robot, driver), robot)
+        prepared = self._law.prepared(_settings(found, robot, driver), robot)
+        with self._loop.lock:
+            self._law.take(prepared)
+            self._guard.settings = self._supervision(found)
         self._apply_times(found)
-        self._guard.settings = self._supervision(found)
 
     def _supervision(self, found: dict[str, Any]) -> Supervision:
         timeouts = {STALE_STATE: found['state_timeout'], STALE_TARGET: found['target_timeout']}
@@ -540,101 +553,31 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._robot, None if compensates == 'none' else Driver(self._known, compensates)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
-        self._period = 1.0 / found['rate']
         self._state_timeout = found['state_timeout']
         self._twist_timeout = found['target.twist_timeout']
         self._sign = 1.0 if found['force.measured'] == 'by_robot' else -1.0
-        self._report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
+        self._loop.report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
 
-    # the loop
-
-    def _on_joint_states(self, message: JointState) -> None:
-        self._arrived = perf_counter()
-        try:
-            q, qd = self._reader.read(message)
-        except InputError as error:
-            self._refuse(message, str(error))
-            return
-        time = messages.seconds(message.header.stamp)
-        acts = self._active or self._ending
-        if acts and not self._guard.see(time, q, qd):
-            if self._guard.watch():
-                self._publish(self._guard.torque(), messages.label_of(message.header.stamp))
-            return
-        before, self._time, self._is_new = self._time, time, True
-        self._q, self._qd, self._stamp = q, qd, message.header.stamp
-        self._last_good = self._arrived
-        if not acts:
-            self._rest.add(q, self._reader.efforts(message))
-            return
-        if self._active and time < before + CLOCK_STEPS[0]:
-            self.get_logger().warning(f'time went back from {before:.3f} s to {time:.3f} s: '
-                                      'holding the present pose')
-            self._law.latch(q)
-        if not self._on_timer:
-            self._update()
-
-    def _refuse(self, message: JointState, reason: str) -> None:
-        """Do without a joint state; one that lacks joints may be of another robot."""
-        self._refused += 1
-        self._refusal = reason
-        self.get_logger().error(f'joint state refused: {reason}', throttle_duration_sec=1.0)
-        if self._guard is not None and set(self._reader.names) <= set(message.name):
-            self._guard.trip(NOT_FINITE, reason)
-
-    def _update(self) -> None:
-        """Answer the last joint state."""
-        if not (self._is_new and (self._active or self._ending)):
-            return
-        started = perf_counter() if self._on_timer else self._arrived
-        self._is_new = False
-        self._publish(self._guard.torque(self._ask_law),
-                      messages.label_of(self._stamp))
-        self._count(self._time, perf_counter() - started)
-        # backwards too: a simulation may begin again
-        if self._active and abs(self._time - self._reported) >= self._report_period:
-            self._report()
-        self._conclude()
-        if self._has_chores and self._law is not None:
-            self._do_chores()
-
-    def _ask_law(self) -> Any:
-        return self._law.torque(self._time, self._q, self._qd)
-
-    def _publish(self, tau: Any, label: str) -> None:
-        self._commands.publish(self._command.filled(tau[self._order], label))
-        self._torque_use = np.maximum(
-            self._torque_use, np.abs(tau) / self._law.settings.limits.effort)
+    # the loop: the first two are called in its thread
 
     def _watch(self) -> None:
-        """See to it that there are commands where no joint state comes."""
-        if not (self._active or self._ending):
-            return
-        if self._others > 0:
-            self._guard.trip(OTHER_PUBLISHER, f'{self._others} others publish there')
-        if self._guard.watch() and (self._guard.blind or self._state_age() > WATCH_PERIOD):
-            self._publish(self._guard.torque(), HOLD_LABEL)
-        self._conclude()
-
-    def _conclude(self) -> None:
-        """Tell of a change; end, where the supervisor has stopped the arm for good."""
-        if self._changed:
-            self._diagnose()
-        if self._guard.finished:
-            if self._active:
-                self.trigger_deactivate()
-            self._leave()
+        if self._loop.others > 0:
+            self._guard.trip(OTHER_PUBLISHER, f'{self._loop.others} others publish there')
 
     def _on_change(self) -> None:
-        """Tell what the supervisor does, as soon as that is another thing."""
+        """Note what the supervisor does, as soon as that is another thing."""
+        self._loop.post(self._say_change, self._guard.reaction, self._state())
+
+    def _say_change(self, reaction: str, state: str) -> None:
         # rclpy takes one severity from one line
-        if not self._guard.reaction:
-            self.get_logger().info(self._state())
-        elif self._guard.reaction == 'report':
-            self.get_logger().warning(self._state())
+        if not reaction:
+            self.get_logger().info(state)
+        elif reaction == 'report':
+            self.get_logger().warning(state)
         else:
-            self.get_logger().error(self._state())
-        self._changed = True
+            self.get_logger().error(state)
+        if self._loop is not None:
+            self._diagnose()
 
     def _state(self) -> str:
         """What the node does, in words."""
@@ -646,14 +589,15 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return f'{guard.cause}: {guard.reason}: {guard.reaction}'
 
     def _state_age(self) -> float:
-        return perf_counter() - self._last_good
+        return np.inf if self._loop is None else self._loop.state_age
 
     # targets
 
     def _frame_pose(self, frame: str) -> Any:
-        if not len(self._q):
+        q = self._loop.q
+        if not len(q):
             raise InputError(f"frame '{frame}': no joint state has come yet to say where it is")
-        return self._frames.pose(self._law.robot, self._q, frame)
+        return self._frames.pose(self._law.robot, q, frame)
 
     def _follow(self, task: str, topic: str, plan: Any) -> None:
         """Take a new target, or say why not and keep the old one."""
@@ -662,9 +606,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             return
         try:
             motion, stamp = plan()
-            start = self._start_of(stamp)
-            inside = self._law.follow(motion, start, task)
-            self._guard.feed(STALE_TARGET, max(0.0, _end(motion, start) - self._time))
+            with self._loop.lock:
+                start = self._start_of(stamp)
+                inside = self._law.follow(motion, start, task)
+                self._guard.feed(STALE_TARGET, max(0.0, _end(motion, start) - self._loop.time))
             if not inside:
                 self.get_logger().warning(f'{topic} is outside of the workspace box: the nearest '
                                           'position inside is taken', throttle_duration_sec=1.0)
@@ -673,24 +618,24 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _start_of(self, stamp: float) -> float:
         """When a target of that stamp takes effect [s]; what is past means now."""
-        if stamp > self._time + FARTHEST_AHEAD:
+        now = self._loop.time
+        if stamp > now + FARTHEST_AHEAD:
             raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
-                             f'are at {self._time:.3f} s: accepted is 0 for now, or at most '
+                             f'are at {now:.3f} s: accepted is 0 for now, or at most '
                              f'{FARTHEST_AHEAD:g} s ahead on their clock')
-        return max(stamp, self._time)
+        return max(stamp, now)
 
     def _on_target_pose(self, task: str, topic: str, message: PoseStamped) -> None:
         self._follow(task, topic, lambda: (
             Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
             messages.seconds(message.header.stamp)))
 
-    def _on_target_trajectory(self, task: str, topic: str, message: MultiDOFJointTrajectory
-                              ) -> None:
-        self._follow(task, topic, partial(messages.path, message, self._time, self._frame_pose))
+    def _on_target_trajectory(self, task: str, topic: str, data: bytes) -> None:
+        self._follow(task, topic, lambda: messages.path(data, self._loop.time, self._frame_pose))
 
     def _on_target_twist(self, task: str, topic: str, message: TwistStamped) -> None:
-        self._follow(task, topic, partial(
-            messages.jog, message, self._time, self._twist_timeout, self._frame_pose))
+        self._follow(task, topic, lambda: messages.jog(
+            message, self._loop.time, self._twist_timeout, self._frame_pose))
 
     def _on_target_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
         """Take the axes of the frame; the point is the link's origin, whatever the frame."""
@@ -703,7 +648,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
             # what turning leaves along other axes
             small = np.abs(wrench) < 1e-9 * np.abs(wrench).max()
-            self._law.push(np.where(small, 0.0, wrench), task)
+            with self._loop.lock:
+                self._law.push(np.where(small, 0.0, wrench), task)
         except InputError as error:
             self.get_logger().error(f'{topic} refused, the old one stays: {error}')
 
@@ -715,7 +661,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             T = self._frame_pose(message.header.frame_id)
             moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
             moment = moment + np.cross(T[:3, 3] - self._law.levels[task].pose[:3, 3], force)
-            self._law.measure(self._sign * np.hstack([moment, force]), self._time, task)
+            with self._loop.lock:
+                self._law.measure(self._sign * np.hstack([moment, force]), self._loop.time, task)
         except InputError as error:
             self.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
@@ -724,7 +671,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self.get_logger().warning('target_posture ignored: the controller is not active')
             return
         try:
-            self._law.take_posture(messages.positions(message, self._law.robot.joint_names))
+            posture = messages.positions(message, self._law.robot.joint_names)
+            with self._loop.lock:
+                self._law.take_posture(posture)
         except InputError as error:
             self.get_logger().error(f'target_posture refused, the old one stays: {error}')
 
@@ -737,7 +686,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_gravity(self, message: Vector3Stamped) -> None:
         try:
             R = self._frame_pose(message.header.frame_id)[:3, :3]
-            self._law.gravity = R @ messages.vector_array(message.vector)
+            gravity = R @ messages.vector_array(message.vector)
+            with self._loop.lock:
+                self._law.gravity = gravity
         except InputError as error:
             self.get_logger().error(f'gravity refused, the old one stays: {error}',
                                     throttle_duration_sec=1.0)
@@ -745,8 +696,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         response.success = self._active
         if self._active:
-            self._law.stop()
-            self._guard.feed(STALE_TARGET, np.inf)
+            with self._loop.lock:
+                self._law.stop()
+                self._guard.feed(STALE_TARGET, np.inf)
         response.message = 'stopping' if self._active else 'not active'
         return response
 
@@ -754,75 +706,51 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ) -> Trigger.Response:
         """Let latched causes go that are gone."""
         if self._active:
-            self._guard.release()
+            with self._loop.lock:
+                self._guard.release()
         response.success = self._active and self._guard.reaction in ('', 'report')
         response.message = self._state()
         return response
 
     # what it has to say
 
-    def _reset_counts(self, keep_state: bool = False) -> None:
-        self._updates, self._periods = Window(), Window()
-        self._missed = self._refused = 0
-        self._refusal = ''
-        self._torque_use: Any = 0.0
-        self._counted = self._reported = -np.inf
-        if not keep_state:
-            self._last_good, self._time, self._others = -np.inf, 0.0, 0
-            self._is_new = self._changed = self._has_chores = False
-
-    def _count(self, time: float, took: float) -> None:
-        if not self._active:
+    def _report(self, stamp: Any, pose: Any, error: Any, F: Any) -> None:
+        """Publish what the loop found at a time, where somebody listens."""
+        if self._loop is None:
             return
-        self._updates.add(took)
-        gap = time - self._counted
-        if 0.0 < gap < np.inf:
-            self._periods.add(gap)
-            if gap < CLOCK_STEPS[1]:
-                self._missed += max(0, round(gap / self._period) - 1)
-        self._counted = time
-
-    def _report(self) -> None:
-        self._reported = self._time
-        base, law = self._law.robot.base, self._law
-        # as numbers are made into messages in Python, only where somebody listens
-        for publisher, message_of, numbers in (
-                (self._pose, messages.pose_message, law.pose),
-                (self._pose_error, messages.twist_message, law.error),
-                (self._wrench, messages.wrench_message, law.F)):
+        base = self._law.robot.base
+        for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
+                                               (self._pose_error, messages.twist_message, error),
+                                               (self._wrench, messages.wrench_message, F)):
             if publisher.get_subscription_count():
-                publisher.publish(message_of(numbers, base, self._stamp))
+                publisher.publish(message_of(numbers, base, stamp))
         if self._inertia.get_subscription_count():
-            Lambda = self._law.inertia()[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]
-            self._inertia.publish(messages.table_message(AXIS_NAMES, AXIS_NAMES, Lambda))
+            with self._loop.lock:
+                Lambda = self._law.inertia()
+            self._inertia.publish(messages.table_message(
+                AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]))
         if self._terms.get_subscription_count():
-            self._terms.publish(self._read_out())
+            with self._loop.lock:
+                rows = self._rows()
+            self._terms.publish(messages.table_message(
+                list(rows), self._law.robot.joint_names, np.array(list(rows.values()))))
 
-    def _read_out(self) -> Float64MultiArray:
+    def _rows(self) -> dict[str, Any]:
         """Torques by term, and the acceleration predicted for the last tick and met."""
         rows = self._law.terms()
         try:
             rows['predicted'], rows['met'] = self._law.predicted_and_met()
         except InputError:  # of one tick there is nothing to tell
             rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
-        return messages.table_message(list(rows), self._law.robot.joint_names,
-                                      np.array(list(rows.values())))
+        return rows
 
     def _every_second(self) -> None:
-        """Do the chores, which take most of a millisecond: after a command, if one is near."""
-        self._has_chores = True
-        if not (self._active or self._ending) or self._state_age() > WATCH_PERIOD:
-            self._do_chores()
-
-    def _do_chores(self) -> None:
-        self._has_chores = False
-        self._others = self.count_publishers(self._commands.topic_name) - 1
+        self._loop.others = self.count_publishers(self._commands.topic_name) - 1
         self._diagnose()
         realtime.collect_garbage()
 
     def _diagnose(self) -> None:
-        self._changed = False
-        guard = self._guard
+        guard, loop = self._guard, self._loop
         guides = [level.guide for level in self._law.levels.values()]
         level, text = DiagnosticStatus.OK, self._state()
         if self._active and guard.reaction:
@@ -834,25 +762,27 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
         elif self._active and self._law.limiter.sides.any():
             level, text = DiagnosticStatus.WARN, 'joints held by their limits'
-        fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
-        period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
+        fastest = [1e6 * x for x in loop.updates.percentile(50, 99, 100)]
+        period = [1e3 * x for x in loop.periods.percentile(50, 99, 100)]
         solved = self._law.priorities
+        with loop.lock:
+            weakest = solved.weakest()
         status = DiagnosticStatus(
             level=level, name=f'{self.get_fully_qualified_name()[1:]}: control', message=text,
             hardware_id=self._law.robot.name, values=[
                 KeyValue(key=key, value=str(value)) for key, value in (
                     ('method', self._law.space.method),
                     ('workers', self._law.space.plan),
-                    ('updates', self._updates.count),
+                    ('updates', loop.updates.count),
                     *zip(('update p50 [us]', 'update p99 [us]', 'update max [us]'),
                          (f'{x:.1f}' for x in fastest)),
                     *zip(('period p50 [ms]', 'period p99 [ms]', 'period max [ms]'),
                          (f'{x:.3f}' for x in period)),
-                    ('missed states', self._missed),
-                    ('refused states', self._refused),
-                    ('last refusal', self._refusal),
-                    ('state age [s]', f'{self._state_age():.3f}'),
-                    ('largest torque use', f'{np.max(self._torque_use):.3f}'),
+                    ('missed states', loop.missed),
+                    ('refused states', loop.refused),
+                    ('last refusal', loop.refusal),
+                    ('state age [s]', f'{loop.state_age:.3f}'),
+                    ('largest torque use', f'{np.max(loop.torque_use):.3f}'),
                     ('saturated joints', ' '.join(
                         name for name, at in zip(self._law.robot.joint_names,
                                                  self._law.saturated) if at)),
@@ -870,7 +800,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
                     ('damping', f'{1.0 - solved.shares[0].min():.3f}'),
-                    ('weakest direction', _direction(solved.weakest())),
+                    ('weakest direction', _direction(weakest)),
                 )])
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()

@@ -27,9 +27,10 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
 from osc_ros.control.guide import Jog
-from osc_ros.control.task import pose
+from osc_ros.control.task import pose, poses
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.errors import InputError
+from osc_ros.nodes import serialized
 
 Array = NDArray[np.float64]
 
@@ -246,16 +247,17 @@ def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) ->
     return message
 
 
-def path(message: MultiDOFJointTrajectory, now: float,
-         frame_pose: Callable[[str], Array]) -> tuple[Path | Hold, float]:
+def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
+         ) -> tuple[Path | Hold, float]:
     """
     The path of a trajectory of the tip, in the base frame, and when it starts [s].
 
     Parameters
     ----------
-    message : MultiDOFJointTrajectory
-        One transform a point; a twist and an acceleration each, or none at all. A single point is
-        a pose to be at by its time, at rest. A stamp of zero means now.
+    data : bytes
+        A serialized MultiDOFJointTrajectory: one transform a point; a twist and an acceleration
+        each, or none at all. A single point is a pose to be at by its time, at rest. A stamp of
+        zero means now.
     now : float
         Time of the newest state [s].
     frame_pose : callable
@@ -265,34 +267,36 @@ def path(message: MultiDOFJointTrajectory, now: float,
     ------
     InputError
         No points, more than one transform in a point, some derivatives missing, one point that is
-        not at rest, and
-        the refusals of `osc_ros.control.trajectory.Path` and `osc_ros.control.task.pose`.
+        not at rest, and the refusals of `osc_ros.control.trajectory.Path` and
+        `osc_ros.control.task.poses`.
 
     """
-    T = frame_pose(message.header.frame_id)
-    start = seconds(message.header.stamp) or now
-    poses, twists, accelerations, times = [], [], [], []
-    for k, point in enumerate(message.points):
-        if len(point.transforms) != 1:
-            raise InputError(f'target_trajectory: point {k} has {len(point.transforms)} '
-                             'transforms: accepted is one, the tip')
-        poses.append(T @ transform_array(point.transforms[0]))
-        times.append(start + seconds(point.time_from_start))
-        twists.extend(_in_base(T, twist) for twist in point.velocities)
-        accelerations.extend(_in_base(T, twist) for twist in point.accelerations)
-    if len(poses) == 1:
-        if np.any(twists) or np.any(accelerations):
+    found = serialized.trajectory(data)
+    T = frame_pose(found.frame)
+    start = found.stamp or now
+    for k in np.flatnonzero(found.counts[:, 0] != 1)[:1].tolist():
+        raise InputError(f'target_trajectory: point {k} has {found.counts[k, 0]} transforms: '
+                         'accepted is one, the tip')
+    there, times = T @ poses(found.poses[:, :3], found.poses[:, 3:]), start + found.times
+    m, velocities, accelerations = len(times), *found.counts[:, 1:].sum(axis=0).tolist()
+    if m == 1:
+        if found.twists.any() or found.accelerations.any():
             raise InputError('target_trajectory: one point with a velocity or an acceleration: '
                              'accepted is one at rest, or two points and more')
-        return Hold(poses[0], arrival=times[0]), start
-    counts = {len(twists), len(accelerations)}
-    if counts == {0}:
-        return Path(times, poses), start
-    if counts != {len(poses)}:
-        raise InputError(f'target_trajectory: {len(poses)} points, {len(twists)} velocities, '
-                         f'{len(accelerations)} accelerations: accepted is one each a point, or '
+        return Hold(there[0], arrival=float(times[0])), start
+    if velocities == accelerations == 0:
+        return Path(times, there), start
+    if not (found.counts[:, 1:] == 1).all():
+        raise InputError(f'target_trajectory: {m} points, {velocities} velocities, '
+                         f'{accelerations} accelerations: accepted is one each a point, or '
                          'no velocity and no acceleration at all')
-    return Path(times, poses, twists, accelerations), start
+    return Path(times, there, _turned(T, found.twists), _turned(T, found.accelerations)), start
+
+
+def _turned(T: Array, linear_first: Array) -> Array:
+    """Twists (m, 6) of messages as [angular; linear] in the base frame."""
+    R = T[:3, :3].T
+    return np.hstack([linear_first[:, 3:] @ R, linear_first[:, :3] @ R])
 
 
 def jog(message: TwistStamped, now: float, timeout: float,

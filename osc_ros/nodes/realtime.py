@@ -6,8 +6,18 @@ from contextlib import suppress
 import ctypes
 import gc
 import os
+import sys
 
 LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
+
+
+# After so long, a thread that computes has to hand the GIL to one that waits for it [s].
+SWITCH_INTERVAL = 1e-4
+
+
+def switch_threads_quickly() -> None:
+    """Let a loop's thread wait at most about SWITCH_INTERVAL for another thread's Python code."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
 
 
 def keep_garbage_out() -> None:

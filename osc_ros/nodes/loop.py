@@ -1,0 +1,285 @@
+"""The control loop: joint states in, joint torques out, in a thread of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock, Thread
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+
+from osc_ros.control.check import Rest
+from osc_ros.control.law import Law
+from osc_ros.control.supervisor import CLOCK_STEPS, NOT_FINITE, Supervisor
+from osc_ros.errors import InputError, OscError
+from osc_ros.nodes import messages
+from osc_ros.nodes.run import EventsExecutor
+from osc_ros.nodes.statistics import Window
+
+Array = NDArray[np.float64]
+
+IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
+WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
+
+
+class Loop:
+    """
+    Answers joint states with the torques of a law, under the eyes of a supervisor.
+
+    It has a thread, in which an executor spins a node of its own: nothing that other threads do,
+    such as parsing a message or building a model, delays a command. Other threads touch the law,
+    the supervisor and `mode` only while they hold `lock`, for some microseconds: what takes
+    longer is prepared before.
+
+    In mode ACTIVE each state is answered; in mode ENDING too, until the arm is at rest; then the
+    idle command is left and the mode is IDLE.
+
+    Attributes
+    ----------
+    lock : RLock
+    mode : str
+        IDLE, ACTIVE or ENDING.
+    time, stamp : float [s], Time
+        Of the newest good state.
+    q, qd : (n,)
+        Of that state; of no entries before the first one.
+    rest : Rest
+        States and efforts while idle, for the start-up check.
+    others : int
+        Foreign publishers on the command topic, to be set from outside.
+    updates, periods : Window
+        Times from state to command, and between states [s].
+    missed, refused : int
+    refusal : str
+        Why the last state was refused.
+    torque_use : (n,) or float
+        Largest torques as shares of the limits.
+
+    Parameters
+    ----------
+    owner : Node
+        Whose names, context and clock are used; its executor runs what is posted.
+    law : Law
+    guard : Supervisor
+    reader : JointStateReader
+    commands : Publisher
+    order : (n,) int
+        Place, base first, of the joint that entry i of a command is for.
+    period : float
+        Expected between states [s].
+    on_timer : bool
+        Whether the newest state is answered every period, and not each when it comes.
+    watch : callable
+        Called in this thread every WATCH_PERIOD before the supervisor is asked.
+    report : callable
+        Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
+    stopped : callable
+        Called in the owner's thread when the arm was stopped and left with the idle command.
+
+    """
+
+    def __init__(self, owner: Node, law: Law, guard: Supervisor,
+                 reader: messages.JointStateReader, commands: Publisher, order: NDArray[np.intp],
+                 period: float, on_timer: bool, watch: Callable[[], None],
+                 report: Callable[..., None], stopped: Callable[[], None]) -> None:
+        self.law, self.guard, self.reader = law, guard, reader
+        self.lock, self.mode, self.rest = RLock(), IDLE, Rest()
+        self.q = self.qd = np.zeros(0)
+        self.time, self.stamp, self.report_period = 0.0, None, np.inf
+        self._owner, self._commands, self._order = owner, commands, order
+        self._command = messages.Command(law.robot.n)
+        self._period, self._on_timer = period, on_timer
+        self._watch_more, self._report, self._stopped = watch, report, stopped
+        self._last_good, self._is_new = -np.inf, False
+        self.others = 0
+        self.reset_counts()
+        self._node = Node(
+            f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
+            use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
+        self._node.create_subscription(
+            JointState, owner.resolve_topic_name('joint_states'),
+            self._guarded(self._on_joint_states), qos_profile_sensor_data)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._node.create_timer(WATCH_PERIOD, self._guarded(self._watch), clock=steady)
+        if on_timer:
+            self._node.create_timer(period, self._guarded(self._update), clock=steady)
+        self._executor = EventsExecutor(context=owner.context)
+        self._executor.add_node(self._node)
+        self._is_open = True
+        self._thread = Thread(target=self._spin, name='control loop', daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, whatever the arm does."""
+        self._is_open = False
+        self._executor.wake()
+        self._thread.join()
+        self._executor.remove_node(self._node)
+        self._executor.shutdown()
+        self._node.destroy_node()
+
+    @property
+    def state_age(self) -> float:
+        """Time since the newest good state came [s]."""
+        return perf_counter() - self._last_good
+
+    @property
+    def acts(self) -> bool:
+        """Whether joint states are answered."""
+        return self.mode != IDLE
+
+    def reset_counts(self) -> None:
+        """Count anew."""
+        self.updates, self.periods = Window(), Window()
+        self.missed = self.refused = 0
+        self.refusal = ''
+        self.torque_use: Any = 0.0
+        self._counted = self._reported = -np.inf
+
+    def activate(self) -> None:
+        """Hold the pose of the newest state, and answer states from now on."""
+        with self.lock:
+            self.reset_counts()
+            self.law.latch(self.q)
+            self.guard.begin(self.guard.sent if self.mode == ENDING else None)
+            self.guard.see(self.time, self.q, self.qd)
+            self.mode = ACTIVE
+
+    def deactivate(self) -> None:
+        """Begin to stop the arm."""
+        with self.lock:
+            self.mode = ENDING
+            self.guard.stop()
+
+    def leave(self) -> None:
+        """Leave the arm with the idle command."""
+        with self.lock:
+            self._publish(self.guard.last(), messages.HOLD_LABEL)
+            self.mode = IDLE
+
+    def post(self, act: Callable[..., None], *arguments: Any) -> None:
+        """Let the owner's thread do something."""
+        executor = self._owner.executor
+        if executor is not None:
+            executor.create_task(act, *arguments)
+
+    def _spin(self) -> None:
+        while self._is_open and self._owner.context.ok():
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
+        """Return the callback under the lock; whatever it raises, the arm gets a torque."""
+        @wraps(callback)
+        def called(*arguments: Any) -> None:
+            with self.lock:
+                try:
+                    callback(*arguments)
+                except Exception as error:  # of any kind: a defect must not silence the loop
+                    self._fail(f'{type(error).__name__}: {error}')
+        return called
+
+    def _fail(self, reason: str) -> None:
+        self.post(self._owner.get_logger().error, f'control loop: {reason}')
+        if self.acts:
+            self.guard.trip(NOT_FINITE, reason)
+            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+
+    def _on_joint_states(self, message: JointState) -> None:
+        arrived = perf_counter()
+        try:
+            q, qd = self.reader.read(message)
+        except InputError as error:
+            self._refuse(message, str(error))
+            return
+        time = messages.seconds(message.header.stamp)
+        if self.acts and not self.guard.see(time, q, qd):
+            if self.guard.watch():
+                self._publish(self.guard.torque(), messages.label_of(message.header.stamp))
+            return
+        before, self.time, self._is_new = self.time, time, True
+        self.q, self.qd, self.stamp = q, qd, message.header.stamp
+        self._last_good = arrived
+        if not self.acts:
+            self.rest.add(q, self.reader.efforts(message))
+            return
+        if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
+            self.post(self._owner.get_logger().warning,
+                      f'time went back from {before:.3f} s to {time:.3f} s: holding the present '
+                      'pose')
+            self.law.latch(q)
+        if not self._on_timer:
+            self._answer(arrived)
+
+    def _refuse(self, message: JointState, reason: str) -> None:
+        """Do without a joint state; one that lacks joints may be of another robot."""
+        self.refused += 1
+        self.refusal = reason
+        self.post(self._log_refusal, reason)
+        if set(self.reader.names) <= set(message.name):
+            self.guard.trip(NOT_FINITE, reason)
+
+    def _log_refusal(self, reason: str) -> None:
+        self._owner.get_logger().error(f'joint state refused: {reason}',
+                                       throttle_duration_sec=1.0)
+
+    def _update(self) -> None:
+        """Answer the newest joint state, once."""
+        if self._is_new and self.acts:
+            self._answer(perf_counter())
+
+    def _answer(self, began: float) -> None:
+        self._is_new = False
+        self._publish(self.guard.torque(self._ask_law), messages.label_of(self.stamp))
+        self._count(perf_counter() - began)
+        try:
+            self.law.plan()
+        except OscError as error:
+            self.post(self._owner.get_logger().error, f'target dropped: {error}')
+        # backwards too: a simulation may begin again
+        if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
+            self._reported = self.time
+            self.post(self._report, self.stamp, self.law.pose, self.law.error.copy(),
+                      self.law.F.copy())
+        self._conclude()
+
+    def _ask_law(self) -> Array:
+        return self.law.torque(self.time, self.q, self.qd)
+
+    def _publish(self, tau: Array, label: str) -> None:
+        self._commands.publish(self._command.filled(tau[self._order], label))
+        self.torque_use = np.maximum(
+            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
+
+    def _watch(self) -> None:
+        """Send commands where no joint state comes."""
+        if not self.acts:
+            return
+        self._watch_more()
+        if self.guard.watch() and (self.guard.blind or self.state_age > WATCH_PERIOD):
+            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """End, where the supervisor has stopped the arm for good."""
+        if self.guard.finished:
+            self.leave()
+            self.post(self._stopped)
+
+    def _count(self, took: float) -> None:
+        if self.mode != ACTIVE:
+            return
+        self.updates.add(took)
+        gap = self.time - self._counted
+        if 0.0 < gap < np.inf:
+            self.periods.add(gap)
+            if gap < CLOCK_STEPS[1]:
+                self.missed += max(0, round(gap / self._period) - 1)
+        self._counted = self.time
