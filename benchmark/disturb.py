@@ -53,7 +53,7 @@ from osc_ros.nodes import messages
 from osc_ros.nodes.run import EventsExecutor
 
 CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
-PATIENCE = 20.0  # for the controller to be found, and to answer [s]
+PATIENCE = 60.0  # for the controller to be found, and to answer [s]
 DRAIN = 0.5  # that responses are waited for at the end [s]
 BEFORE = 0.1  # the first is sent, so that the commands are watched already [s]
 DISTANCE, SPEED = 0.03, 0.02  # of targets from the pose held, and of twists [m, m/s]

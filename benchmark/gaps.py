@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
 import json
@@ -30,10 +30,10 @@ from nodes import CONTROLLER, EVENTS, NodesError, ON_STATE, Way
 
 RATES = 500, 1000  # of the joint states [Hz]
 OFTEN, SELDOM = 100.0, 1.0  # of what is sent [Hz]
-SECONDS = 2.0  # that a cell is watched, where nothing else is asked for
+SECONDS = 1.5  # that a cell is watched, where nothing else is asked for
 ALLOWED = 2.0  # that the longest gap may be longer than without [periods]
 WIDE = 1.0 + ALLOWED  # a gap that is counted [periods]
-PATIENCE = 60.0  # until commands come regularly, after what was sent before [s]
+PATIENCE = 120.0  # until commands come regularly, after what was sent before [s]
 DEBUG = '--log-level', 'debug'
 
 
@@ -102,7 +102,8 @@ class Cell:
         Of the joint states [Hz].
     sent, answered : int
         How often it was sent; responses to requests.
-    commands : int
+    states, commands : int
+        While the commands were watched.
     longest, p999 : float
         Of the gaps between commands [periods].
     more : float
@@ -124,6 +125,7 @@ class Cell:
     rate: int
     sent: int
     answered: int
+    states: int
     commands: int
     longest: float
     p999: float
@@ -138,16 +140,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """All cells, and the load average before."""
+    """All cells, the priority of SCHED_FIFO or 0 for none, and the load average before."""
 
     seconds: float
     cells: list[Cell]
+    priority: int
     load_average: tuple[float, float, float]
 
 
 def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
-            rates: Sequence[int] = RATES, done: Callable[[str], None] = lambda what: None
-            ) -> Section | None:
+            rates: Sequence[int] = RATES, priority: int | None = None,
+            done: Callable[[str], None] = lambda what: None) -> Section | None:
     """
     Return a cell for each disturbance at each rate; None where there is no rclpy.
 
@@ -159,6 +162,9 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
         In this order; NOTHING may be among them several times, and shows the noise.
     rates : sequence of int
         Of the joint states [Hz].
+    priority : int, optional
+        Of SCHED_FIFO, for the controller and the metronome, so that other processes on the
+        machine delay neither; 0 for none. nodes.PRIORITY if not given and permitted.
     done : callable
         Called with a line for each cell.
 
@@ -169,12 +175,14 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         work = Path(folder)
         environment = nodes.environment_of(work)
+        if priority is None:
+            priority = nodes.PRIORITY if nodes.has_realtime(nodes.probed(environment)) else 0
         sender = Peer('disturb', stack.enter_context(
             nodes.running([nodes.HERE / 'disturb.py'], work, environment)))
         for rate in rates:
             found = []
             for arguments, own in groupby(disturbances, lambda one: one.arguments):
-                with _crew(rate, arguments, sender, work, environment) as crew:
+                with _crew(rate, arguments, priority, sender, work, environment) as crew:
                     for disturbance in own:
                         found.append(crew.cell(disturbance, seconds))
                         done(f'gaps, {rate} Hz, {disturbance.name}: {found[-1]["longest"]:.1f}')
@@ -182,7 +190,7 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
                      if values['disturbance'] == NOTHING] or [np.nan]
             cells += [Cell(**values, more=values['longest'] - float(np.median(plain)))
                       for values in found]
-    return Section(seconds, cells, load)
+    return Section(seconds, cells, priority, load)
 
 
 class Peer:
@@ -247,30 +255,26 @@ class _Crew:
         gaps, times = np.array(watched['gaps']), np.array(watched['latencies'])
         answered = times[np.isfinite(times)]
         p50, p99 = np.percentile(answered, (50, 99)).tolist() if len(answered) else [np.inf] * 2
-        return {'disturbance': disturbance, 'rate': self.rate, **counts, 'commands': len(gaps),
+        return {'disturbance': disturbance, 'rate': self.rate, **counts, 'states': len(times),
+                'commands': len(gaps),
                 'longest': float(gaps.max()), 'p999': float(np.percentile(gaps, 99.9)),
                 'wide': int((gaps > WIDE).sum()), 'pause': max(watched['pauses']),
                 'missed': watched['missed'], 'p50': p50, 'p99': p99, 'cpu': watched['cpu'][0]}
 
 
 @contextmanager
-def _crew(rate: int, arguments: Sequence[str], sender: Peer, work: Path,
+def _crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work: Path,
           environment: dict[str, str]) -> Iterator[_Crew]:
     """Give a crew whose controller ends with the block, as it does for users, by SIGINT."""
-    given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate))
+    given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate, priority))
     with ExitStack() as stack:
         controller = Peer('osc_controller', stack.enter_context(nodes.running(
             ['-m', 'osc_ros.nodes.controller', *given, *arguments], work, environment)))
         metronome = Peer('metronome', stack.enter_context(nodes.running(
-            [nodes.HERE / 'metronome.py', 0, 'endless'], work, environment)))
+            [nodes.HERE / 'metronome.py', priority, 'endless'], work, environment)))
         stack.callback(controller.process.send_signal, signal.SIGINT)
         joints = list(nodes.panda_arm().joint_names)
         metronome.told({
             'rate': rate, 'seconds': 0.0, 'commands': 'osc_controller/commands', 'joints': joints,
-            'position': nodes.READY, 'processes': [controller.process.pid]}, PATIENCE)
+            'position': nodes.READY, 'processes': [controller.process.pid]}, nodes.PATIENCE)
         yield _Crew(rate, controller, metronome, sender, joints)
-
-
-def figures(found: Section | None) -> dict[str, object] | None:
-    """Return the section as plain numbers, for JSON."""
-    return None if found is None else asdict(found)

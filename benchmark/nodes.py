@@ -155,10 +155,9 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory() as work:
         environment = environment_of(Path(work))
-        told = subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
-                              capture_output=True, text=True).stdout.splitlines()
+        told = probed(environment)
         if wanted is None:
-            wanted = ways('not to be had' not in told[0])
+            wanted = ways(has_realtime(told))
         for crew, own in groupby(wanted, lambda way: (way.node, way.executor, way.priority)):
             with ExitStack() as stack:
                 at_work = Crew(stack, *crew, Path(work), environment)
@@ -166,6 +165,17 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
                     cells += at_work.cells(way, seconds)
                     done(f'{way.name}, {way.executor}, {way.update}, {way.rate} Hz')
     return Section(seconds, cells, load, told)
+
+
+def probed(environment: dict[str, str]) -> list[str]:
+    """Return what a process is told that asks for SCHED_FIFO, and to lock its memory."""
+    return subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
+                          capture_output=True, text=True).stdout.splitlines()
+
+
+def has_realtime(told: Sequence[str]) -> bool:
+    """Whether SCHED_FIFO is permitted, by what `probed` returns."""
+    return 'not to be had' not in told[0]
 
 
 def environment_of(work: Path) -> dict[str, str]:
