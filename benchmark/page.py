@@ -293,9 +293,9 @@ def arrived(rows: Sequence[panda.Arrival]) -> list[str]:
     plain = rows[0].median
     return [
         f'CPU time of `Law.torque` in the tick after {panda.ARRIVALS} new targets, settings and '
-        'payloads of each kind, by the clock of the thread that ticks, and of the call that passes '
-        'them to the law (`Law.follow`, `Law.change`), which the tick does not contain. The '
-        'ratio is between medians; '
+        'payloads of each kind, by the clock of the thread that ticks, and of the call that '
+        'passes them to the law (`Law.follow`, `Law.change`), which the tick does not contain. '
+        'The ratio is between medians; '
         f'at most {panda.ARRIVAL_RATIO:g} is wanted. From rest, the residual says how far the '
         'target is from the goal when the next goal comes:', '',
         *_table(['', 'median µs', 'p99 µs', 'max µs', 'ratio', 'call before, µs', 'residual'], (
@@ -313,10 +313,10 @@ def gaps(found: of_gaps.Section | None) -> list[str]:
     lines += [
         'osc_controller runs as users start it, with the Panda, '
         + (f'with `realtime.priority` {found.priority} and `realtime.lock_memory`, as the '
-           'publisher of the joint states, so that other programs on the machine delay neither. '
+           'publisher of the joint states has it, so that other programs delay neither. '
            if found.priority else 'without real-time priority. ')
-        + 'A second process publishes joint states at the rate and notes when each command arrives. A '
-        f'third process sends one kind of message or request at {of_gaps.OFTEN:g} Hz '
+        + 'A second process publishes joint states at the rate and notes when each command '
+        f'arrives. A third process sends one kind of message or request at {of_gaps.OFTEN:g} Hz '
         f'(trajectories of 10,000 points: {of_gaps.SELDOM:g} Hz), for {found.seconds:g} s a row '
         "(`make bench ARGS='--only gaps --gap-seconds 10'` takes 10 s and measures nothing else). "
         'All gaps are in periods of the joint states: 1 is a command for every state, on time. '
