@@ -39,7 +39,7 @@ help:
 	@echo "            ARGS='--urdf FILE --base B --tip T')"
 	@echo "make test   the whole test suite (ARGS='-k sweep')"
 	@echo 'make bench  what an update costs, beside Pinocchio and MuJoCo: doc/benchmarks.md, .png'
-	@echo "            (ten minutes; ARGS='--json out.json', ARGS='--node-seconds 60')"
+	@echo "            (twelve minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make clean  remove .venv and what was built'
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made of (3.10 or later; now $(PYTHON)).'

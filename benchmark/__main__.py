@@ -26,6 +26,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
 import depth
+import gaps
 import nodes
 import operations
 from osc_ros.dynamics.operational_space import METHODS
@@ -83,12 +84,32 @@ def main() -> None:
     parser.add_argument('--json', type=Path, metavar='FILE', help='write all figures here too')
     parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
                         help='that every row of the nodes is measured (%(default)s)')
+    parser.add_argument('--gap-seconds', type=float, default=gaps.SECONDS, metavar='S',
+                        help='that the commands are watched for every row of the longest gaps '
+                        '(%(default)s)')
+    parser.add_argument('--gap-priority', type=int, metavar='P',
+                        help='of SCHED_FIFO for the longest gaps, 0 for none '
+                        f'({nodes.PRIORITY} where it is permitted)')
+    parser.add_argument('--only', choices=('gaps', 'ticks'),
+                        help='measure and print this section alone, and write no page')
     arguments = parser.parse_args()
     started = perf_counter()
 
     def done(what):
         print(f'{perf_counter() - started:6.0f} s: {what}', file=sys.stderr)
 
+    def write(figures):
+        if arguments.json:
+            arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
+
+    if arguments.only == 'gaps':
+        between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
+        print('\n'.join(page.gaps(between)))
+        return write({'machine': machine(), 'gaps': between and asdict(between)})
+    if arguments.only == 'ticks':
+        arrived = panda.arrivals()
+        print('\n'.join(page.arrived(arrived)))
+        return write({'machine': machine(), 'arrivals': [asdict(row) for row in arrived]})
     lengths = chains.growth(seconds=1.5)
     done('chains')
     linear = [name for name in lengths[-1].rows if name in METHODS]
@@ -100,12 +121,14 @@ def main() -> None:
     exchanges = teams.exchanges(seconds=1.0)
     done('teams')
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
+    arrived = panda.arrivals()
     done('Panda')
     robots = {case: trees.rows(case, seconds=2.0) for case in trees.CASES}
     done('several tips')
     counts = operations.section()
     done('operations on trees')
     over_dds = nodes.section(arguments.node_seconds, done=done)
+    between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -120,8 +143,9 @@ def main() -> None:
         *page.batch(batch),
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
-        *page.tick(tick),
+        *page.tick(tick, arrived),
         *page.nodes(over_dds),
+        *page.gaps(between),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
     print(text)
@@ -129,20 +153,19 @@ def main() -> None:
     (DOC / 'benchmarks.md').write_text(text, encoding='utf-8')
     plot.save(lengths, DOC / 'benchmarks.png')
     teams.save(parallel, model, DOC / 'parallel.png')
-    if arguments.json:
-        figures = {
-            'machine': where, 'panda': [asdict(row) for row in rows],
-            'several tips': {case: [asdict(row) for row in found]
-                             for case, found in robots.items()},
-            'tick': [asdict(row) for row in tick], 'states a second': batch,
-            'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
-            'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
-            'teams': [asdict(row) for row in parallel],
-            'exchanges of teams': [asdict(row) for row in exchanges],
-            'model of teams': asdict(model),
-            'nodes': over_dds and asdict(over_dds),
-            'first use, later uses [s]': (cold, warm)}
-        arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
+    write({
+        'machine': where, 'panda': [asdict(row) for row in rows],
+        'several tips': {case: [asdict(row) for row in found]
+                         for case, found in robots.items()},
+        'tick': [asdict(row) for row in tick], 'arrivals': [asdict(row) for row in arrived],
+        'states a second': batch,
+        'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
+        'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
+        'teams': [asdict(row) for row in parallel],
+        'exchanges of teams': [asdict(row) for row in exchanges],
+        'model of teams': asdict(model),
+        'nodes': over_dds and asdict(over_dds), 'gaps': between and asdict(between),
+        'first use, later uses [s]': (cold, warm)})
     wrong = [row.name for row in rows if row.is_off]
     wrong += [f'{row.name}, {case}' for case, found in robots.items() for row in found
               if row.is_off]

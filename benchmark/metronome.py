@@ -5,6 +5,12 @@ The hardware's side of what `nodes` measures: joint states at a rate, and when c
 specification as JSON, and is answered by a line of what was found with the other core idle, and
 busy.
 
+`python benchmark/metronome.py PRIORITY endless`, for `gaps`: the first line is a specification, of
+which `seconds` is not used, and is answered with true. From then on states are published without
+a pause. Each further line is the number of seconds to watch the commands, and is answered with
+`Watched` as JSON; 0 waits until commands come regularly, and is answered with true. The next line
+is sent after the answer to the one before.
+
 It sleeps until the next state is due, for on two cores one that spins would be a load of its own.
 So states leave some tens of µs late; but a latency begins when its state was in fact published.
 
@@ -19,6 +25,7 @@ from dataclasses import asdict, dataclass, field
 import json
 import math
 import os
+from select import select
 import subprocess
 import sys
 from threading import Thread
@@ -44,6 +51,10 @@ while os.getppid() == parent: pass
 WARM_UP = 0.3  # [s]
 LAST = 0.2  # that an answer is waited for after the last state [s]
 SWAY, SLOWLY = 0.01, 2.0  # of the joints: amplitude [rad], angular frequency [rad/s]
+CHUNK = 5  # states between two looks at the standard input
+CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
+CALMED = 10.0  # how long regular commands are waited for [s]
+RESUMES = 30.0  # how long the command that ends the last gap is waited for [s]
 TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <linux/prctl.h>
 
 
@@ -100,13 +111,41 @@ class Found:
     late: float
 
 
+@dataclass(frozen=True)
+class Watched:
+    """
+    The commands of some seconds, while states were published at their rate.
+
+    Attributes
+    ----------
+    latencies : list of float
+        As those of `Found` [µs].
+    missed : int
+        As that of `Found`.
+    gaps : list of float
+        Between each command and the next [periods]; the last one ends after the time was over.
+    pauses : list of float
+        Between each state and the next [periods]: what the metronome itself was late.
+    cpu : list of float
+        As that of `Found`.
+
+    """
+
+    latencies: list[float]
+    missed: int
+    gaps: list[float]
+    pauses: list[float]
+    cpu: list[float]
+
+
 @dataclass
 class Metronome:
-    """Publishes joint states, and remembers when which was answered first."""
+    """Publishes joint states, and remembers when commands came, and which state they answer."""
 
     given: Specification
     tick: int = 0
     answered: dict[str, float] = field(default_factory=dict)
+    arrivals: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.node = Node('metronome')
@@ -117,6 +156,7 @@ class Metronome:
 
     def _on_command(self, message: Float64MultiArray) -> None:
         now = perf_counter()
+        self.arrivals.append(now)
         self.answered.setdefault(messages.label(message), now)
 
     def publish(self, count: int) -> tuple[list[str], list[float], list[float]]:
@@ -156,6 +196,46 @@ class Metronome:
         return Found((1e6 * latencies).tolist(), int((came[:-1] >= left[1:]).sum()),
                      (used / took).tolist(), 1e6 * float(np.percentile(late, 99)))
 
+    def watched(self, seconds: float) -> Watched:
+        """Watch the commands for some seconds, and until the next one after that comes."""
+        rate = self.given.rate
+        self.answered.clear()
+        self.arrivals.clear()
+        self.publish(CHUNK)
+        used, began = _cpu_times(self.given.processes), perf_counter()
+        labels, left, _ = self.publish(max(2, round(seconds * rate)))
+        ended = perf_counter()
+        used = _cpu_times(self.given.processes) - used
+        self.publish(round(LAST * rate))
+        while not (self.arrivals and self.arrivals[-1] > ended):
+            if perf_counter() > ended + RESUMES:
+                self.arrivals.append(perf_counter())
+            self.publish(CHUNK)
+        arrivals = np.array(self.arrivals)
+        first = np.searchsorted(arrivals, left[0], side='right') - 1
+        last = np.searchsorted(arrivals, ended)
+        times = arrivals[max(0, first):last + 1]
+        if first < 0:  # none since long before
+            times = np.hstack([left[0], times])
+        latencies = np.array([self.answered.get(label, np.inf) for label in labels]) - left
+        return Watched(
+            (1e6 * latencies).tolist(), int((latencies[:-1] >= np.diff(left)).sum()),
+            (rate * np.diff(times)).tolist(), (rate * np.diff(left)).tolist(),
+            (used / (ended - began)).tolist())
+
+    def settle(self) -> None:
+        """Publish until commands answer the states regularly; on a busy machine, at all."""
+        wanted, latest = round(CALM_TIME * self.given.rate), perf_counter() + CALMED
+        while True:
+            self.answered.clear()
+            self.arrivals.clear()
+            began = perf_counter()
+            self.publish(wanted)
+            times = np.hstack([began, self.arrivals, perf_counter()])
+            is_calm = np.diff(times).max() < CALM / self.given.rate
+            if self.is_answered() and (is_calm or times[-1] > latest):
+                return
+
 
 def _cpu_times(processes: list[int]) -> np.ndarray:
     """CPU time of processes [s], by their clocks (MAKE_PROCESS_CPUCLOCK of Linux)."""
@@ -174,8 +254,9 @@ def _busy() -> Iterator[None]:
         process.wait()
 
 
-def found(given: Specification) -> dict[str, Any]:
-    """Wait until states are answered, and measure, with the other core idle and busy."""
+@contextmanager
+def _at_work(given: Specification) -> Iterator[Metronome]:
+    """Give a metronome that listens to the commands, in a thread."""
     rclpy.init(args=[])
     metronome = Metronome(given)
     executor = EventsExecutor()
@@ -189,12 +270,7 @@ def found(given: Specification) -> dict[str, Any]:
     listener = Thread(target=listen)
     listener.start()
     try:
-        while not metronome.is_answered():
-            metronome.publish(10)
-        realtime.keep_garbage_out()
-        idle = asdict(metronome.measured())
-        with _busy():
-            return {IDLE: idle, BUSY: asdict(metronome.measured())}
+        yield metronome
     finally:
         told.append(True)
         listener.join()
@@ -204,9 +280,42 @@ def found(given: Specification) -> dict[str, Any]:
         rclpy.shutdown()
 
 
+def found(given: Specification) -> dict[str, Any]:
+    """Wait until states are answered, and measure, with the other core idle and busy."""
+    with _at_work(given) as metronome:
+        while not metronome.is_answered():
+            metronome.publish(10)
+        realtime.keep_garbage_out()
+        idle = asdict(metronome.measured())
+        with _busy():
+            return {IDLE: idle, BUSY: asdict(metronome.measured())}
+
+
+def endless(given: Specification) -> None:
+    """Publish states without a pause, and watch the commands whenever a line asks for it."""
+    with _at_work(given) as metronome:
+        realtime.keep_garbage_out()
+        print('true', flush=True)
+        while True:
+            metronome.publish(CHUNK)
+            if not select([sys.stdin], [], [], 0.0)[0]:
+                continue
+            line = sys.stdin.readline()
+            if not line:
+                return
+            seconds = json.loads(line)
+            if seconds:
+                print(json.dumps(asdict(metronome.watched(seconds))), flush=True)
+            else:
+                metronome.settle()
+                print('true', flush=True)
+
+
 if __name__ == '__main__':
     ctypes.CDLL(None).prctl(TIMER_SLACK, 1, 0, 0, 0)  # else a sleep ends 50 µs later
     if int(sys.argv[1]):
         realtime.prioritize(int(sys.argv[1]))
+    if 'endless' in sys.argv:
+        endless(Specification(**json.loads(sys.stdin.readline())))
     for line in sys.stdin:
         print(json.dumps(found(Specification(**json.loads(line)))), flush=True)

@@ -154,11 +154,10 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
     load = os.getloadavg()
     cells: list[Cell] = []
     with tempfile.TemporaryDirectory() as work:
-        environment = _environment(Path(work))
-        told = subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
-                              capture_output=True, text=True).stdout.splitlines()
+        environment = environment_of(Path(work))
+        told = probed(environment)
         if wanted is None:
-            wanted = ways('not to be had' not in told[0])
+            wanted = ways(has_realtime(told))
         for crew, own in groupby(wanted, lambda way: (way.node, way.executor, way.priority)):
             with ExitStack() as stack:
                 at_work = Crew(stack, *crew, Path(work), environment)
@@ -168,8 +167,19 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
     return Section(seconds, cells, load, told)
 
 
-def _environment(work: Path) -> dict[str, str]:
-    """Keep to this machine, and out of the way of other robots."""
+def probed(environment: dict[str, str]) -> list[str]:
+    """Return what a process is told that asks for SCHED_FIFO, and to lock its memory."""
+    return subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
+                          capture_output=True, text=True).stdout.splitlines()
+
+
+def has_realtime(told: Sequence[str]) -> bool:
+    """Whether SCHED_FIFO is permitted, by what `probed` returns."""
+    return 'not to be had' not in told[0]
+
+
+def environment_of(work: Path) -> dict[str, str]:
+    """Return an environment that keeps to this machine, apart from other robots on it."""
     profile = str(share_directory() / 'config' / 'fastdds.xml')
     return {'FASTRTPS_DEFAULT_PROFILES_FILE': profile, 'FASTDDS_DEFAULT_PROFILES_FILE': profile,
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
@@ -183,18 +193,18 @@ class Crew:
     def __init__(self, stack: ExitStack, node: str, executor: str, priority: int, work: Path,
                  environment: dict[str, str]) -> None:
         names = [CONTROLLER, RELAY] if node == RELAY else [node]
-        self._answering = {name: stack.enter_context(_process(
-            ['answer.py', name, executor], work, environment)) for name in names}
-        self._metronome, self._log = stack.enter_context(_process(
-            ['metronome.py', str(priority)], work, environment))
+        self._answering = {name: stack.enter_context(running(
+            [HERE / 'answer.py', name, executor], work, environment)) for name in names}
+        self._metronome, self._log = stack.enter_context(running(
+            [HERE / 'metronome.py', str(priority)], work, environment))
         self._commands = f"osc_{'relay' if node == RELAY else 'controller'}/commands"
-        self._joints = _panda().joint_names
+        self._joints = panda_arm().joint_names
 
     def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
         """Give the cell with the other core idle, and with it busy."""
         for name, (process, _) in self._answering.items():
-            _tell(process, _parameters(name, way))
-        _tell(self._metronome, {
+            tell(process, parameters(name, way))
+        tell(self._metronome, {
             'rate': way.rate, 'seconds': seconds, 'commands': self._commands,
             'joints': self._joints, 'position': READY,
             'processes': [process.pid for process, _ in self._answering.values()]})
@@ -225,12 +235,13 @@ def _cell(way: Way, load: str, latencies: list[float], missed: int, cpu: list[fl
                 len(times) - len(answered), int((times > FCI).sum()), cpu, late)
 
 
-def _panda() -> Robot:
+def panda_arm() -> Robot:
+    """Return the Panda, from base to tip."""
     text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
     return Robot.from_urdf(text, BASE, TIP)
 
 
-def _parameters(node: str, way: Way) -> list[str]:
+def parameters(node: str, way: Way) -> list[str]:
     """Return the parameters of a node as its command line has them."""
     if node == ECHO:
         return []
@@ -244,20 +255,20 @@ def _parameters(node: str, way: Way) -> list[str]:
                                          if isinstance(value, bool) else f'{name}:={value}'))]
 
 
-def _tell(process: subprocess.Popen, what: object) -> None:
+def tell(process: subprocess.Popen, what: object) -> None:
+    """Write a line of JSON to the standard input of a process."""
     process.stdin.write(json.dumps(what) + '\n')
     process.stdin.flush()
 
 
 @contextmanager
-def _process(command: Sequence[str], work: Path, environment: dict[str, str]
-             ) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """Run a script of this folder, with a log of what it says; it ends with the block."""
-    script, *arguments = command
+def running(command: Sequence[str | Path], work: Path, environment: dict[str, str]
+            ) -> Iterator[tuple[subprocess.Popen, Path]]:
+    """Run Python with a command, with a log of what it says; it ends with the block."""
     log = Path(tempfile.mkstemp(dir=work)[1])
     with log.open('w') as file:
         process = subprocess.Popen(
-            [sys.executable, str(HERE / script), *arguments], stdin=subprocess.PIPE,
+            [sys.executable, *map(str, command)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=file, text=True, env=environment)
     try:
         yield process, log

@@ -8,6 +8,7 @@ import math
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
 from contenders import MuJoCo
 from depth import Depth
+import gaps as of_gaps
 from nodes import (
     BUSY,
     Cell,
@@ -274,7 +275,7 @@ def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) 
     ]
 
 
-def tick(rows: Sequence[Row]) -> list[str]:
+def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
     """Return the section of a controller's tick."""
     return [
         "## A controller's tick, Panda", '',
@@ -283,7 +284,62 @@ def tick(rows: Sequence[Row]) -> list[str]:
                  for row in rows)), '',
         'The whole tick also looks up the target, finds the posture acceleration and keeps the '
         'limits. Nothing here is judged: the tests do that.', '',
+        *arrived(arrivals),
     ]
+
+
+def arrived(rows: Sequence[panda.Arrival]) -> list[str]:
+    """Return the ticks in which something new takes effect."""
+    plain = rows[0].median
+    return [
+        f'CPU time of `Law.torque` in the tick after {panda.ARRIVALS} new targets, settings and '
+        'payloads of each kind, by the clock of the thread that ticks, and of the call that '
+        'passes them to the law (`Law.follow`, `Law.change`), which the tick does not contain. '
+        'The ratio is between medians; '
+        f'at most {panda.ARRIVAL_RATIO:g} is wanted. From rest, the residual says how far the '
+        'target is from the goal when the next goal comes:', '',
+        *_table(['', 'median µs', 'p99 µs', 'max µs', 'ratio', 'call before, µs', 'residual'], (
+            [row.name, _us(row.median), _us(row.p99), _us(row.longest),
+             f'{row.median / plain:.1f}', _us(row.before) if row.before else '',
+             '' if row.residual is None else _residual(row.residual)] for row in rows)), '',
+    ]
+
+
+def gaps(found: of_gaps.Section | None) -> list[str]:
+    """Return the section of the gaps between commands, while something else arrives."""
+    lines = ['## Longest gap between commands', '']
+    if found is None:
+        return [*lines, 'rclpy is not installed here: not measured.', '']
+    lines += [
+        'osc_controller runs as users start it, with the Panda, '
+        + (f'with `realtime.priority` {found.priority} and `realtime.lock_memory`, as the '
+           'publisher of the joint states has it, so that other programs delay neither. '
+           if found.priority else 'without real-time priority. ')
+        + 'A second process publishes joint states at the rate and notes when each command '
+        f'arrives. A third process sends one kind of message or request at {of_gaps.OFTEN:g} Hz '
+        f'(trajectories of 10,000 points: {of_gaps.SELDOM:g} Hz), for {found.seconds:g} s a row '
+        "(`make bench ARGS='--only gaps --gap-seconds 10'` takes 10 s and measures nothing else). "
+        'All gaps are in periods of the joint states: 1 is a command for every state, on time. '
+        'A gap that begins while a kind is sent is measured to its end, however late.', '',
+        'The rows "nothing" are the noise of the machine, whose load average before was '
+        f'{found.load_average[0]:.2f}. "More" is the longest gap less the median of the longest '
+        f'gaps of these rows; at most {of_gaps.ALLOWED:g} is wanted. One long gap may be noise, '
+        f'many gaps of more than {of_gaps.WIDE:g} periods are not. "States" is the longest gap '
+        'between two joint states, which is the delay of the sender itself. "Missed" are states '
+        'without a command before the next state; latencies are from a state to its command.', '']
+    for rate in dict.fromkeys(cell.rate for cell in found.cells):
+        lines += [f'Joint states at {rate} Hz:', '', *_table(
+            ['arrives', 'sent', 'longest', 'more', 'p99.9', f'> {of_gaps.WIDE:g} periods',
+             'states', 'missed', 'p50 µs', 'p99 µs', 'CPU'],
+            (_gap_cell(cell) for cell in found.cells if cell.rate == rate)), '']
+    return lines
+
+
+def _gap_cell(cell: of_gaps.Cell) -> list[str]:
+    return [cell.disturbance.name, f'{cell.sent:,}' if cell.sent else '', f'{cell.longest:,.1f}',
+            f'{cell.more:+,.1f}', f'{cell.p999:,.1f}', f'{cell.wide:,}', f'{cell.pause:,.1f}',
+            f'{cell.missed:,} of {cell.states:,}', f'{cell.p50:,.0f}', f'{cell.p99:,.0f}',
+            f'{cell.cpu:.0%}']
 
 
 def nodes(found: Section | None) -> list[str]:

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+import gc
 from importlib.resources import files
 from importlib.util import find_spec
 import itertools
 import os
-from time import perf_counter
+from time import perf_counter, thread_time_ns
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
+from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
+from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, pose_error, Stiffness, Target, Task, task_acceleration
-from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
@@ -31,6 +35,12 @@ BASE, TIP = 'panda_link0', 'panda_hand_tcp'
 STATES = 32
 BATCH = 20_000  # states
 SINGLY = 2_000  # states that are evaluated one after the other
+READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
+ARRIVALS = 200  # new targets, settings and so on, of each kind
+MOVING, AT_REST = 10, 60  # ticks between two of them: the target still moves, or has arrived
+PERIOD, LONG_PERIOD = 0.002, 0.02  # of the ticks between them [s]
+PLAIN = 'plain tick, the target moves'
+ARRIVAL_RATIO = 2.0  # that a tick with a new target may cost, of a plain one
 
 TORQUE, POSTURE = 'osc.torque', 'osc.torque, with a posture'
 TEXTBOOK, NUMBA = 'Pinocchio, as usually written', 'Pinocchio, tuned, algebra in numba'
@@ -179,6 +189,15 @@ def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
     return [(name, 1 / float(np.median(times[name])), worst) for name, _, _, worst in ways]
 
 
+def _near_targets(rng: np.random.Generator) -> list[State]:
+    """Return states near READY, where limits act only if they are meant to."""
+    sample = []
+    for _ in range(STATES):
+        qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)
+        sample.append(State(READY + 0.01 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
+    return sample
+
+
 def tick(seconds: float) -> list[Row]:
     """Return the rows of a controller's tick, whole and by stages; nothing here has a judge."""
     _, robot, _ = _panda()
@@ -191,13 +210,7 @@ def tick(seconds: float) -> list[Row]:
               'driver': Driver(robot, 'gravity')}
     slow, weak = (Limits.of(robot, **{name: np.full(7, value)})
                   for name, value in (('velocity', 0.05), ('effort', 5.0)))
-    rng = np.random.default_rng(2)
-    q = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-    sample = []
-    # near the targets, so that limits act only where they are to
-    for _ in range(STATES):
-        qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)
-        sample.append(State(q + 0.01 * rng.normal(size=7), qd, u, rng.normal(size=7), u[SWAP]))
+    q, sample = READY, _near_targets(np.random.default_rng(2))
 
     def whole(settings, on_the_way=False):
         law, times = Law(robot, settings), itertools.count()
@@ -234,3 +247,111 @@ def tick(seconds: float) -> list[Row]:
         ('inward sweep', lambda s: space.inward(F)),
     ]
     return race([Contender(name, call) for name, call in stages], sample, seconds)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """
+    CPU time of the ticks in which something new takes effect, of the thread that ticks [µs].
+
+    Attributes
+    ----------
+    name : str
+    median, p99, longest : float
+        Of `Law.torque`.
+    before : float
+        Median of the call that passes the new thing to the law, before the tick; 0 for none.
+    residual : float or None
+        Of targets that the arm is led to before the next: how far the last tick's target is from
+        the goal, the worst, relative to its largest entry.
+
+    """
+
+    name: str
+    median: float
+    p99: float
+    longest: float
+    before: float = 0.0
+    residual: float | None = None
+
+
+def arrivals(count: int = ARRIVALS) -> list[Arrival]:
+    """Return the rows of plain ticks, and of those just after something new has come."""
+    _, robot, _ = _panda()
+    settings = [
+        Settings((Task(Gains([frequency] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])),),
+                 Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot))
+        for frequency in (20.0, 22.0)]
+    loaded = [robot, robot.with_payload(0.5, center_of_mass=(0.0, 0.0, 0.03))]
+    states = itertools.cycle(_near_targets(np.random.default_rng(2)))
+    law, rng, plain = Law(robot, settings[0]), np.random.default_rng(4), []
+    law.latch(READY)
+    home, now = law.pose.copy(), 0.0
+
+    def ticked() -> float:
+        state = next(states)
+        began = thread_time_ns()
+        law.torque(now, state.q, state.qd)
+        return (thread_time_ns() - began) / 1e3
+
+    def pose() -> np.ndarray:
+        goal = home.copy()
+        goal[:3, 3] += rng.uniform(-0.03, 0.03, 3)
+        goal[:3, :3] = Rotation.from_rotvec(rng.uniform(-0.1, 0.1, 3)).as_matrix() @ goal[:3, :3]
+        return goal
+
+    def after(name: str, come: Callable[[int], Any], ticks: int = MOVING, period: float = PERIOD,
+              moves: bool = False) -> Arrival:
+        """Return the row of what `come(k)` passes to the law; a pose that it returns is judged."""
+        nonlocal now
+        first, before, residual = [], [], 0.0
+        for k in range(count):
+            if moves and k % 4 == 0:  # beside it
+                law.follow(Hold(pose()), now)
+                for _ in range(MOVING):
+                    now += PERIOD
+                    ticked()
+            now += period
+            began = thread_time_ns()
+            goal = come(k)
+            before.append((thread_time_ns() - began) / 1e3)
+            first.append(ticked())
+            for _ in range(ticks - 1):
+                now += period
+                took = ticked()
+                if ticks == MOVING and goal is not None:
+                    plain.append(took)
+            if ticks == AT_REST:
+                residual = max(residual, difference(law.target.pose, goal))
+        return _arrival(name, first, float(np.median(before)),
+                        residual if ticks == AT_REST else None)
+
+    def follow(_: int) -> np.ndarray:
+        goal = pose()
+        law.follow(Hold(goal), now)
+        return goal
+
+    def jog(_: int) -> None:
+        law.follow(Jog(rng.uniform(-0.03, 0.03, 6), now + 0.2), now)
+
+    gc.collect()
+    gc.disable()
+    try:
+        rows = [
+            after('a new pose target, from rest', follow, AT_REST, LONG_PERIOD),
+            after('a new pose target, the one before still moves', follow),
+            after('a new twist, the one before is followed', jog),
+            after('a new path of 2 s', lambda k: law.follow(
+                figure_of_eight(home, 0.03, 0.03, 2.0, 1.0, now), now) and None, moves=True),
+            after('changed gains', lambda k: law.change(settings[(k + 1) % 2]), moves=True),
+            after('a changed payload', lambda k: law.change(robot=loaded[(k + 1) % 2]),
+                  moves=True)]
+    finally:
+        gc.enable()
+    return [_arrival(PLAIN, plain), *rows]
+
+
+def _arrival(name: str, times: list[float], before: float = 0.0, residual: float | None = None
+             ) -> Arrival:
+    median, p99, longest = np.percentile(times, (50, 99, 100)).tolist()
+    return Arrival(name, median, p99, longest, before, residual)

@@ -1,0 +1,404 @@
+"""
+The sender of what `gaps` disturbs the controller with: messages, requests, subscriptions.
+
+`python benchmark/disturb.py`; each line of its standard input is a `Wanted` as JSON. It prepares,
+says 'ready', and sends at the rate until the next line comes. It then sets back what it changed,
+and answers with the number sent and, for requests, the number of responses.
+
+Messages are serialized once, before, so that sending takes little of the machine.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+import json
+from select import select
+import sys
+from threading import Thread
+from time import perf_counter, sleep
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import (
+    InertiaStamped,
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
+import numpy as np
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.srv import (
+    DescribeParameters,
+    GetParameters,
+    ListParameters,
+    SetParameters,
+    SetParametersAtomically,
+)
+import rclpy
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.nodes import messages
+from osc_ros.nodes.run import EventsExecutor
+
+CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
+PATIENCE = 60.0  # for the controller to be found, and to answer [s]
+DRAIN = 0.5  # that responses are waited for at the end [s]
+BEFORE = 0.1  # the first is sent, so that the commands are watched already [s]
+DISTANCE, SPEED = 0.03, 0.02  # of targets from the pose held, and of twists [m, m/s]
+TURNS, PERIOD_SHARE = 2.0, 2.25  # of a path: eights; its length in periods of an eight
+GAINS = 'translation.natural_frequency', 'rotation.natural_frequency', 'posture.damping'
+
+Send = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be sent, one of KINDS, at which rate [Hz], by the joints of these names."""
+
+    kind: str
+    rate: float
+    joints: list[str]
+    position: list[float]
+
+
+class Disturber:
+    """A node that sends; `answered` counts responses."""
+
+    def __init__(self) -> None:
+        self.node = Node('disturber')
+        self.answered = 0
+        self._pose: Any = None
+        self._told = False
+        self._executor = EventsExecutor()
+        self._executor.add_node(self.node)
+        self._listener = Thread(target=self._listen)
+        self._listener.start()
+        self._set = self.node.create_client(SetParameters, f'{CONTROLLER}/set_parameters')
+
+    def _listen(self) -> None:
+        while not self._told:
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def close(self) -> None:
+        """End."""
+        self._told = True
+        self._listener.join()
+        self._executor.remove_node(self.node)
+        self.node.destroy_node()
+        self._executor.shutdown()
+
+    def pose(self) -> tuple[np.ndarray, str]:
+        """Return the pose (4, 4) where the tip is, and the frame that it is in."""
+        self._pose = None
+        listener = self.node.create_subscription(
+            PoseStamped, f'{CONTROLLER}/pose', partial(setattr, self, '_pose'), 1)
+        _wait(lambda: self._pose is not None, 'pose')
+        self.node.destroy_subscription(listener)
+        return messages.pose_array(self._pose.pose), self._pose.header.frame_id
+
+    def set(self, **values: Any) -> None:
+        """Set parameters, dots as double underscores, and wait for it."""
+        request = SetParameters.Request(parameters=_parameters(
+            {name.replace('__', '.'): value for name, value in values.items()}))
+        _wait(self._set.service_is_ready, 'set_parameters')
+        future = self._set.call_async(request)
+        _wait(future.done, 'set_parameters')
+        for result in future.result().results:
+            if not result.successful:
+                raise RuntimeError(f'{values}: {result.reason}')
+
+    @contextmanager
+    def published(self, kind: type, topic: str, sent: Sequence[Any]) -> Iterator[Send]:
+        """Give what publishes the messages in turn, serialized now."""
+        packed = [serialize_message(message) for message in sent]
+        publisher = self.node.create_publisher(kind, f'{CONTROLLER}/{topic}', 10)
+        try:
+            _wait(publisher.get_subscription_count, topic)
+            yield lambda k: publisher.publish(packed[k % len(packed)])
+        finally:
+            self.node.destroy_publisher(publisher)
+
+    @contextmanager
+    def called(self, *services: tuple[type, str, Sequence[Any]]) -> Iterator[Send]:
+        """Give what calls the services in turn, with their requests in turn."""
+        clients = [self.node.create_client(kind, f'{CONTROLLER}/{name}')
+                   for kind, name, _ in services]
+
+        def send(k: int) -> None:
+            which, turn = k % len(services), k // len(services)
+            requests = services[which][2]
+            future = clients[which].call_async(requests[turn % len(requests)])
+            future.add_done_callback(self._count)
+
+        try:
+            for client, (_, name, _) in zip(clients, services):
+                _wait(client.service_is_ready, name)
+            yield send
+        finally:
+            for client in clients:
+                self.node.destroy_client(client)
+
+    def _count(self, future: Any) -> None:
+        self.answered += 1
+
+    @contextmanager
+    def listened(self, *topics: tuple[type, str]) -> Iterator[Send]:
+        """Subscribe; there is nothing to send."""
+        listeners = [self.node.create_subscription(kind, topic, lambda message: None, 10)
+                     for kind, topic in topics]
+        try:
+            yield lambda k: None
+        finally:
+            for listener in listeners:
+                self.node.destroy_subscription(listener)
+
+
+def _wait(is_there: Callable[[], Any], what: str) -> None:
+    latest = perf_counter() + PATIENCE
+    while not is_there():
+        if perf_counter() > latest:
+            raise RuntimeError(f'{what}: nothing within {PATIENCE:g} s')
+        sleep(0.01)
+
+
+def _parameters(values: dict[str, Any]) -> list[ParameterMessage]:
+    return [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
+
+
+# every kind: what is sent, between what is set up for it and set back
+
+@contextmanager
+def _nothing(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    yield lambda k: None
+
+
+def _poses(sender: Disturber) -> list[PoseStamped]:
+    held, frame = sender.pose()
+    rng, sent = np.random.default_rng(1), []
+    for _ in range(16):
+        T = held.copy()
+        T[:3, 3] += rng.uniform(-DISTANCE, DISTANCE, 3)
+        message = messages.pose_message(T, frame, messages.stamp(0.0))
+        sent.append(message)
+    return sent
+
+
+def _pose_targets(sender: Disturber, wanted: Wanted) -> Any:
+    return sender.published(PoseStamped, 'target_pose', _poses(sender))
+
+
+def _not_finite(sender: Disturber, wanted: Wanted) -> Any:
+    sent = _poses(sender)
+    for message in sent:
+        message.pose.position.x = float('nan')
+    return sender.published(PoseStamped, 'target_pose', sent)
+
+
+def _unknown_frames(sender: Disturber, wanted: Wanted) -> Any:
+    sent = _poses(sender)
+    for message in sent:
+        message.header.frame_id = 'nowhere'
+    return sender.published(PoseStamped, 'target_pose', sent)
+
+
+def _twists(sender: Disturber, wanted: Wanted) -> Any:
+    twists = SPEED * np.random.default_rng(2).uniform(-1.0, 1.0, (16, 6))
+    return sender.published(TwistStamped, 'target_twist', [
+        messages.twist_message(twist, '', messages.stamp(0.0)) for twist in twists])
+
+
+def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
+    """Return the kind that sends a path of so many points, of so many seconds."""
+    def kind(sender: Disturber, wanted: Wanted) -> Any:
+        held, frame = sender.pose()
+        path = figure_of_eight(held, DISTANCE, DISTANCE, seconds / PERIOD_SHARE, TURNS, 0.0,
+                               (count - 1.5) / seconds)
+        message = messages.trajectory_message(path, frame, TOOL)
+        message.header.stamp = messages.stamp(0.0)
+        if len(message.points) != count:
+            raise RuntimeError(f'{len(message.points)} points, {count} were meant')
+        for point in message.points if poses_only else ():
+            point.velocities, point.accelerations = [], []
+        return sender.published(MultiDOFJointTrajectory, 'target_trajectory', [message])
+    return kind
+
+
+@contextmanager
+def _pushing(sender: Disturber, topic: str, frame: str) -> Iterator[Send]:
+    """Give what publishes wrenches, with force wanted along z, and a gain for what is measured."""
+    sent = [messages.wrench_message(np.array([0.0, 0.0, 0.0, 0.0, 0.0, force]), frame,
+                                    messages.stamp(0.0)) for force in (5.0, 4.0, 3.0, 4.0)]
+    sender.set(translation__axes=['motion', 'motion', 'force'], force__gain=0.5)
+    try:
+        with sender.published(WrenchStamped, topic, sent) as send:
+            yield send
+    finally:
+        sender.set(translation__axes=['motion'] * 3, force__gain=0.0)
+
+
+def _wrench_targets(sender: Disturber, wanted: Wanted) -> Any:
+    return _pushing(sender, 'target_wrench', '')
+
+
+def _measured_wrenches(sender: Disturber, wanted: Wanted) -> Any:
+    return _pushing(sender, 'measured_wrench', TOOL)
+
+
+def _postures(sender: Disturber, wanted: Wanted) -> Any:
+    around = np.random.default_rng(3).uniform(-0.05, 0.05, (16, len(wanted.joints)))
+    return sender.published(JointState, 'target_posture', [
+        JointState(name=wanted.joints, position=(wanted.position + away).tolist())
+        for away in around])
+
+
+@contextmanager
+def _payloads(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    sent = []
+    for mass in (0.5, 0.6, 0.7, 0.6):
+        message = InertiaStamped()
+        message.header.frame_id = TOOL
+        message.inertia.m, message.inertia.com.z = mass, 0.03
+        sent.append(message)
+    try:
+        with sender.published(InertiaStamped, 'payload', sent) as send:
+            yield send
+    finally:
+        sender.set(payload__mass=0.0, payload__center_of_mass=[0.0] * 3)
+
+
+@contextmanager
+def _gravities(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    sent = []
+    for k in range(17):  # the last one is upright
+        message = Vector3Stamped()
+        message.vector.x, message.vector.z = 0.2 * np.sin(2.0 * np.pi * k / 16), -9.81
+        sent.append(message)
+    with sender.published(Vector3Stamped, 'gravity', sent) as send:
+        yield send
+        send(-1)
+        sleep(0.1)
+
+
+def _changes() -> list[dict[str, Any]]:
+    return [{name: 1.0 if name.startswith('posture') else [20.0 + k] * 3 for name in GAINS}
+            for k in range(4)]
+
+
+@contextmanager
+def _sets(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    requests = [SetParameters.Request(parameters=_parameters({name: values[name]}))
+                for values in _changes() for name in GAINS]
+    try:
+        with sender.called((SetParameters, 'set_parameters', requests)) as send:
+            yield send
+    finally:
+        sender.set(**{name.replace('.', '__'): value for name, value in _changes()[0].items()})
+
+
+@contextmanager
+def _atomic_sets(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    requests = [SetParametersAtomically.Request(parameters=_parameters(values))
+                for values in _changes()]
+    try:
+        with sender.called((SetParametersAtomically, 'set_parameters_atomically', requests)
+                           ) as send:
+            yield send
+    finally:
+        sender.set(**{name.replace('.', '__'): value for name, value in _changes()[0].items()})
+
+
+def _bad_sets(sender: Disturber, wanted: Wanted) -> Any:
+    return sender.called((SetParameters, 'set_parameters', [SetParameters.Request(
+        parameters=_parameters({GAINS[0]: [-1.0] * 3}))]))
+
+
+@contextmanager
+def _questions(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    """Get, list and describe, in turn, every parameter that there is."""
+    client = sender.node.create_client(ListParameters, f'{CONTROLLER}/list_parameters')
+    _wait(client.service_is_ready, 'list_parameters')
+    future = client.call_async(ListParameters.Request())
+    _wait(future.done, 'list_parameters')
+    names = list(future.result().result.names)
+    sender.node.destroy_client(client)
+    with sender.called(
+            (GetParameters, 'get_parameters', [GetParameters.Request(names=names)]),
+            (ListParameters, 'list_parameters', [ListParameters.Request()]),
+            (DescribeParameters, 'describe_parameters',
+             [DescribeParameters.Request(names=names)])) as send:
+        yield send
+
+
+def _holds(sender: Disturber, wanted: Wanted) -> Any:
+    return sender.called((Trigger, 'hold', [Trigger.Request()]))
+
+
+def _releases(sender: Disturber, wanted: Wanted) -> Any:
+    return sender.called((Trigger, 'release', [Trigger.Request()]))
+
+
+@contextmanager
+def _reports(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    topics = [(PoseStamped, f'{CONTROLLER}/pose'), (TwistStamped, f'{CONTROLLER}/pose_error'),
+              (WrenchStamped, f'{CONTROLLER}/wrench'),
+              *((Float64MultiArray, f'{CONTROLLER}/{name}') for name in ('terms', 'inertia')),
+              (DiagnosticArray, '/diagnostics')]
+    sender.set(report_rate=1000.0)
+    try:
+        with sender.listened(*topics) as send:
+            yield send
+    finally:
+        sender.set(report_rate=50.0)
+
+
+KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
+    'nothing': _nothing, 'poses': _pose_targets, 'twists': _twists,
+    'short_trajectories': _trajectories(50, 2.0),
+    'long_trajectories': _trajectories(10_000, 20.0),
+    'long_trajectories_of_poses': _trajectories(10_000, 20.0, poses_only=True),
+    'wrenches': _wrench_targets, 'measured_wrenches': _measured_wrenches, 'postures': _postures,
+    'payloads': _payloads, 'gravities': _gravities, 'sets': _sets, 'atomic_sets': _atomic_sets,
+    'bad_sets': _bad_sets, 'questions': _questions, 'holds': _holds, 'releases': _releases,
+    'not_finite': _not_finite, 'unknown_frames': _unknown_frames, 'reports': _reports,
+}
+
+
+def disturb(sender: Disturber, wanted: Wanted) -> dict[str, int]:
+    """Send until a line comes; return how many were sent, and how many of them answered."""
+    sender.answered = sent = 0
+    period = 1.0 / wanted.rate if wanted.rate else 0.01
+    with KINDS[wanted.kind](sender, wanted) as send:
+        print('"ready"', flush=True)
+        due = perf_counter() + BEFORE
+        while not select([sys.stdin], [], [], max(0.0, due - perf_counter()))[0]:
+            if wanted.rate:
+                send(sent)
+                sent += 1
+            due = max(due + period, perf_counter() - period)
+        sys.stdin.readline()
+        sleep(DRAIN if sender.answered else 0.0)
+        answered = sender.answered
+    return {'sent': sent, 'answered': answered}
+
+
+if __name__ == '__main__':
+    rclpy.init(args=[])
+    disturber = Disturber()
+    try:
+        for line in sys.stdin:
+            print(json.dumps(disturb(disturber, Wanted(**json.loads(line)))), flush=True)
+    finally:
+        disturber.close()
+        rclpy.try_shutdown()
