@@ -175,7 +175,7 @@ def probed(environment: dict[str, str]) -> list[str]:
 
 def has_realtime(told: Sequence[str]) -> bool:
     """Whether SCHED_FIFO is permitted, by what `probed` returns."""
-    return 'not to be had' not in told[0]
+    return 'not permitted' not in told[0]
 
 
 def environment_of(work: Path) -> dict[str, str]:

@@ -254,4 +254,4 @@ def test_state_timeout_is_followed_by_what_is_set(spin):
         given(watchdog__stale_state__reaction='report'))[0].successful
     rig.spin(lambda: rig.controller._guard.blind, why='for a stale state')
     assert rig.controller._guard.reaction == 'gravity'
-    assert JOINTS == rig.controller._reader.names
+    assert JOINTS == rig.controller._loop.reader.names

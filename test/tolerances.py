@@ -41,3 +41,4 @@ GRAVITY_HELD = 1e-8  # N·m: the weight of an arm that stands, by two ways
 GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms of what has a jerk of 125/s³
 GUIDE_LIMIT = 1.15  # of a limit: what a target takes that is sent elsewhere while it turns
 GUIDE_LIMIT_MOVING = 1.05  # the same, while it moves
+SPLINE_IN_PIECES = 1e-9  # rad/s², m/s²: a spline in pieces of 128 knots against one piece

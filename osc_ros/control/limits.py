@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,18 +154,24 @@ class Limits:
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
     """Least (n,) that the torques beside gravity give each joint while the others are held."""
+    inertia, weight = _loads(robot)
+    # at least a tenth: an arm that cannot hold itself is not helped by braking for ever
+    room = np.maximum(effort - np.abs(weight), 0.1 * effort)
+    return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
+
+
+@lru_cache(maxsize=4)  # of the last robots: other limits are wanted more often than another robot
+def _loads(robot: Robot) -> tuple[Array, Array]:
+    """Diagonal of M, and weight, (_STATES, n) each, at configurations within the limits."""
     dynamics, rng = Articulated(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
-    rest, M_inv = np.zeros(robot.n), np.zeros((robot.n, robot.n))
-    no_force, least = np.zeros(6 * len(robot.tips)), np.full(robot.n, np.inf)
-    for _ in range(_STATES):
+    rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))
+    M_inv = np.empty((_STATES, robot.n, robot.n))
+    for k in range(_STATES):
         q = rng.uniform(np.minimum(lower, upper), upper)
-        M = np.linalg.inv(dynamics.M_inv(q, M_inv))
-        gravity = M @ dynamics.forward_dynamics(q, rest, rest, no_force)
-        # at least a tenth: an arm that cannot hold itself is not helped by braking for ever
-        room = np.maximum(effort - np.abs(gravity), 0.1 * effort)
-        least = np.minimum(least, room / np.diag(M))
-    return np.asarray(BRAKING_SHARE * least)
+        dynamics.M_inv(q, M_inv[k])
+        weight[k] = dynamics.inverse_dynamics(q, rest, rest)
+    return np.diagonal(np.linalg.inv(M_inv), axis1=1, axis2=2).copy(), weight
 
 
 @inlined

@@ -40,9 +40,10 @@ def collect_garbage_as_usual() -> None:
 
 def prioritize(priority: int) -> str:
     """
-    Let this process go before all that is not in real time, if that is allowed.
+    Run all threads of the process under SCHED_FIFO, if permitted.
 
-    All its threads: what DDS receives goes through one of its own, and the loop waits for that.
+    All of them, because a state passes through threads of DDS before the loop has it. The calling
+    thread, which prepares what takes long, gets a priority one lower, so that it delays none.
 
     Parameters
     ----------
@@ -52,15 +53,16 @@ def prioritize(priority: int) -> str:
     Returns
     -------
     str
-        What came of it.
+        What the operating system permitted.
 
     """
     try:
         for thread in os.listdir('/proc/self/task'):
             with suppress(ProcessLookupError):  # it has ended
                 os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(max(1, priority - 1)))
     except (OSError, AttributeError) as error:
-        return f'SCHED_FIFO {priority} not to be had ({error}): see rtprio of limits.conf(5)'
+        return f'SCHED_FIFO {priority} not permitted ({error}): see rtprio of limits.conf(5)'
     return f'SCHED_FIFO {priority}'
 
 

@@ -1,0 +1,163 @@
+"""The control loop: nothing that arrives delays, stops or changes its commands."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from arm import Arm, moved, PERIOD, READY
+from osc_ros.control.guide import Jog
+from osc_ros.control.task import TargetLimits
+from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.errors import InputError
+import tolerances
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import Transform, Twist, Vector3  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
+from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
+
+from osc_ros.nodes import messages, serialized  # noqa: E402
+from osc_ros.nodes.run import EventsExecutor  # noqa: E402
+from test_nodes import gravity, Rig  # noqa: E402
+
+
+@pytest.fixture
+def alone(spin):
+    """Give a rig whose controller is active and spun by nobody: its other thread is blocked."""
+    rig = Rig(spin).activate()
+    executor = EventsExecutor()
+    rig.controller.executor.remove_node(rig.controller)
+    rig.hardware.executor.remove_node(rig.hardware)
+    executor.add_node(rig.hardware)
+
+    def answered(**state):
+        label = rig.hardware.state(**state)
+        for _ in range(500):
+            executor.spin_once(timeout_sec=0.02)
+            if rig.hardware.answer(label) is not None:
+                return rig.hardware.answer(label)
+        raise AssertionError('a state was not answered')
+
+    yield rig, answered
+    executor.remove_node(rig.hardware)
+    executor.shutdown()
+
+
+def test_every_state_is_answered_while_all_else_in_the_process_is_blocked(alone):
+    rig, answered = alone
+    path = figure_of_eight(rig.controller._law.pose, 0.1, 0.1, 2.0, 1.0, 0.0)
+    rig.hardware.paths.publish(messages.trajectory_message(path, 'panda_link0', 'panda_hand_tcp'))
+    for _ in range(50):
+        np.testing.assert_allclose(answered(), gravity(READY), atol=1e-8)
+
+
+def test_bad_states_are_answered_and_refused_while_all_else_is_blocked(alone):
+    rig, answered = alone
+    rig.controller._guard.settings = replace(rig.controller._guard.settings, settle_time=1e-3)
+    for _ in range(5):
+        rig.hardware.state(velocity=[float('nan')] * 7)
+        answered()
+    assert rig.controller._loop.refused >= 1
+
+
+def test_defect_in_the_loop_is_logged_and_the_arm_gets_a_torque(spin, monkeypatch):
+    rig = Rig(spin).activate()
+    with monkeypatch.context() as patch:
+        def broken(*_):
+            raise RuntimeError('a wire is loose')
+
+        patch.setattr(type(rig.controller._loop), '_answer', broken)
+        rig.until_said('control loop: RuntimeError: a wire is loose', rig.hardware.state)
+        rig.until_held(gravity(READY))
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def random_trajectory(rng, points):
+    """Return a message whose texts and sequences have random lengths."""
+    def vector():
+        return Vector3(**dict(zip('xyz', rng.normal(size=3))))
+
+    message = MultiDOFJointTrajectory(joint_names=['n' * k for k in rng.integers(0, 9, 3)])
+    message.header.frame_id = 'f' * int(rng.integers(0, 9))
+    message.header.stamp = messages.stamp(float(rng.integers(0, 99)))
+    for k in range(points):
+        point = MultiDOFJointTrajectoryPoint(
+            transforms=[Transform(translation=vector()) for _ in range(rng.integers(0, 3))],
+            velocities=[Twist(linear=vector(), angular=vector())
+                        for _ in range(rng.integers(0, 3))],
+            accelerations=[Twist(linear=vector()) for _ in range(rng.integers(0, 3))])
+        point.time_from_start.sec, point.time_from_start.nanosec = k - 2, 500_000_000
+        message.points.append(point)
+    return message
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_serialized_trajectory_is_read_as_rclpy_reads_it(seed):
+    rng = np.random.default_rng(seed)
+    message = random_trajectory(rng, int(rng.integers(0, 6)))
+    found = serialized.trajectory(serialize_message(message))
+    assert found.frame == message.header.frame_id
+    assert found.stamp == messages.seconds(message.header.stamp)
+    np.testing.assert_array_equal(found.times, [
+        messages.seconds(point.time_from_start) for point in message.points])
+    for k, point in enumerate(message.points):
+        fields = point.transforms, point.velocities, point.accelerations
+        np.testing.assert_array_equal(found.counts[k], [len(field) for field in fields])
+        if point.transforms:
+            p = point.transforms[0].translation
+            np.testing.assert_array_equal(found.poses[k], [p.x, p.y, p.z, 0.0, 0.0, 0.0, 1.0])
+        for row, twists in ((found.twists[k], point.velocities),
+                            (found.accelerations[k], point.accelerations)):
+            if twists:
+                v, w = twists[0].linear, twists[0].angular
+                np.testing.assert_array_equal(row, [v.x, v.y, v.z, w.x, w.y, w.z])
+
+
+def test_serialized_trajectory_that_is_cut_short_anywhere_is_refused():
+    data = serialize_message(random_trajectory(np.random.default_rng(1), 3))
+    for size in range(16, len(data) - 4, 4):
+        with pytest.raises(InputError, match='target_trajectory: the serialized message is cut'):
+            serialized.trajectory(data[:size])
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_targets_planned_after_the_torque_was_sent_give_the_same_torques(seed):
+    torques = []
+    for plans in (False, True):
+        rng, arm = np.random.default_rng(seed), Arm(limits=TargetLimits())
+        for _ in range(8):
+            time = arm.plant.time
+            pose = moved(arm.pose, rng.uniform(-0.1, 0.1, 3), rng.uniform(-0.3, 0.3, 3))
+            arm.law.follow((Hold(pose), Jog(rng.uniform(-0.1, 0.1, 6), time + 0.2),
+                            Path([time + 0.3, time + 3.0], [arm.pose, pose]))[rng.integers(3)],
+                           time + 0.01)
+            arm.run(time + 0.15, each=arm.law.plan if plans else lambda: None)
+        torques.append(arm.torques)
+    np.testing.assert_array_equal(*torques)
+
+
+def test_settings_prepared_beside_the_running_law_are_taken_without_a_step():
+    arm = Arm(limits=TargetLimits())
+    arm.law.follow(figure_of_eight(arm.pose, 0.2, 0.1, 2.0, 3.0, 0.0), 0.0)
+    arm.run(0.5)
+    robot = arm.law.robot.with_payload(1.0)
+    prepared = arm.law.prepared(arm.law.settings, robot)
+    arm.run(0.8)  # it goes on meanwhile
+    arm.law.take(prepared)
+    arm.run(0.8 + 3.0 * PERIOD)
+    steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)
+    assert steps[-3:].max() < 1.5 * steps[-50:-3].max()
+    assert arm.law.robot is robot
+
+
+def test_long_path_of_poses_is_the_spline_that_a_solution_in_one_piece_gives(monkeypatch):
+    whole = figure_of_eight(np.eye(4), 0.3, 0.2, 2.0, 3.0, 0.0, rate=60.0, swing=0.4)
+    found = Path(whole.times, whole.poses)
+    monkeypatch.setattr('osc_ros.control.trajectory.PIECE', 10_000)
+    once = Path(whole.times, whole.poses)
+    for time in np.linspace(0.0, 7.0, 200):
+        for a, b in ((found.at(time).twist, once.at(time).twist),
+                     (found.at(time).acceleration, once.at(time).acceleration)):
+            np.testing.assert_allclose(a, b, atol=tolerances.SPLINE_IN_PIECES)
