@@ -9,7 +9,11 @@ from typing import Any
 
 from rclpy.node import Node
 
-SLACK = 4  # numbers that a publisher may skip, beside those of twice its rate
+# How far apart the numbers of two messages of one publisher may be. Few are lost: the queue is
+# deep, and the transport reliable.
+CLOSE = 10
+MEMORY = 20.0  # time-outs for which the last number of a silent publisher is remembered
+MOST = 16  # publishers that are remembered
 PATIENCE = 3.0  # periods in which a publisher that has not lost messages sends its next one
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
@@ -85,7 +89,7 @@ class Source:
     Parameters
     ----------
     rate : float [Hz]
-        At which one publisher is expected to publish, to within a factor of two.
+        At which one publisher is expected to publish.
 
     """
 
@@ -95,6 +99,11 @@ class Source:
         self._doubted: _Stream | None = None
         self._others: list[_Stream] = []
         self._crowded = self._unclear = -float('inf')
+
+    @property
+    def has_one(self) -> bool:
+        """Whether a publisher is taken; it may be silent."""
+        return self._taken is not None
 
     def judge(self, number: int | None, count: int, now: float, timeout: float) -> str:
         """
@@ -112,15 +121,17 @@ class Source:
         -------
         str
             KNOWN: the publisher that was taken before; NEW: a publisher that is taken from this
-            message on; OTHER: a publisher that is not taken; UNCLEAR: there are several, and none
-            is taken.
+            message on; OTHER: another one than is taken; UNCLEAR: there are several, and none is
+            taken.
 
         """
         if count > 1:
             self._crowded = now
         if self._taken is not None and now - self._taken.heard > timeout:
+            self._others.append(self._taken)
             self._taken = None
-        self._others = [one for one in self._others if now - one.heard <= timeout]
+        self._others = [one for one in self._others[-MOST:]
+                        if now - one.heard <= MEMORY * timeout]
         # messages of a publisher that has just gone may still be queued
         is_alone = now - self._crowded > timeout
         if number is None:
@@ -141,26 +152,22 @@ class Source:
     def _judge(self, number: int, now: float, timeout: float) -> str:
         """Judge a message where there are several publishers."""
         taken, doubted = self._taken, self._doubted
-        if doubted is not None:
-            if taken is not None and number == doubted.last + 1:
-                doubted.last = number
-                if now - doubted.since <= PATIENCE / self._rate:
-                    return OTHER
-                taken.last, taken.heard, self._doubted = number, now, None
-                return KNOWN  # it has lost some messages
+        if doubted is not None and (taken is None or taken.last < number <= doubted.last):
+            # the one taken has lost nothing: that message was of another one
             self._others.append(doubted)
             self._doubted = None
         known = self._others if taken is None else [taken, *self._others]
-        found = [one for one in known if 0 < number - one.last
-                 <= SLACK + 2.0 * self._rate * (now - one.heard)]
+        found = [one for one in known if 0 < number - one.last <= CLOSE]
         if len(found) > 1:
             return self._lose(now)
-        if found and found[0] is taken:
+        if taken is not None and found == [taken]:
             if number > taken.last + 1 and not self._others:
                 # the one taken has lost some, or this is the first of another one
-                self._doubted = _Stream(number, now, now)
-                return OTHER
-            taken.last, taken.heard = number, now
+                self._doubted = self._doubted or _Stream(number, now, now)
+                self._doubted.last = number
+                if now - self._doubted.since <= PATIENCE / self._rate:
+                    return OTHER
+            taken.last, taken.heard, self._doubted = number, now, None
             return KNOWN
         if found:
             one = found[0]
@@ -170,17 +177,17 @@ class Source:
             self._others.append(one)
         if taken is not None:
             return OTHER
-        if len(self._others) > 1:
+        if sum(now - other.heard <= timeout for other in self._others) > 1:
             self._unclear = now
-        if now - self._unclear <= timeout:
+        if now - self._unclear <= timeout or now - one.since < timeout:
             return UNCLEAR
-        if now - one.since < timeout:
-            return OTHER
-        self._taken, self._others = one, []
+        self._others.remove(one)
+        self._taken = one
         return NEW
 
     def _lose(self, now: float) -> str:
         """Take no publisher until only one publishes."""
+        self._others += [one for one in (self._taken, self._doubted) if one is not None]
         self._taken = self._doubted = None
-        self._others, self._unclear = [], now
+        self._unclear = now
         return UNCLEAR

@@ -36,9 +36,10 @@ from osc_ros.nodes.statistics import Window
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-# of several publishers none may push the commands of another one out of the queue
-INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
+# so deep that no command is lost while the relay is late: publishers are told apart by numbers
+INPUT_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
+SEVERAL = 'more than one publishes commands, and none of them has been the only one to send any'
 WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
 STEEPEST = 200.0  # times its limit a torque may change, where nothing is said: limits bite [1/s]
 
@@ -194,7 +195,7 @@ class Relay(Node):  # type: ignore[misc]
         self._refused_other = now
         reason = f'commands of another publisher than {_listed(self._taken)}'
         if where == UNCLEAR:
-            reason = 'several publish commands, end all but one'
+            reason = SEVERAL
             self._guard.trip(OTHER_PUBLISHER, reason)
         if now - self._told > 1.0:
             self._told = now
@@ -246,6 +247,8 @@ class Relay(Node):  # type: ignore[misc]
         if not self._acts:
             return
         was_stopping = bool(self._guard.reaction)
+        if not self._source.has_one:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if self._guard.watch():
             if self._guard.blind:
                 self._send(messages.HOLD_LABEL)
