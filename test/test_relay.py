@@ -24,6 +24,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import messages, relay  # noqa: E402
+from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
@@ -394,4 +395,32 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     assert ((q > limits[:, 0]) & (q < limits[:, 1])).all()
     # the hardware stepped with a command for every state, and was never left without
     np.testing.assert_allclose(np.diff(times), 0.002, atol=1e-9)
+    assert simulator._unanswered == 0
+
+
+def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay(spin):
+    judge, rate, none = Judge(), {'rate': 250.0}, [0.0] * 7
+    simulator = Simulator(parameter_overrides=given(
+        **ROBOT, **rate, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
+        lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
+    guard = relay.Relay(parameter_overrides=given(
+        **ROBOT, **rate, command_timeout=0.3, state_timeout=NEVER,
+        **{'limits.effort_rate': [1e6] * 7}))
+    controller = Controller(parameter_overrides=given(**ROBOT, **rate, state_timeout=NEVER))
+    spin(lambda: judge.times and judge.times[-1] > 0.2, judge, simulator, guard, controller,
+         why='for an active controller')
+    controller.trigger_deactivate()
+    spin(lambda: not controller._ending and guard._guard.cause == 'silence',
+         why='for the end of the commands')
+    spin(lambda: judge.times[-1] > 1.0)
+    left, held = judge.times[-1], judge.q[-1]
+    simulator._plant.push(PANDA.tip, [0.0, 3.0, 3.0])  # a constant torque would not resist
+    spin(lambda: judge.times[-1] > left + 0.1)
+    simulator._plant.push(PANDA.tip, [0.0, 0.0, 0.0])
+    spin(lambda: judge.times[-1] > left + 5.0)
+    spin(lambda: judge.times[-1] > left + 10.0)
+    q = np.array(judge.q)[np.array(judge.times) > left]
+    assert 1e-3 < np.abs(q - held).max() < 0.02
+    assert np.abs(q[-1000:] - held).max() < 1e-4
+    assert guard._guard.cause == 'silence' and guard._guard.reaction == 'hold'
     assert simulator._unanswered == 0

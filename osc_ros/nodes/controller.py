@@ -51,6 +51,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
+from osc_ros.nodes.publishers import other_publishers
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
 
@@ -72,7 +73,8 @@ WATCHDOGS = {
     DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
     NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
     JUMP: ('hold', 'a position that jumps by more than twice what the speed limit allows'),
-    OTHER_PUBLISHER: ('report', 'somebody else who publishes on the command topic'),
+    OTHER_PUBLISHER: ('report', 'another publisher on the command topic, looked for once a '
+                      'second'),
 }
 
 TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of the tip: each '
@@ -469,8 +471,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._publish(self._guard.last(), HOLD_LABEL)
         self._ending = False
         self.get_logger().info('the arm is stopped: the last command '
-                               + ('holds it against gravity' if self._guard.settings.idle
-                                  == 'gravity' else 'is zero'))
+                               + ('carries the weight here; without brakes or friction the arm '
+                                  'drifts from here' if self._guard.settings.idle == 'gravity'
+                                  else 'is zero'))
         if self._leaves:
             self._clean_up()
 
@@ -610,8 +613,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         """See to it that there are commands where no joint state comes."""
         if not (self._active or self._ending):
             return
-        if self._others > 0:
-            self._guard.trip(OTHER_PUBLISHER, f'{self._others} others publish there')
+        if self._others:
+            self._guard.trip(OTHER_PUBLISHER, f"{', '.join(self._others)} publishes there too")
         if self._guard.watch() and (self._guard.blind or self._state_age() > WATCH_PERIOD):
             self._publish(self._guard.torque(), HOLD_LABEL)
         self._conclude()
@@ -768,7 +771,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._torque_use: Any = 0.0
         self._counted = self._reported = -np.inf
         if not keep_state:
-            self._last_good, self._time, self._others = -np.inf, 0.0, 0
+            self._last_good, self._time, self._others = -np.inf, 0.0, ()
             self._is_new = self._changed = self._has_chores = False
 
     def _count(self, time: float, took: float) -> None:
@@ -816,7 +819,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _do_chores(self) -> None:
         self._has_chores = False
-        self._others = self.count_publishers(self._commands.topic_name) - 1
+        self._others = other_publishers(self, self._commands.topic_name)
         self._diagnose()
         realtime.collect_garbage()
 

@@ -273,11 +273,12 @@ class Relay(Node):  # type: ignore[misc]
         return self._guard.finished
 
     def stop(self) -> None:
-        """Leave a command that carries the weight."""
+        """Leave a command that carries the weight here; without brakes the arm drifts from here."""
         if self._acts:
             self._commands.publish(self._command.filled(
                 self._guard.last()[self._order], messages.HOLD_LABEL))
-            self.get_logger().info('ends: the last command holds the arm against gravity')
+            self.get_logger().info('ends: the last command carries the weight here; without '
+                                   'brakes or friction the arm drifts from here')
 
     # what it has to say
 

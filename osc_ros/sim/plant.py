@@ -25,7 +25,7 @@ PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, times the effort limit of its joint
 STRONGEST = 1e6  # torque of a closed brake where the joint has no effort limit [N m, N]
-STICKS = 1e-3  # speed below which a braked joint stands still [rad/s, m/s]
+STICKS = 0.05  # speed below which a braked joint stands still, if it is not overloaded [rad/s]
 
 
 class Plant:
@@ -189,8 +189,9 @@ class Plant:
 
         """
         self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
-        strength = np.minimum(BRAKE * self._effort_limits, STRONGEST)
-        self._model.dof_frictionloss[self._at] = self._dry + self._braked * strength
+        self._dry_now = self._dry + self._braked * np.minimum(
+            BRAKE * self._effort_limits, STRONGEST)
+        self._model.dof_frictionloss[self._at] = self._dry_now
 
     def push(self, link: str, force: ArrayLike) -> None:
         """Push at the origin of a link with a force (3,), base frame [N], until told otherwise."""
@@ -246,7 +247,8 @@ class Plant:
         before = self.q
         mujoco.mj_step(self._model, self._data)
         # MuJoCo's dry friction lets a loaded joint creep for ever; a brake does not
-        stands = self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
+        stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
+                  & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
         self._data.qpos[self._at[stands]] = before[stands]
         self._data.qvel[self._at[stands]] = 0.0
 
