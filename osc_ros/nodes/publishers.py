@@ -61,7 +61,7 @@ def other_publishers(node: Node, topic: str) -> tuple[str, ...]:
 
 def _full_name(namespace: str, name: str) -> str:
     if name.startswith('_NODE_NAME_UNKNOWN'):
-        return 'a process that is no ROS node'
+        return 'a node of unknown name'
     return f"{namespace.rstrip('/')}/{name}"
 
 
