@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.nodes.publishers import KNOWN, NEW, OTHER, Source, UNCLEAR  # noqa: E402
+from osc_ros.nodes.publishers import KNOWN, NEW, OTHER, Source, UNCLEAR
 
 RATE, PERIOD, TIMEOUT = 500.0, 0.002, 0.05
 

@@ -420,7 +420,7 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     spin(lambda: judge.times[-1] > left + 5.0)
     spin(lambda: judge.times[-1] > left + 10.0)
     q = np.array(judge.q)[np.array(judge.times) > left]
-    assert 1e-3 < np.abs(q - held).max() < 0.02
+    assert 1e-3 < np.abs(q - held).max() < 0.1
     assert np.abs(q[-1000:] - held).max() < 1e-4
     assert guard._guard.cause == 'silence' and guard._guard.reaction == 'hold'
     assert simulator._unanswered == 0

@@ -52,8 +52,8 @@ PARAMETERS = (
           'torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
     Entry('latched', False, 'Good commands are forwarded again only after a call of ~/forward',
           live=True),
-    Entry('command_timeout', 0.05, 'Silence of the controller that is one [s]', lower=1e-3,
-          upper=60.0, live=True),
+    Entry('command_timeout', 0.05, 'Silence of the controller after which the relay stops the '
+          'arm, and another publisher may take over [s]', lower=1e-3, upper=60.0, live=True),
     Entry('state_timeout', 0.1, 'Without a good joint state for so long, only the weight is '
           'carried, where the arm was last [s]', lower=1e-3, upper=60.0, live=True),
     Entry('settle_time', 0.1, 'How long commands have to be good before they are forwarded again '
@@ -71,8 +71,7 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards the commands of one publisher as they come, and stops the arm by a model of its own
-    when they are no good.
+    Forwards the commands of one publisher, and stops the arm by its own model where they fail.
 
     Nothing is sent before the first good command after a good joint state. From then on the
     hardware always has a command: it would apply the last torque for ever. Of several publishers
@@ -196,7 +195,8 @@ class Relay(Node):  # type: ignore[misc]
         reason = f'commands of another publisher than {_listed(self._taken)}'
         if where == UNCLEAR:
             reason = SEVERAL
-            self._guard.trip(OTHER_PUBLISHER, reason)
+            if self._acts:
+                self._guard.trip(OTHER_PUBLISHER, reason)
         if now - self._told > 1.0:
             self._told = now
             everybody = publishers(self, self._input.topic_name)
@@ -273,7 +273,7 @@ class Relay(Node):  # type: ignore[misc]
         return self._guard.finished
 
     def stop(self) -> None:
-        """Leave a command that carries the weight here; without brakes the arm drifts from here."""
+        """Leave the torque that carries the weight here: without brakes the arm drifts."""
         if self._acts:
             self._commands.publish(self._command.filled(
                 self._guard.last()[self._order], messages.HOLD_LABEL))
