@@ -163,7 +163,7 @@ def test_controller_sends_torques_where_it_is_told(ear, given, relays):
         assert ('osc_relay' in ear.node.get_node_names()) == relays
         output = launched.output_after_ctrl_c()
     assert launched.process.returncode == 0, output
-    assert 'the last command holds it against gravity' in output
+    assert 'the last command carries the weight here' in output
 
 
 @pytest.mark.parametrize('relays', [False, True])

@@ -766,6 +766,7 @@ def test_simulator_in_lockstep_goes_on_after_its_time_out(spin):
 
     spin(stepped)
     assert simulator._unanswered >= 1
+    assert simulator._plant.braked.all()
 
 
 def test_simulator_in_real_time_runs_by_itself_and_takes_the_newest_command(spin):
@@ -774,6 +775,39 @@ def test_simulator_in_real_time_runs_by_itself_and_takes_the_newest_command(spin
     spin(lambda: simulator._tick > 50)
     stamps = [messages.seconds(state.header.stamp) for state in driver.states]
     assert stamps == sorted(stamps)
+
+
+def test_simulated_arm_that_gets_no_more_commands_is_held_by_its_brakes(spin):
+    simulator, driver = simulated(spin, lockstep=False, rate=100.0, friction=[0.0] * 7,
+                                  damping=[0.0] * 7)
+    answered = []
+
+    def answer(tau):
+        """Send torques, once for each state."""
+        if driver.states[-1] not in answered[-1:]:
+            answered.append(driver.states[-1])
+            driver.commands.publish(Float64MultiArray(data=tau.tolist()))
+
+    spin(lambda: driver.states[-1].velocity[0] > 0.1
+         or answer(gravity(READY) + [2.0, 0, 0, 0, 0, 0, 0]))
+    spin(lambda: simulator._ended and not any(driver.states[-1].velocity), why='for brakes')
+    count, stopped = len(driver.states), np.array(driver.states[-1].position)
+    spin(lambda: len(driver.states) > count + 300)
+    assert (np.array([state.position for state in driver.states[count:]]) == stopped).all()
+    np.testing.assert_allclose(driver.states[-1].effort, gravity(stopped), atol=1e-8)
+    # they open with the next command, without a jump
+    spin(lambda: len(driver.states) > count + 350 or answer(gravity(stopped)))
+    assert not simulator._ended and not simulator._plant.braked.any()
+    np.testing.assert_allclose(driver.states[-1].position, stopped, atol=1e-6)
+
+
+def test_simulated_arm_without_brakes_goes_on_under_the_last_torque(spin):
+    simulator, driver = simulated(spin, lockstep=False, rate=100.0, brakes=False)
+    spin(lambda: simulator._tick or driver.commands.publish(
+        Float64MultiArray(data=(gravity(READY) + 5.0).tolist())))
+    spin(lambda: simulator._tick > 40)
+    assert not simulator._plant.braked.any()
+    assert np.abs(driver.states[-1].position - READY).max() > 0.01
 
 
 def test_same_seed_same_noise(spin):

@@ -10,6 +10,7 @@ import zlib
 import numpy as np
 import pytest
 
+from judge import robot_cases
 import osc_ros
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim import Plant
@@ -607,3 +608,44 @@ def test_ball_on_a_wall_pushes_with_what_the_joint_gives():
     plant.step([2.0], 3000)
     np.testing.assert_allclose(plant.contact_force(), [2.0, 0.0, 0.0], atol=PLANT_STOP)
     assert plant.pose('mass')[0, 3] == pytest.approx(0.55, abs=1e-4)
+
+
+@pytest.mark.parametrize('arm', ['panda', 'ur5', 'xarm7', 'kinova'])
+def test_brakes_stop_a_moving_arm_within_centimetres_and_hold_it_where_it_is(arm):
+    case = robot_cases()[arm]
+    model = osc_ros.Robot.from_urdf(case.urdf_text, case.base, case.tip)
+    plant = Plant(case.urdf_text, case.base, model.joint_names, friction=[0.0] * model.n,
+                  damping=[0.0] * model.n)
+    lower, upper = model.position_limits.T
+    q = np.clip(0.6 * np.sin(np.arange(model.n)), lower + 0.1, upper - 0.1)
+    plant.reset(q, 0.5 * np.asarray(model.velocity_limits))
+    plant.brake(True)
+    start = plant.pose(case.tip)[:3, 3]
+    plant.step(plant.weight, 200)
+    stopped = plant.pose(case.tip)
+    assert 0.0 < np.linalg.norm(stopped[:3, 3] - start) < 0.05
+    plant.step(plant.weight, 5000)
+    np.testing.assert_array_equal(plant.pose(case.tip), stopped)
+    # the torque that holds the arm takes over from the brakes without a jump
+    plant.brake(False)
+    assert np.abs(plant.acceleration(plant.weight)).max() < 1e-6
+    plant.step(plant.weight, 100)
+    np.testing.assert_allclose(plant.pose(case.tip), stopped, atol=1e-6)
+
+
+def test_brakes_of_some_joints_leave_the_others_free():
+    plant = Plant(CHAIN, 'base', ['spin', 'lift', 'bend', 'reach', 'roll'],
+                  gravity=[0.0, 0.0, 0.0], effort_limits=[50.0] * 5)
+    plant.brake([True, False, False, True, False])
+    plant.step([1.0] * 5, 50)
+    assert (plant.q[[0, 3]] == 0.0).all() and (plant.q[[1, 2, 4]] != 0.0).all()
+    assert (plant.measured()[2] == [0.0, 1.0, 1.0, 0.0, 1.0]).all()
+
+
+def test_brake_slips_under_more_than_twice_the_effort_limit():
+    plant = Plant(slider(), 'rail', ['slide'])  # of 5 N
+    plant.brake(True)
+    for force, slips in ((9.5, False), (12.0, True)):
+        plant.push('mass', [force, 0.0, 0.0])
+        plant.step([0.0], 100)
+        assert (plant.q[0] > 1e-3) == slips

@@ -1,6 +1,9 @@
 """The relay between controller and hardware, over real DDS, with MuJoCo as the hardware."""
 
 import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -21,6 +24,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import messages, relay  # noqa: E402
+from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
@@ -71,7 +75,7 @@ class Rig:
 
     def __init__(self, spin, **parameters):
         """Connect them."""
-        self.spin, self.ends = spin, Ends()
+        self.spin, self.ends, self.last = spin, Ends(), 0.0
         self.relay = relay.Relay(parameter_overrides=given(**({
             **ROBOT, 'command_timeout': NEVER, 'state_timeout': NEVER, 'settle_time': 0.02,
             'fade_time': FADE, 'limits.effort_rate': [1e6] * 7} | parameters)))
@@ -90,6 +94,14 @@ class Rig:
         """Send a state and its answer."""
         self.ends.state()
         self.ends.command(tau)
+
+    def paced(self, act):
+        """Return what does something no more often than a controller at 500 Hz would."""
+        def perhaps():
+            if time.perf_counter() - self.last >= 0.002:
+                self.last = time.perf_counter()
+                act()
+        return perhaps
 
     def until_sent(self, torque, act):
         """Do something until the hardware gets a torque."""
@@ -221,6 +233,105 @@ def test_relay_refuses_bad_parameters(ros, parameters, message):
         relay.Relay(parameter_overrides=given(**{**ROBOT, **parameters}))
 
 
+class Intruder(Node):
+    """Publishes where the controller does."""
+
+    def __init__(self):
+        """Join."""
+        super().__init__('intruder')
+        self.commands = self.create_publisher(Float64MultiArray, 'osc_controller/commands', 10)
+
+    def command(self, tau):
+        """Send torques."""
+        self.commands.publish(Float64MultiArray(data=list(map(float, tau))))
+
+
+def test_second_controller_on_the_command_topic_moves_nothing_and_is_named(spin):
+    rig = Rig(spin).forwarding()
+    rig.until(lambda: rig.relay._forwarded > 200, rig.paced(rig.talk))
+    intruder = Intruder()
+    spin(lambda: rig.ends.count_subscribers('osc_controller/commands') > 0
+         and intruder.commands.get_subscription_count() > 0, intruder)
+    seen = len(rig.ends.torques)
+    rig.until(lambda: rig.relay._of_others > 200 and len(rig.ends.torques) > seen + 200,
+              rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
+    np.testing.assert_array_equal(np.array(rig.ends.torques[seen:]),
+                                  np.tile(GOOD, (len(rig.ends.torques) - seen, 1)))
+    assert spin.said('not forwarded: commands of another publisher than /ends (GID ')
+    assert spin.said(': /intruder (GID ')
+    rig.until(lambda: any('refuses the commands of another publisher' in status.message
+                          for status in rig.ends.diagnoses), rig.talk)
+    values = {pair.key: pair.value for pair in rig.ends.diagnoses[-1].values}
+    assert values['commands of'].startswith('/ends (GID ')
+    assert values['other publishers'].startswith('/intruder (GID ')
+    assert int(values['refused of other publishers']) > 0
+
+
+def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_ends(spin):
+    rig, intruder = Rig(spin, command_timeout=0.3), Intruder()
+    spin(lambda: intruder.commands.get_subscription_count() > 0
+         and rig.relay._input.get_publisher_count() == 2, intruder)
+    rig.until(lambda: rig.relay._of_others > 100,
+              rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
+    assert not rig.ends.torques
+    assert spin.said('not forwarded: more than one publishes commands, and none ')
+    rig.forwarding()
+
+
+PUBLISHER = """
+import sys, time, rclpy
+from std_msgs.msg import Float64MultiArray
+rclpy.init(args=[])
+node = rclpy.create_node(sys.argv[1])
+publisher = node.create_publisher(Float64MultiArray, 'osc_controller/commands', 1)
+while True:
+    publisher.publish(Float64MultiArray(data=list(map(float, sys.argv[2:]))))
+    time.sleep(0.002)
+"""
+
+
+def test_torque_does_not_step_when_controllers_are_killed_and_take_over(spin):
+    fade = 0.2
+    rig = Rig(spin, command_timeout=2.0, fade_time=fade)
+    torques = {'one': 0.4 * LIMITS, 'two': -0.4 * LIMITS}
+    running, state = {}, rig.paced(rig.ends.state)
+
+    def start(name):
+        running[name] = subprocess.Popen(
+            [sys.executable, '-c', PUBLISHER, name, *map(str, torques[name])])
+
+    def kill(name):
+        running[name].kill()
+        running[name].wait()
+
+    def refused(more=100):
+        count = rig.relay._of_others + more
+        rig.until(lambda: rig.relay._of_others > count, state)
+
+    try:
+        start('one')
+        rig.until_sent(torques['one'], state)
+        seen = len(rig.ends.torques)
+        start('two')
+        refused()
+        assert not any(np.allclose(tau, torques['two']) for tau in rig.ends.torques[seen:])
+        kill('one')
+        rig.until_sent(torques['two'], state)
+        seen = len(rig.ends.torques)
+        start('one')
+        refused()
+        assert not any(np.allclose(tau, torques['one']) for tau in rig.ends.torques[seen:])
+        kill('two')
+        rig.until_sent(torques['one'], state)
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+    steps = np.abs(np.diff(rig.ends.torques, axis=0))
+    # of a cubic fade between a controller's torque and that of the hold
+    assert (steps <= 1.5 * 0.002 / fade * 1.5 * LIMITS).all()
+
+
 class Judge(Node):
     """Sees what MuJoCo says, and tells the controller where to go."""
 
@@ -284,4 +395,32 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     assert ((q > limits[:, 0]) & (q < limits[:, 1])).all()
     # the hardware stepped with a command for every state, and was never left without
     np.testing.assert_allclose(np.diff(times), 0.002, atol=1e-9)
+    assert simulator._unanswered == 0
+
+
+def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay(spin):
+    judge, rate, none = Judge(), {'rate': 250.0}, [0.0] * 7
+    simulator = Simulator(parameter_overrides=given(
+        **ROBOT, **rate, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
+        lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
+    guard = relay.Relay(parameter_overrides=given(
+        **ROBOT, **rate, command_timeout=0.3, state_timeout=NEVER,
+        **{'limits.effort_rate': [1e6] * 7}))
+    controller = Controller(parameter_overrides=given(**ROBOT, **rate, state_timeout=NEVER))
+    spin(lambda: judge.times and judge.times[-1] > 0.2, judge, simulator, guard, controller,
+         why='for an active controller')
+    controller.trigger_deactivate()
+    spin(lambda: not controller._ending and guard._guard.cause == 'silence',
+         why='for the end of the commands')
+    spin(lambda: judge.times[-1] > 1.0)
+    left, held = judge.times[-1], judge.q[-1]
+    simulator._plant.push(PANDA.tip, [0.0, 3.0, 3.0])  # a constant torque would not resist
+    spin(lambda: judge.times[-1] > left + 0.1)
+    simulator._plant.push(PANDA.tip, [0.0, 0.0, 0.0])
+    spin(lambda: judge.times[-1] > left + 5.0)
+    spin(lambda: judge.times[-1] > left + 10.0)
+    q = np.array(judge.q)[np.array(judge.times) > left]
+    assert 1e-3 < np.abs(q - held).max() < 0.1
+    assert np.abs(q[-1000:] - held).max() < 1e-4
+    assert guard._guard.cause == 'silence' and guard._guard.reaction == 'hold'
     assert simulator._unanswered == 0

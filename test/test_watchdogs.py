@@ -15,8 +15,8 @@ from geometry_msgs.msg import PoseStamped  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.nodes.controller import WATCHDOGS  # noqa: E402
-from test_nodes import given, gravity, JOINTS, READY, Rig, SUCCESS  # noqa: E402
+from osc_ros.nodes.controller import Controller, WATCHDOGS  # noqa: E402
+from test_nodes import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
 
 
 class Watched(Rig):
@@ -90,7 +90,7 @@ CAUSES = {
     'deadline': (nothing, {'rate': 20000.0}, 'an update took '),
     'not_finite': (bad_state, {}, "joint_states: position of 'panda_joint1' is nan"),
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
-    'other_publisher': (publisher, {}, '1 others publish there'),
+    'other_publisher': (publisher, {}, '/hardware'),
 }
 
 
@@ -130,6 +130,24 @@ def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
     act(rig)
     rig.until_told(DiagnosticStatus.WARN, f'{cause}: {reason}', rig.pulse)
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+@pytest.mark.parametrize('reaction', ['hold', 'deactivate'])
+def test_second_controller_on_the_command_topic_is_named_and_may_stop_the_first(spin, reaction):
+    rig = Watched(spin, 'other_publisher', reaction)
+    second = Controller(parameter_overrides=given(**ROBOT, autostart=False), cli_args=[
+        '--ros-args', '-r', '__node:=second', '-r', '~/commands:=/osc_controller/commands'])
+    rig.spin(lambda: True, second)
+    assert second.trigger_configure() == SUCCESS
+    rig.until_told(DiagnosticStatus.ERROR, 'other_publisher: /second', rig.pulse)
+    if reaction == 'deactivate':
+        rig.spin(lambda: rig.pulse() or not (rig.controller._active or rig.controller._ending))
+        assert rig.controller._state_machine.current_state[1] == 'inactive'
+        return
+    rig.until_commanded(gravity(READY))
+    assert rig.controller._guard.reaction == 'hold'
+    assert second.trigger_cleanup() == SUCCESS
+    rig.until_told(DiagnosticStatus.OK, 'active', rig.pulse)
 
 
 def test_state_of_other_joints_is_refused_and_no_cause(spin):

@@ -18,9 +18,10 @@ from osc_ros.dynamics.general_sweep import GeneralSweep
 from osc_ros.dynamics.ldl import LDL
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
 from osc_ros.dynamics.parallel import Parallel, Plan, planned, reducing, Workers
+from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
 from osc_ros.dynamics.schur import Schur
 from osc_ros.dynamics.sweep import Sweep
-from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.tree import EXTENDED, FACTORED, PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import names
@@ -159,13 +160,18 @@ class OperationalSpace:
     def torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
                tau_null: ArrayLike | None = None,
                posture_acceleration: ArrayLike | None = None,
-               out: Array | None = None) -> Array:
+               out: Array | None = None, damping: SingularityDamping | None = None) -> Array:
         """
         Joint torques that give the tip the acceleration u: τ = τ⁰ + JᵀΛ(u - a⁰).
 
         With a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇ this is F = Λ(u + J M⁻¹(C + G) - J̇q̇), τ = JᵀF + Nᵀτ⁰: τ⁰
         acts in the dynamically consistent null space only. Where Λ⁻¹ is singular to working
         precision the directions that cannot be moved are left to τ⁰.
+
+        Near a singularity this law asks for joint speeds and torques without bound. With `damping`
+        the directions whose singular values are small are left to τ⁰, smoothly: then give a τ⁰
+        that damps the joints, such as `posture_acceleration=-2.0 * qd`. This bounds neither speeds
+        nor torques: `osc_ros.control.law.Law` does.
 
         Parameters
         ----------
@@ -179,6 +185,9 @@ class OperationalSpace:
             τ⁰ is M q̈ₚ + C + G for this q̈ₚ [rad/s²], plus tau_null if that is given too.
         out : (n,), optional
             float64 and contiguous; written and returned.
+        damping : SingularityDamping, optional
+            Which directions are left to τ⁰. Tips that ask for more than the robot can do go by
+            priority, the first one first. The first call compiles, or loads, more kernels.
 
         Returns
         -------
@@ -192,6 +201,8 @@ class OperationalSpace:
         """
         if out is None:
             out = np.empty(self.robot.n)
+        if damping is not None:
+            return self._damped_torque(q, qd, u, tau_null, posture_acceleration, out, damping)
         self._is_located = False
         if self._balls and not self._turns(q):
             q = self._position(q)
@@ -214,6 +225,28 @@ class OperationalSpace:
             raise InputError('the torque is not finite: the state or u is too large, or M is '
                              'singular')
         return out
+
+    def _damped_torque(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
+                       tau_null: ArrayLike | None, posture_acceleration: ArrayLike | None,
+                       out: Array, damping: SingularityDamping) -> Array:
+        if not isinstance(damping, SingularityDamping):
+            raise InputError(f'damping is a {type(damping).__name__}: accepted is a '
+                             'SingularityDamping, or None')
+        u = finite_array('u', u, self._task)
+        tip = self.outward(q, qd, tau_null, posture_acceleration)
+        solver, J = self._solver
+        solver.rows[:, U:U + 6] = u.reshape(-1, 6)
+        return self.inward(solver.solve(
+            self.jacobian(J), np.ascontiguousarray(tip.Lambda_inv),
+            np.ascontiguousarray(tip.a0), damping), out)
+
+    @cached_property
+    def _solver(self) -> tuple[Priorities, Array]:
+        """Solve of `torque` with damping: a level for each tip, with all six axes; room for J."""
+        tips = len(self.robot.tips)
+        solver = Priorities(range(tips), tips, self.robot.n)
+        solver.rows[:, ACTIVATION:ACTIVATION + 6] = 1.0
+        return solver, np.empty((*self._task, self.robot.n))
 
     def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,
                 posture_acceleration: ArrayLike | None = None) -> Tip:

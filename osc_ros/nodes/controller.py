@@ -51,6 +51,7 @@ from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
+from osc_ros.nodes.publishers import other_publishers
 from osc_ros.nodes.run import run
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
@@ -69,7 +70,8 @@ WATCHDOGS = {
     DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
     NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
     JUMP: ('hold', 'a position that jumps by more than twice what the speed limit allows'),
-    OTHER_PUBLISHER: ('report', 'somebody else who publishes on the command topic'),
+    OTHER_PUBLISHER: ('report', 'another publisher on the command topic, looked for once a '
+                      'second'),
 }
 
 TASKS = Entry('tasks', (), 'Further tasks, highest priority first, below that of the tip: each '
@@ -269,6 +271,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop: Loop | None = None
         self._leaves = False
         self._urdf = self._finding = ''
+        self._others: tuple[str, ...] = ()
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -478,8 +481,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _say_stopped(self) -> None:
         self.get_logger().info('the arm is stopped: the last command '
-                               + ('holds it against gravity' if self._guard.settings.idle
-                                  == 'gravity' else 'is zero'))
+                               + ('carries the weight here; without brakes or friction the arm '
+                                  'drifts from here' if self._guard.settings.idle == 'gravity'
+                                  else 'is zero'))
 
     def _clean_up(self) -> None:
         self._leaves = self._ending
@@ -561,8 +565,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # the loop: the first two are called in its thread
 
     def _watch(self) -> None:
-        if self._loop.others > 0:
-            self._guard.trip(OTHER_PUBLISHER, f'{self._loop.others} others publish there')
+        if self._others:
+            self._guard.trip(OTHER_PUBLISHER, f"{', '.join(self._others)} publishes there too")
 
     def _on_change(self) -> None:
         """Note what the supervisor does, as soon as that is another thing."""
@@ -745,7 +749,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return rows
 
     def _every_second(self) -> None:
-        self._loop.others = self.count_publishers(self._commands.topic_name) - 1
+        self._others = other_publishers(self, self._commands.topic_name)
         self._diagnose()
         realtime.collect_garbage()
 

@@ -53,8 +53,6 @@ class Loop:
         Of that state; of no entries before the first one.
     rest : Rest
         States and efforts while idle, for the start-up check.
-    others : int
-        Foreign publishers on the command topic, to be set from outside.
     updates, periods : Window
         Times from state to command, and between states [s].
     missed, refused : int
@@ -99,7 +97,6 @@ class Loop:
         self._period, self._on_timer = period, on_timer
         self._watch_more, self._report, self._stopped = watch, report, stopped
         self._last_good, self._is_new = -np.inf, False
-        self.others = 0
         self.reset_counts()
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,

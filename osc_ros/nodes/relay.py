@@ -23,12 +23,23 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.nodes.publishers import (
+    KNOWN,
+    NEW,
+    publishers,
+    Source,
+    UNCLEAR,
+    with_info,
+)
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-SILENCE, NONSENSE = 'silence', 'nonsense'
+# so deep that no command is lost while the relay is late: publishers are told apart by numbers
+INPUT_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
+SEVERAL = 'more than one publishes commands, and none of them has been the only one to send any'
 WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
 STEEPEST = 200.0  # times its limit a torque may change, where nothing is said: limits bite [1/s]
 
@@ -41,8 +52,8 @@ PARAMETERS = (
           'torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
     Entry('latched', False, 'Good commands are forwarded again only after a call of ~/forward',
           live=True),
-    Entry('command_timeout', 0.05, 'Silence of the controller that is one [s]', lower=1e-3,
-          upper=60.0, live=True),
+    Entry('command_timeout', 0.05, 'Silence of the controller after which the relay stops the '
+          'arm, and another publisher may take over [s]', lower=1e-3, upper=60.0, live=True),
     Entry('state_timeout', 0.1, 'Without a good joint state for so long, only the weight is '
           'carried, where the arm was last [s]', lower=1e-3, upper=60.0, live=True),
     Entry('settle_time', 0.1, 'How long commands have to be good before they are forwarded again '
@@ -60,10 +71,12 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards commands as they come, and stops the arm by a model of its own when they are no good.
+    Forwards the commands of one publisher, and stops the arm by its own model where they fail.
 
     Nothing is sent before the first good command after a good joint state. From then on the
-    hardware always has a command: it would hold the last one for ever.
+    hardware always has a command: it would apply the last torque for ever. Of several publishers
+    on the command topic one is taken (`osc_ros.nodes.publishers.Source`), and the commands of the
+    others are refused. Where another one is taken, the relay holds the arm in between.
 
     """
 
@@ -74,9 +87,11 @@ class Relay(Node):  # type: ignore[misc]
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._guard: Supervisor | None = None
         self._acts = self._changed = False
-        self._forwarded = self._refused = self._own = 0
+        self._forwarded = self._refused = self._own = self._of_others = 0
         self._refusal, self._took = '', Window()
-        self._heard = -np.inf
+        self._heard = self._told = self._refused_other = -np.inf
+        self._source = Source(self.get_parameter('rate').value)
+        self._taken: dict[str, str] = {}  # publishers that the commands may be of, by GID
         self._create_interface()
         found = values(self, PARAMETERS)
         if found['robot_description'] or found['robot_description_file']:
@@ -87,9 +102,10 @@ class Relay(Node):  # type: ignore[misc]
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
         for kind, topic, callback, qos in (
                 (String, 'robot_description', self._on_description, LATCHED_QOS),
-                (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data),
-                (Float64MultiArray, 'osc_controller/commands', self._on_command, COMMAND_QOS)):
+                (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data)):
             self.create_subscription(kind, topic, callback, qos)
+        self._input = self.create_subscription(
+            Float64MultiArray, 'osc_controller/commands', with_info(self._on_command), INPUT_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
         for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose)):
             self.create_timer(period, callback, clock=self._steady)
@@ -147,7 +163,7 @@ class Relay(Node):  # type: ignore[misc]
         if self._acts and self._guard.watch():
             self._send(self._label)
 
-    def _on_command(self, message: Float64MultiArray) -> None:
+    def _on_command(self, message: Float64MultiArray, info: dict[str, Any]) -> None:
         started = perf_counter()
         if self._guard is None or not self._label:
             self.get_logger().warning(
@@ -157,26 +173,65 @@ class Relay(Node):  # type: ignore[misc]
             return
         label = messages.label(message)
         was_stopping = self._acts and self._guard.watch()
+        if not (self._is_of_the_source(info, started) and self._is_good(message, label, started)):
+            if not (self._acts and self._guard.watch()):
+                return
+        if not (was_stopping and self._guard.watch()):
+            self._send(label)
+            self._took.add(perf_counter() - started)
+
+    def _is_of_the_source(self, info: dict[str, Any], now: float) -> bool:
+        """Whether a command is of the publisher that is taken; stop where that is not clear."""
+        timeout = self._guard.settings.watchdogs[SILENCE].timeout
+        where = self._source.judge(info['publication_sequence_number'],
+                                   self._input.get_publisher_count(), now, timeout)
+        if where == KNOWN:
+            return True
+        if where == NEW:
+            self._take_publisher()
+            return True
+        self._of_others += 1
+        self._refused_other = now
+        reason = f'commands of another publisher than {_listed(self._taken)}'
+        if where == UNCLEAR:
+            reason = SEVERAL
+            if self._acts:
+                self._guard.trip(OTHER_PUBLISHER, reason)
+        if now - self._told > 1.0:
+            self._told = now
+            everybody = publishers(self, self._input.topic_name)
+            others = {gid: name for gid, name in everybody.items() if gid not in self._taken}
+            self.get_logger().error(f'not forwarded: {reason}: '
+                                    f'{_listed(everybody if where == UNCLEAR else others)}')
+        return False
+
+    def _take_publisher(self) -> None:
+        """Forward the commands of another publisher; hold the arm in between."""
+        self._judge.forget()
+        before, self._taken = self._taken, publishers(self, self._input.topic_name)
+        if self._taken != before:  # or else it was silent
+            self.get_logger().info(f'takes the commands of {_listed(self._taken)}')
+        if self._acts and not self._guard.watch():
+            self._guard.trip(OTHER_PUBLISHER, f'commands come from {_listed(self._taken)} now')
+
+    def _is_good(self, message: Float64MultiArray, label: str, now: float) -> bool:
+        """Whether a command makes sense: then it is the one that is asked for."""
         time = messages.labelled_time(label)
         try:
             # the clock of the states is not ours, but only differences matter, and those between
             # the two are taken for late
-            tau = self._judge.torque(message.data, started if time is None else time)
+            tau = self._judge.torque(message.data, now if time is None else time)
         except InputError as error:
             self._refused += 1
             self._refusal = str(error)
             self._guard.trip(NONSENSE, self._refusal)
             self.get_logger().error(f'not forwarded: {error}', throttle_duration_sec=1.0)
-            if not self._acts:
-                return
-        else:
-            self._guard.feed(SILENCE)
-            self._heard = started
-            self._asked[self._order] = tau
-            self._acts = True
-        if not (was_stopping and self._guard.watch()):
-            self._send(label)
-            self._took.add(perf_counter() - started)
+            return False
+        self._guard.feed(SILENCE)
+        self._heard = now
+        self._asked[self._order] = tau
+        self._acts = True
+        return True
 
     def _send(self, label: str) -> None:
         tau = self._guard.torque(lambda: self._asked)
@@ -192,6 +247,8 @@ class Relay(Node):  # type: ignore[misc]
         if not self._acts:
             return
         was_stopping = bool(self._guard.reaction)
+        if not self._source.has_one:
+            self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if self._guard.watch():
             if self._guard.blind:
                 self._send(messages.HOLD_LABEL)
@@ -216,11 +273,12 @@ class Relay(Node):  # type: ignore[misc]
         return self._guard.finished
 
     def stop(self) -> None:
-        """Leave a command that carries the weight."""
+        """Leave the torque that carries the weight here: without brakes the arm drifts."""
         if self._acts:
             self._commands.publish(self._command.filled(
                 self._guard.last()[self._order], messages.HOLD_LABEL))
-            self.get_logger().info('ends: the last command holds the arm against gravity')
+            self.get_logger().info('ends: the last command carries the weight here; without '
+                                   'brakes or friction the arm drifts from here')
 
     # what it has to say
 
@@ -243,8 +301,18 @@ class Relay(Node):  # type: ignore[misc]
     def _diagnose(self) -> None:
         self._changed = False
         level = DiagnosticStatus.OK if self._acts else DiagnosticStatus.WARN
+        text, everybody = self._state(), publishers(self, self._input.topic_name)
+        # where several could be the one, those that are gone are not
+        self._taken = {gid: name for gid, name in everybody.items()
+                       if gid in self._taken} or self._taken
+        others = {gid: name for gid, name in everybody.items() if gid not in self._taken}
+        if self._acts and perf_counter() - self._refused_other < 2.0:
+            level = DiagnosticStatus.WARN
+            text += ', and refuses the commands of another publisher'
         pairs = [('forwarded', self._forwarded), ('refused', self._refused),
                  ('last refusal', self._refusal), ('sent of its own', self._own),
+                 ('commands of', _listed(self._taken)), ('other publishers', _listed(others)),
+                 ('refused of other publishers', self._of_others),
                  ('command age [s]', f'{perf_counter() - self._heard:.3f}')]
         if self._guard is not None:
             level = DiagnosticStatus.ERROR if self._guard.reaction else level
@@ -253,11 +321,15 @@ class Relay(Node):  # type: ignore[misc]
             f'{1e6 * x:.1f}' for x in self._took.percentile(50, 99, 100))))
         status = DiagnosticStatus(
             level=level, name=f'{self.get_fully_qualified_name()[1:]}: relay',
-            message=self._state(), hardware_id=self._robot.name if self._guard else '',
+            message=text, hardware_id=self._robot.name if self._guard else '',
             values=[KeyValue(key=key, value=str(value)) for key, value in pairs])
         message = DiagnosticArray(status=[status])
         message.header.stamp = self.get_clock().now().to_msg()
         self._diagnostics.publish(message)
+
+
+def _listed(publishers: dict[str, str]) -> str:
+    return ', '.join(sorted(f'{name} (GID {gid})' for gid, name in publishers.items())) or 'none'
 
 
 def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
@@ -265,6 +337,7 @@ def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
     return Supervision(
         {SILENCE: Watchdog(reaction, latched, found['command_timeout']),
          NONSENSE: Watchdog(reaction, latched),
+         OTHER_PUBLISHER: Watchdog(reaction, latched),
          STALE_STATE: Watchdog(reaction, latched, found['state_timeout'])},
         effort_limits=description.per_joint(found, 'limits.effort', robot.effort_limits, robot),
         stop_rate=found['stop_rate'], fade_time=found['fade_time'],

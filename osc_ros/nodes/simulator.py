@@ -31,8 +31,12 @@ PARAMETERS = (
     *description.ENTRIES,
     Entry('lockstep', True, 'Step only when the command for the last state has come; otherwise '
           'run in real time'),
-    Entry('lockstep_timeout', 2.0, 'Without a command for so long, step with the last one [s]',
-          lower=1e-3, upper=3600.0),
+    Entry('lockstep_timeout', 2.0, 'In lockstep: without a command for so long, the brakes close '
+          'and it steps once without a command [s]', lower=1e-3, upper=3600.0),
+    Entry('brakes', True, 'The brakes close where commands end; without brakes the last torque '
+          'goes on for ever, under which an arm drifts'),
+    Entry('brake_timeout', 0.2, 'In real time: without a command for so long, the brakes close, '
+          'of wall time [s]', lower=1e-3, upper=3600.0),
     Entry('rate', 500.0, 'Joint states a second of simulated time [Hz]', lower=1.0, upper=20000.0),
     Entry('timestep', 0.001, 'Physics step; a whole number of them makes a period of the rate '
           '[s]', lower=1e-6, upper=0.1),
@@ -64,8 +68,9 @@ class Simulator(Node):  # type: ignore[misc]
     One robot on a fixed base, from the same URDF as its controller, with other code.
 
     Until the first command comes (one from each controller, where the arms of the robot have
-    several) the brakes are on and the clock stands. Then it steps, in
-    lockstep with the commands or with the wall clock.
+    several) the brakes are on and the clock stands. Then it steps, in lockstep with the commands
+    or with the wall clock. Where the commands on a topic end, the brakes of its joints close; they
+    open with the next command.
 
     """
 
@@ -90,12 +95,15 @@ class Simulator(Node):  # type: ignore[misc]
             self._plant.reset(found['initial_positions'])
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base
-        self._lockstep, self._timeout = found['lockstep'], found['lockstep_timeout']
+        self._lockstep, self._has_brakes = found['lockstep'], found['brakes']
+        self._timeout = found['lockstep_timeout' if self._lockstep else 'brake_timeout']
         self._report_every = max(1, round(found['rate'] / found['report_rate']))
         self._tick = self._unanswered = self._dropped = self._late = 0
         self._tau = np.zeros(robot.n)
         self._shares = _shares(found, robot)
         self._missing = set(self._shares)
+        self._heard = dict.fromkeys(self._shares, -np.inf)  # wall time of the last command [s]
+        self._ended: set[str] = set()  # topics whose brakes are closed
         self._braked = True
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
 
@@ -147,6 +155,11 @@ class Simulator(Node):  # type: ignore[misc]
         if self._lockstep and label not in ('', self._label):
             return  # it answers an older state, or none
         self._tau[places] = tau
+        self._heard[topic] = perf_counter()
+        if topic in self._ended:
+            self._ended.remove(topic)
+            self._set_brakes()
+            self.get_logger().info(f'commands on {topic} again: the brakes are open')
         self._missing.discard(topic)
         if self._missing:
             return
@@ -162,8 +175,11 @@ class Simulator(Node):  # type: ignore[misc]
             return
         if not self._braked and waited > self._timeout:
             self._unanswered += 1
-            self.get_logger().warning(f'no command for {waited:.1f} s: stepping with the last one',
-                                      throttle_duration_sec=10.0)
+            self._close_brakes(self._missing)
+            self.get_logger().warning(
+                f'no command for {waited:.1f} s: stepping '
+                + ('with the brakes closed' if self._has_brakes else 'with the last one'),
+                throttle_duration_sec=10.0)
             self._advance()
         else:
             self._send()
@@ -173,12 +189,30 @@ class Simulator(Node):  # type: ignore[misc]
         if self._braked:
             self._send()
             return
-        due = int((perf_counter() - self._began) / self._period) - self._tick
+        now = perf_counter()
+        self._close_brakes({topic for topic, heard in self._heard.items()
+                            if now - heard > self._timeout})
+        due = int((now - self._began) / self._period) - self._tick
         if due > CATCH_UP:
             self._late += due - CATCH_UP
             self._began += (due - CATCH_UP) * self._period
         for _ in range(min(due, CATCH_UP)):
             self._advance()
+
+    def _close_brakes(self, silent: set[str]) -> None:
+        """Close the brakes of the joints whose commands have ended."""
+        if not self._has_brakes or silent <= self._ended:
+            return
+        self.get_logger().warning(
+            f"no more commands on {', '.join(sorted(silent - self._ended))}: the brakes close")
+        self._ended |= silent
+        self._set_brakes()
+
+    def _set_brakes(self) -> None:
+        closed = np.zeros(len(self._tau), dtype=bool)
+        for topic in self._ended:
+            closed[self._shares[topic]] = True
+        self._plant.brake(closed)
 
     def _advance(self) -> None:
         self._plant.step(self._tau, self._steps)
@@ -193,8 +227,10 @@ class Simulator(Node):  # type: ignore[misc]
     def _measure(self) -> None:
         """Take the state of a new tick, and send it."""
         q, qd, tau = self._plant.measured()
-        if self._braked and not self._compensates:
-            tau = self._plant.weight  # which the brakes bear, and sensors in the joints feel
+        if not self._compensates:
+            # which the brakes bear, and sensors in the joints feel
+            closed = self._braked or self._plant.braked
+            tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
             self._plant.joint_names, self._tick * self._period, q, qd, tau)
         self._label = messages.label_of(self._state.header.stamp)

@@ -23,6 +23,9 @@ Array = NDArray[np.float64]
 Image = NDArray[np.uint8]
 PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
+BRAKE = 2.0  # torque of a closed brake, times the effort limit of its joint
+STRONGEST = 1e6  # torque of a closed brake where the joint has no effort limit [N m, N]
+STICKS = 0.05  # speed below which a braked joint stands still, if it is not overloaded [rad/s]
 
 
 class Plant:
@@ -87,6 +90,7 @@ class Plant:
                                ('position_noise', 'velocity_noise'), [])
         self._random = np.random.default_rng(seed)
         self._effort_limits = np.where(effort > 0.0, effort, np.inf)
+        self._dry = dry
         self._position_limits = np.array([urdf.span(name) for name in names])
 
         self._urdf, self._locks = urdf, locks
@@ -152,7 +156,12 @@ class Plant:
         return np.asarray(self._data.qvel[self._at], dtype=np.float64)
 
     def reset(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
-        """Put the arm at q, moving at qd (default 0), at time 0; the noise goes on as it was."""
+        """
+        Put the arm at q, moving at qd (default 0), at time 0, with its brakes open.
+
+        The noise goes on as it was.
+
+        """
         q = _vector('q', q, self.n)
         qd = _vector('qd', np.zeros(self.n) if qd is None else qd, self.n)
         lower, upper = self._position_limits.T
@@ -163,7 +172,26 @@ class Plant:
         self._data.qpos[self._at] = q
         self._data.qvel[self._at] = qd
         self._tau = np.zeros(self.n)
+        self.brake(False)
         self._pushed: dict[int, Array] = {}
+
+    @property
+    def braked(self) -> NDArray[np.bool_]:
+        """(n,) whether the brake of each joint is closed, a fresh array."""
+        return self._braked.copy()
+
+    def brake(self, closed: ArrayLike) -> None:
+        """
+        Close or open the brakes: one bool for all joints, or (n,).
+
+        A joint whose brake is closed has no drive: it gets no torque, and dry friction of twice
+        its effort limit stops it and holds it. A joint without an effort limit stops at once.
+
+        """
+        self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
+        self._dry_now = self._dry + self._braked * np.minimum(
+            BRAKE * self._effort_limits, STRONGEST)
+        self._model.dof_frictionloss[self._at] = self._dry_now
 
     def push(self, link: str, force: ArrayLike) -> None:
         """Push at the origin of a link with a force (3,), base frame [N], until told otherwise."""
@@ -188,23 +216,41 @@ class Plant:
             self._data.xfrc_applied[body] = np.concatenate([f, np.cross(arm, f)])
 
     def step(self, tau: ArrayLike, steps: int = 1) -> None:
-        """Hold tau (n,) [N m or N], clipped at the effort limits, for so many physics steps."""
+        """
+        Hold tau (n,) [N m or N], clipped at the effort limits, for so many physics steps.
+
+        Joints whose brakes are closed get none of it.
+
+        """
         if steps < 1:
             raise InputError(f'steps is {steps}; accepted: 1 or more')
-        self._tau = self._clipped(tau)
+        self._tau = np.where(self._braked, 0.0, self._clipped(tau))
         self._apply_pushes()
-        if self._compensates == 'none':
+        if self._compensates == 'none' and not self._braked.any():
             self._data.qfrc_applied[self._at] = self._tau
             mujoco.mj_step(self._model, self._data, steps)
         else:
-            qd = 0.0 if self._compensates == 'gravity' else 1.0
             for _ in range(steps):
-                added = self._bias(qd * self._data.qvel)
-                self._data.qfrc_applied[self._at] = self._clipped(self._tau + added)
-                mujoco.mj_step(self._model, self._data)
+                self._step_once()
         if self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:
             raise InputError(f'the arm diverged before t = {self.time} s, tau = {self._tau}; '
                              'accepted: torques that it can take (reset it to go on)')
+
+    def _step_once(self) -> None:
+        """One physics step with what the driver adds, and with brakes."""
+        tau = self._tau
+        if self._compensates != 'none':
+            qd = 0.0 if self._compensates == 'gravity' else 1.0
+            added = self._bias(qd * self._data.qvel)
+            tau = np.where(self._braked, 0.0, self._clipped(tau + added))
+        self._data.qfrc_applied[self._at] = tau
+        before = self.q
+        mujoco.mj_step(self._model, self._data)
+        # MuJoCo's dry friction lets a loaded joint creep for ever; a brake does not
+        stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
+                  & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
+        self._data.qpos[self._at[stands]] = before[stands]
+        self._data.qvel[self._at[stands]] = 0.0
 
     def measured(self) -> tuple[Array, Array, Array]:
         """Positions and velocities with sensor noise, and the torque last applied: (n,) each."""

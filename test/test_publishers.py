@@ -1,0 +1,154 @@
+"""The messages of one publisher are told from those of others by their numbers."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from osc_ros.nodes.publishers import KNOWN, NEW, OTHER, Source, UNCLEAR
+
+RATE, PERIOD, TIMEOUT = 500.0, 0.002, 0.05
+
+
+class Traffic:
+    """Publishers by name, and what the source says of every message: (time, name, answer)."""
+
+    def __init__(self):
+        """Begin at some time."""
+        self.source, self.time, self.answers = Source(RATE), 100.0, []
+        self.next = {}
+
+    def send(self, name, count, lost=0):
+        """Deliver the next message of a publisher, after some that are lost."""
+        number = self.next.get(name, 1) + lost
+        self.next[name] = number + 1
+        self.answers.append(
+            (self.time, name, self.source.judge(number, count, self.time, TIMEOUT)))
+        return self.answers[-1][2]
+
+    def run(self, duration, *names, count=None, each=PERIOD):
+        """Deliver messages of several publishers in turn, for a while [s]."""
+        count = len(names) if count is None else count
+        since = len(self.answers)
+        for _ in range(round(duration / each)):
+            self.time += each
+            for k, name in enumerate(names):
+                self.time += 1e-5 * (k > 0)
+                self.send(name, count)
+        return self.answers[since:]
+
+
+def taken(answers):
+    """Names of the publishers whose messages were taken."""
+    return {name for _, name, answer in answers if answer in (KNOWN, NEW)}
+
+
+def test_publisher_that_is_alone_is_taken_from_its_first_message_on():
+    traffic = Traffic()
+    assert traffic.send('a', 1) == NEW
+    assert {answer for *_, answer in traffic.run(0.1, 'a')} == {KNOWN}
+
+
+def test_lost_messages_of_the_only_publisher_are_no_matter():
+    traffic = Traffic()
+    traffic.run(0.1, 'a')
+    traffic.time += 0.02
+    assert traffic.send('a', 1, lost=1000) == KNOWN
+
+
+@pytest.mark.parametrize('number', [1, 10**6])
+def test_publisher_that_comes_second_is_refused_from_its_first_message_on(number):
+    traffic = Traffic()
+    traffic.run(0.2, 'a')
+    traffic.next['b'] = number
+    assert taken(traffic.run(1.0, 'a', 'b')) == {'a'}
+    assert taken(traffic.run(1.0, 'b', 'a')) == {'a'}
+
+
+def test_second_publisher_is_taken_when_the_first_has_been_silent_for_the_time_out():
+    traffic = Traffic()
+    traffic.run(1.0, 'a')
+    traffic.run(0.2, 'a', 'b')
+    silent = traffic.time
+    answers = traffic.run(0.2, 'b', count=2)  # killed: it is on the graph until its lease ends
+    first = next(time for time, _, answer in answers if answer == NEW)
+    assert TIMEOUT - PERIOD < first - silent < TIMEOUT + 2.0 * PERIOD
+    assert taken(traffic.run(0.2, 'b', 'a', count=2)) == {'b'}
+
+
+def test_publisher_that_idles_beside_the_first_changes_nothing():
+    traffic = Traffic()
+    traffic.run(0.2, 'a')
+    assert {answer for *_, answer in traffic.run(0.2, 'a', count=2)} == {KNOWN}
+
+
+def test_lost_messages_beside_a_publisher_that_idles_cost_a_few_more():
+    traffic = Traffic()
+    traffic.run(0.2, 'a', count=2)
+    traffic.send('a', 2, lost=3)
+    answers = [answer for *_, answer in traffic.run(0.02, 'a', count=2)]
+    assert answers[:3] == [OTHER] * 3 and set(answers[4:]) == {KNOWN}
+
+
+def test_many_lost_messages_beside_a_publisher_that_idles_leave_none_unclear():
+    traffic, random = Traffic(), np.random.default_rng(1)
+    traffic.run(0.2, 'a', count=2)
+    for _ in range(1000):
+        traffic.time += PERIOD * (1 + (lost := int(random.integers(3))))
+        traffic.send('a', 2, lost)
+    answers = [answer for *_, answer in traffic.answers]
+    assert UNCLEAR not in answers[-1000:]
+    assert answers[-1000:].count(KNOWN) > 300
+
+
+def test_publishers_that_start_at_the_same_time_are_both_refused():
+    traffic = Traffic()
+    assert taken(traffic.run(0.5, 'a', 'b')) == set()
+    assert UNCLEAR in {answer for *_, answer in traffic.answers}
+    # until one of them ends
+    assert taken(traffic.run(0.5, 'b', count=2)) == {'b'}
+
+
+def test_publisher_whose_numbers_come_near_those_of_the_first_leaves_none():
+    traffic = Traffic()
+    traffic.run(0.4, 'a')
+    for _ in range(1000):  # it is twice as fast
+        answers = traffic.run(PERIOD, 'a', 'b', 'b', count=2)
+        assert 'b' not in taken(answers)
+    assert answers[-1][2] == UNCLEAR
+
+
+def test_no_publisher_is_taken_while_several_send_and_none_was_first():
+    traffic = Traffic()
+    traffic.next['b'] = 5000
+    assert taken(traffic.run(1.0, 'a', 'b')) == set()
+
+
+def test_messages_without_numbers_are_taken_only_where_there_is_one_publisher():
+    source = Source(RATE)
+    assert [source.judge(None, 1, 0.01 * k, TIMEOUT) for k in range(3)] == [NEW, KNOWN, KNOWN]
+    assert source.judge(None, 2, 0.03, TIMEOUT) == UNCLEAR
+    assert source.judge(None, 1, 0.04, TIMEOUT) == UNCLEAR
+    assert source.judge(None, 1, 0.10, TIMEOUT) == NEW
+
+
+@pytest.mark.parametrize('seed', range(10))
+def test_whatever_two_publishers_do_only_one_is_taken_until_it_is_silent(seed):
+    random, traffic = np.random.default_rng(seed), Traffic()
+    traffic.run(0.1, 'a')
+    traffic.next['b'] = int(random.integers(1, 300))
+    rates = dict(zip('ab', random.uniform(100.0, 1500.0, 2)))
+    due = {name: traffic.time + 1.0 / rates[name] for name in 'ab'}
+    for _ in range(3000):
+        name = min(due, key=due.get)
+        traffic.time = due[name]
+        due[name] += random.uniform(0.5, 1.5) / rates[name]
+        if random.random() < 0.01:
+            due[name] += random.exponential(0.05)
+        traffic.send(name, 2, lost=int(random.random() < 0.02) * int(random.integers(1, 4)))
+    heard = {'a': -np.inf, 'b': -np.inf}
+    for time, name, answer in traffic.answers:
+        if answer in (KNOWN, NEW):
+            other = 'b' if name == 'a' else 'a'
+            assert time - heard[other] > TIMEOUT - 1e-9, (time, name)
+            heard[name] = time
