@@ -3,22 +3,28 @@
 from collections import Counter
 from dataclasses import dataclass, field
 import gc
+import os
 from pathlib import Path
 import re
 import time as wall
 
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from lifecycle_msgs.srv import ChangeState
 import numpy as np
+from rcl_interfaces.srv import SetParametersAtomically
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
 import yaml
 
 from arm import PANDA, READY
 from foreign import ForeignPlant
-from geometry_msgs.msg import PoseStamped, TwistStamped
 from judge import robot_cases
-from lifecycle_msgs.srv import ChangeState
 from osc_ros import Robot
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.nodes import messages
@@ -26,18 +32,15 @@ from osc_ros.nodes.controller import PARAMETERS
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.share import share_directory
 from osc_ros.sim import Plant
-from rcl_interfaces.srv import SetParametersAtomically
-from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import Trigger
-from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 PERIOD = 0.002  # [s]
 ROUNDED = 1.0 + 1e-9
-UNANSWERED = 0.05  # of wall time: in lockstep the plant then goes on with its last torque [s]
+UNANSWERED = 0.02  # of wall time: in lockstep the plant then goes on with its last torque [s]
 CATCH_UP = 5  # ticks that a late paced plant makes up for before it lets time go
 NEAR, TURNED = 1e-3, 2e-3  # the tip is on its target [m, rad]
-PATIENCE = 240.0  # of wall time: the kernels may have to be compiled first [s]
+PATIENCE = 240.0  # of wall time, for a process: it may have to compile its kernels first [s]
+ANSWERED = 10.0  # of wall time, within which a service has to answer [s]
+ATTEMPTS = 3  # to start over
 TOO_FAST = 30.0  # times the limit of speed: the arm is lost, and put back [1]
 
 # What must hold. A torque's step from tick to tick, as a share of its limit:
@@ -375,6 +378,7 @@ class System:
         self.paths = [self._path(points) for points in (1000, 3000, 10000)]
         gc.collect()
         gc.freeze()  # a collection of all that was imported would delay a paced plant
+        self._spin(0.5)  # others would be seen by then
         self._due = wall.perf_counter()
         self._begin()
 
@@ -396,6 +400,9 @@ class System:
     # processes
 
     def _begin(self):
+        count, names = self.hardware.count_subscribers, ('joint_states', 'osc_relay/commands')
+        if self.processes.running == [] and [count(name) for name in names] != [0, 1]:
+            raise RuntimeError(f'others use the ROS domain {os.environ["ROS_DOMAIN_ID"]}')
         self.relay = self.processes.start('relay', *self._stated, '-p', 'command_timeout:=0.1')
         self.start_controller()
 
@@ -414,6 +421,14 @@ class System:
 
     def start_over(self):
         """Put the arm back, and start all anew."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._start_over()
+            except Lost as error:
+                self.judge.object(self.hardware.time, f'lost at the start: {error}', 1)
+        return self._start_over()
+
+    def _start_over(self):
         for process in self.processes.running:
             if process.poll() is None:
                 process.kill()
@@ -421,13 +436,10 @@ class System:
         hardware = self.hardware
         hardware.repair()
         hardware.brakes = False
-        hardware.forget()
         hardware.plant.reset(self.arm.home)
         self.counts['started over'] += 1
         # what those that were killed have sent
-        end = wall.perf_counter() + 0.2
-        while wall.perf_counter() < end:
-            self._executor.spin_once(timeout_sec=0.01)
+        self._spin(0.2)
         hardware.forget()
         self._begin()
 
@@ -443,6 +455,12 @@ class System:
                 for line in process.log.read_text().splitlines() if RAISED.search(line)]
 
     # time
+
+    def _spin(self, duration):
+        """Let wall time pass [s], while the plant stands."""
+        end = wall.perf_counter() + duration
+        while wall.perf_counter() < end:
+            self._executor.spin_once(timeout_sec=0.01)
 
     def step(self):
         """One period: the state goes out, a torque comes, or not, and physics go on."""
@@ -467,7 +485,7 @@ class System:
             self.counts['unanswered'] += told and not hardware.is_answered
             self.counts['steps'] += 1
         if not hardware.advance():
-            raise Lost('arm at 30 times its speed')
+            raise Lost(f'arm at {TOO_FAST:g} times its speed')
 
     def until(self, happened, why, patience=PATIENCE):
         """Step until something is true."""
@@ -484,9 +502,9 @@ class System:
 
     def answer(self, client, request, why):
         """Ask a service while the arm goes on."""
-        self.until(client.service_is_ready, why)
+        self.until(client.service_is_ready, why, ANSWERED)
         future = client.call_async(request)
-        self.until(future.done, why)
+        self.until(future.done, why, ANSWERED)
         return future.result()
 
     # what is asked for
@@ -514,7 +532,8 @@ class System:
         """Ask for something."""
         hardware, rng = self.hardware, self.rng
         kind = str(rng.choice(['pose', 'path', 'twist', 'posture', 'hold', 'parameters']))
-        self.counts[f'target: {kind}'] += 1
+        self.judge.kind = f'target: {kind}'
+        self.judge.now.times += 1
         if kind == 'pose':
             self.ask_pose(self.pose())
         elif kind == 'path':
@@ -559,6 +578,15 @@ class System:
         return result.successful
 
     # faults
+
+    def wander(self):
+        """Do what an arm is for, between two faults."""
+        try:
+            self.target()
+            self.run(float(self.rng.uniform(0.1, 0.6)))
+        except Lost as error:
+            self.judge.object(self.hardware.time, f'lost: {error}', 1)
+            self.start_over()
 
     def suffer(self, kind, fault):
         """Let one thing go wrong, and be right again; the tip has to be on a new target then."""
