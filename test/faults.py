@@ -193,7 +193,7 @@ def retraction(system):
 def little_torque(system):
     """Limits of torque that are hardly enough for the weight."""
     plant = system.hardware.plant
-    least = np.maximum(1.2 * np.abs(plant.weight()), 0.15 * plant.effort)
+    least = np.maximum(1.2 * system.heaviest(), 0.15 * plant.effort)
     system.parameters(**{'limits.effort': np.minimum(least, plant.effort).tolist()})
     system.ask_pose(system.pose())
     system.run(0.8)
@@ -221,14 +221,15 @@ def foreign_torques(system):
 
 
 def second_publisher(system):
-    """Somebody else sends torques that make sense, at the rate of the controller."""
+    """Somebody else sends torques that make sense, a little before the controller."""
     publisher, hardware = _publisher(system), system.hardware
     offset = system.rng.uniform(-0.15, 0.15, hardware.plant.n) * hardware.plant.effort
     base = hardware.plant.weight()
     for _ in range(150):
         tau = np.clip(base + offset, -hardware.plant.effort, hardware.plant.effort)
         message = Float64MultiArray(data=tau.tolist())
-        message.layout.dim = [MultiArrayDimension(label=hardware.asked)]
+        message.layout.dim = [MultiArrayDimension(
+            label=messages.label_of(hardware.stamp))]
         publisher.publish(message)
         system.step()
     hardware.destroy_publisher(publisher)

@@ -45,6 +45,7 @@ TOO_FAST = 30.0  # times the limit of speed: the arm is lost, and put back [1]
 
 # What must hold. A torque's step from tick to tick, as a share of its limit:
 STEP = 0.05
+LATE = 4  # periods: a torque that comes so late, or later, may bring the steps of so many
 # The relay needs its time-out (0.1 s here) to replace a controller that was killed or a command
 # that makes no sense: in motion the torque has moved on meanwhile, and returns in `fade_time`.
 STEPS = {'killed': 0.15, 'foreign torques': 0.15}
@@ -176,7 +177,7 @@ class Figures:
     """What is measured while one kind of fault, or none, lasts, and until the arm is back."""
 
     times: int = 0
-    step: float = 0.0  # largest, share of the limit
+    step: float = 0.0  # largest from one torque to the next, share of the limit
     speed: float = 0.0  # largest, share of the limit
     silence: float = 0.0  # longest of the controller, of wall time [periods]
     gap: int = 0  # longest that the plant was without a new torque [periods]
@@ -218,16 +219,19 @@ class Judge:
             return False
         return True
 
-    def tick(self, time, tau):
-        """Look at a tick: the torque that was applied, and where it brought the arm."""
-        plant, now = self._plant, self.now
-        self.use = max(self.use, float((np.abs(tau) / plant.effort).max()))
+    def command(self, time, tau, missed):
+        """Look at a torque that came, so many periods later than it should have."""
+        self.use = max(self.use, float((np.abs(tau) / self._plant.effort).max()))
         if self.last is not None:
-            step = float((np.abs(tau - self.last) / plant.effort).max())
-            now.step = max(now.step, step)
-            if step > STEPS.get(self.kind, STEP):
+            step = float((np.abs(tau - self.last) / self._plant.effort).max())
+            self.now.step = max(self.now.step, step)
+            if step > STEPS.get(self.kind, STEP) * min(1 + missed, LATE):
                 self.object(time, 'step of torque', step)
         self.last = tau
+
+    def tick(self, time):
+        """Look at where a period brought the arm; false where that is lost."""
+        plant, now = self._plant, self.now
         speed = float((np.abs(plant.qd) / plant.velocity).max())
         now.speed = max(now.speed, speed)
         if speed > SPEED:
@@ -275,6 +279,11 @@ class Hardware(Node):
         return self.ticks * PERIOD
 
     @property
+    def stamp(self):
+        """Of the next state."""
+        return messages.stamp(self.time + 1.0)
+
+    @property
     def is_answered(self):
         """Whether there is a torque for the state that was sent last."""
         return self.label == self.asked
@@ -286,6 +295,7 @@ class Hardware(Node):
             return
         now = self.judge.now
         now.gap = max(now.gap, self.ticks - self._answered)
+        self.judge.command(self.time, tau, max(0, self.ticks - self._answered - 1))
         self.tau, self.label = tau, messages.label(message)
         self._answered = self.ticks
 
@@ -349,7 +359,7 @@ class Hardware(Node):
         if not self.brakes:
             self.plant.step(self.tau, PERIOD)
         self.ticks += 1
-        return self.judge.tick(self.time, self.tau)
+        return self.judge.tick(self.time)
 
     def error(self, target):
         """Distance [m] and angle [rad] of the tip from a pose."""
@@ -373,7 +383,7 @@ class System:
         self.hardware = Hardware(arm, self.rng)
         self.judge = self.hardware.judge
         self._executor.add_node(self.hardware)
-        self.counts, self.memory = Counter(), []
+        self.counts, self.memory, self._raised = Counter(), [], 0
         self._probe = (Shipped if arm.name == 'panda' else Foreign)(arm)
         self.paths = [self._path(points) for points in (1000, 3000, 10000)]
         gc.collect()
@@ -450,9 +460,11 @@ class System:
                 raise Lost(f'process ended with {process.returncode}')
 
     def raised(self):
-        """Lines of the logs that have an exception."""
-        return [f'{process.log.name}: {line}' for process in self.processes.running
-                for line in process.log.read_text().splitlines() if RAISED.search(line)]
+        """Lines of the logs that have an exception, but for those that were told of before."""
+        found = [f'{process.log.name}: {line}' for process in self.processes.running
+                 for line in process.log.read_text().splitlines() if RAISED.search(line)]
+        new, self._raised = found[self._raised:], len(found)
+        return new
 
     # time
 
@@ -516,8 +528,19 @@ class System:
 
     def pose(self):
         """Return a pose at random that is within reach."""
+        return self.pose_at(self._posture())
+
+    def _posture(self):
         wander = self.arm.wander
-        return self.pose_at(self.arm.home + self.rng.uniform(-wander, wander, self._probe.n))
+        return self.arm.home + self.rng.uniform(-wander, wander, self._probe.n)
+
+    def heaviest(self):
+        """Largest torques (n,) by which the arm is held in the poses that it is asked for."""
+        most = np.abs(self.hardware.plant.weight())
+        for _ in range(30):
+            self._probe.reset(self._posture())
+            most = np.maximum(most, np.abs(self._probe.weight()))
+        return most
 
     def ask_pose(self, T):
         """Ask for a pose of the tip, now."""

@@ -76,6 +76,13 @@ def test_arm_survives_all_faults_at_random(ros, tmp_path, request, name, pace):
         assert memory[-1] - memory[len(memory) // 4] < MEMORY, memory
 
 
+def test_page_has_a_row_for_every_fault_and_run(xarm7):
+    text = page({'xarm7-lockstep': measured(xarm7, [resident(xarm7.relay)], []),
+                 'kinova-paced': None})
+    assert all(f'\n| {kind} |' in text for kind in FAULTS)
+    assert '\n| xarm7 | lockstep |' in text and 'kinova | paced' not in text
+
+
 def measured(system, memory, raised):
     """Return all figures of a run, as JSON has it."""
     hardware, judge = system.hardware, system.judge
@@ -136,7 +143,8 @@ def page(results):
         'Runs:', '',
         '| arm | | simulated [s] | torques received | not finite, or beyond limits | states '
         'unanswered in time | ticks let go | largest torque [% of limit] | drift when stopped '
-        '[mrad/s] | requests of floods, without an answer | lines of an exception | memory of the relay, first and last [MiB] | of the '
+        '[mrad/s] | requests of floods, without an answer | '
+        'lines of an exception | memory of the relay, first and last [MiB] | of the '
         'controller, mean change in a fault [MiB] |',
         '|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|']
     for key, found in ran.items():
