@@ -11,8 +11,9 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
+from hardware import PERIOD
 from osc_ros.nodes import messages
-from soak import ANSWERED, PERIOD
+from soak import ANSWERED
 
 EXTREME = (  # gains that a rate of 500 Hz cannot carry
     {'translation.natural_frequency': [1000.0] * 3},
@@ -166,14 +167,12 @@ def limits_of_position(system):
     room = np.abs(ends - home)
     places = np.argsort(room, axis=None)[:4]  # (side, joint), the nearest
     side, i = np.unravel_index(int(system.rng.choice(places)), room.shape)
-    way = (1.0, -1.0)[side] * -1.0
+    way = (-1.0, 1.0)[side]
     beyond, at = home.copy(), home.copy()
     beyond[i], at[i] = ends[side, i] + 0.2 * way, ends[side, i]
     duration = 0.5 + min(2.0 * room[side, i] / plant.velocity[i], 3.0)
-    system._probe.reset(beyond)
-    there = system._probe.pose()
     system.ask_posture(at)
-    system.ask_pose(there)
+    system.ask_pose(system.pose_at(beyond))
     system.run(duration)
     system.ask_posture(home)
     system.ask_pose(system.hardware.home)
