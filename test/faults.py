@@ -285,7 +285,7 @@ def hold_in_motion(system):
     _move(system)
     system.answer(system.hardware.hold, Trigger.Request(), 'for a hold')
     system.run(1.0)
-    system.drift()
+    system.drift(joints=False)
 
 
 FAULTS = {

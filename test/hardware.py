@@ -134,7 +134,7 @@ class Figures:
     speed: float = 0.0  # largest, share of the limit
     silence: float = 0.0  # longest of the controller, of wall time [periods]
     gap: int = 0  # longest that the plant was without a new torque [periods]
-    drift: float = 0.0  # fastest, of an arm that was stopped [rad/s]
+    drift: float = 0.0  # fastest, of an arm that was stopped [rad/s, m/s]
     took: list = field(default_factory=list)  # until the tip was on a new target [s]
     accepted: int = 0  # parameter sets
     refused: int = 0

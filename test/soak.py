@@ -31,7 +31,7 @@ RELAY = 0.1  # time without commands after which the relay acts [s]
 
 # What must hold, beside what the judge of every tick looks at:
 NEAR, TURNED = 1e-3, 2e-3  # the tip is on its target [m, rad]
-DRIFT = 5e-3  # of a joint in a second, of an arm that was stopped [rad, m]
+DRIFT = 5e-3  # of an arm that was stopped, in a second [rad, m]
 SILENCE = RELAY / PERIOD  # between commands of a controller that is busy [periods]
 SILENT = ('long trajectories', 'flood of requests')  # that must not exceed it
 RAISED = re.compile(r'Traceback|\b[A-Z][A-Za-z]*(?:Error|Exception|Interrupt)\b')
@@ -351,15 +351,23 @@ class System:
                 raise Lost(f'{1e3 * away:.0f} mm and {1e3 * turned:.0f} mrad from its target')
         self.judge.now.took.append(took)
 
-    def drift(self):
-        """Write down how fast the joints of an arm drift that was told to stop [rad/s]."""
-        plant = self.hardware.plant
-        before = plant.q.copy()
+    def drift(self, joints=True):
+        """
+        Write down how fast an arm drifts that was told to stop: its joints, or its tip.
+
+        Of an arm that holds a pose the joints go on: the posture moves them in the null space.
+        """
+        hardware = self.hardware
+
+        def place():
+            return hardware.plant.q.copy() if joints else hardware.plant.pose()[:3, 3].copy()
+
+        before = place()
         self.run(1.0)
-        drift = float(np.abs(plant.q - before).max())
+        drift = float(np.abs(place() - before).max())
         self.judge.now.drift = max(self.judge.now.drift, drift)
         if drift > DRIFT:
-            self.judge.object(self.hardware.time, 'drift of an arm that was stopped', drift)
+            self.judge.object(hardware.time, 'drift of an arm that was stopped', drift)
 
     def restart(self, how):
         """End the controller, and start another one."""

@@ -13,7 +13,7 @@ from faults import FAULTS  # noqa: E402
 from hardware import ARMS, LATE, OUTSIDE, SPEED, STEP  # noqa: E402
 from soak import resident, SILENCE, SILENT, System  # noqa: E402
 
-SEED = 7
+SEED = 13  # quick: 5 kg too many, 1000 rad/s, 0.2 N·m of no friction, a gap of 0.2 s
 PACES = ('lockstep', 'paced')
 MEMORY = 4.0  # that the relay may grow by in a long run [MiB]
 # these start processes, which takes seconds: in the long soak only
@@ -137,7 +137,7 @@ def page(results):
         'Runs:', '',
         '| arm | | simulated [s] | torques received | not finite, or beyond limits | states '
         'unanswered in time | ticks let go | largest torque [% of limit] | drift when stopped '
-        '[mrad/s] | requests of floods, without an answer | '
+        '[mrad/s; mm/s] | requests of floods, without an answer | '
         'lines of an exception | memory of the relay, first and last [MiB] | of the '
         'controller, mean change in a fault [MiB] |',
         '|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|']
