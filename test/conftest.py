@@ -42,7 +42,7 @@ def pytest_addoption(parser):
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
     parser.addoption('--soak', type=float, default=60.0,
-                     help='length of a soak of test_soak.py, per arm, simulated [s]')
+                     help='least length of a soak of test_soak.py, per arm, simulated [s]')
 
 
 @pytest.fixture
