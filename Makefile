@@ -31,13 +31,14 @@ pip := $(bin)/python -m pip install -qq --disable-pip-version-check -c $(constra
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test bench lint clean FORCE
+.PHONY: help demo test test-all bench lint clean FORCE
 
 help:
 	@echo 'make demo   a simulated arm follows targets over ROS 2: table and plots'
 	@echo "            (ARGS='--robot ur5e', ARGS='--headless --duration 5 --json out.json',"
 	@echo "            ARGS='--urdf FILE --base B --tip T')"
-	@echo "make test   the whole test suite (ARGS='-k sweep')"
+	@echo "make test   the test suite, but for the slow tests (ARGS='-k sweep')"
+	@echo "make test-all  with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
 	@echo 'make bench  what an update costs, beside Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (twelve minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
@@ -49,6 +50,9 @@ demo: $(venv)/.demo $(venv)/.installed
 
 test: $(venv)/.test $(venv)/.installed
 	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+
+test-all: override ARGS := -m 'slow or not slow' $(ARGS)
+test-all: test
 
 bench: $(venv)/.test $(venv)/.installed
 	@$(bin)/python benchmark $(ARGS)

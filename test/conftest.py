@@ -41,8 +41,8 @@ def pytest_addoption(parser):
     """Take --write-tables and --soak."""
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
-    parser.addoption('--soak', type=float, default=15.0,
-                     help='length of the soak of test_soak.py, simulated [s]')
+    parser.addoption('--soak', type=float, default=60.0,
+                     help='least length of a soak of test_soak.py, per arm, simulated [s]')
 
 
 @pytest.fixture
@@ -116,27 +116,39 @@ def spin(ros, capfd):
     executor.shutdown()
 
 
+class Processes:
+    """Starts modules of osc_ros.nodes as processes, and ends all that still run."""
+
+    def __init__(self, folder):
+        """Write the logs into a folder."""
+        self._folder, self.running = folder, []
+
+    def start(self, module, *arguments):
+        """Return a new process, whose attribute `log` is the path of its log."""
+        path = self._folder / f'{len(self.running)}_{module}.log'
+        with path.open('w') as log:
+            process = subprocess.Popen(
+                [sys.executable, '-m', f'osc_ros.nodes.{module}', *map(str, arguments)],
+                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process.log = path
+        self.running.append(process)
+        return process
+
+    def end(self):
+        """Interrupt every process, and kill it if it does not end within 10 s."""
+        for process in self.running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.wait(timeout=10.0)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
 @pytest.fixture
 def start(tmp_path):
     """Start a module of osc_ros.nodes as a process; all are ended with the test."""
-    running = []
-
-    def one(module, *arguments):
-        log = (tmp_path / f'{module}.log').open('w+')
-        process = subprocess.Popen(
-            [sys.executable, '-m', f'osc_ros.nodes.{module}', *map(str, arguments)],
-            stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
-        process.log = Path(log.name)
-        running.append((process, log))
-        return process
-
-    yield one
-    for process, log in running:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=10.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        log.close()
+    processes = Processes(tmp_path)
+    yield processes.start
+    processes.end()

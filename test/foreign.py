@@ -1,5 +1,6 @@
 """Arms that the project does not ship, in a plant of another make: Pinocchio's ABA."""
 
+from numba import njit
 import numpy as np
 import pinocchio as pin
 
@@ -76,13 +77,7 @@ class ForeignPlant:
         """Velocities (n,) after the impulses of dry friction."""
         M_inv = pin.computeMinverse(self.model, self.data, q)
         M_inv = np.triu(M_inv) + np.triu(M_inv, 1).T
-        most, impulse, qd = dt * self.friction, np.zeros(self.n), self.qd.copy()
-        for _ in range(SWEEPS):
-            for i in range(self.n):
-                wanted = np.clip(impulse[i] - qd[i] / M_inv[i, i], -most[i], most[i])
-                qd += M_inv[:, i] * (wanted - impulse[i])
-                impulse[i] = wanted
-        return qd
+        return _after_friction(M_inv, self.qd, dt * self.friction)
 
     def pose(self):
         """Pose (4, 4) of the tip in the base frame."""
@@ -93,3 +88,15 @@ class ForeignPlant:
         """Torques (n,) that hold the arm where it is."""
         return pin.computeGeneralizedGravity(
             self.model, self.data, configuration(self.model, self.q)).copy()
+
+
+@njit
+def _after_friction(M_inv, qd, most):
+    """Velocities (n,) after impulses of at most `most` (n,) that bring the joints to rest."""
+    impulse, qd = np.zeros(len(qd)), qd.copy()
+    for _ in range(SWEEPS):
+        for i in range(len(qd)):
+            wanted = min(max(impulse[i] - qd[i] / M_inv[i, i], -most[i]), most[i])
+            qd += M_inv[:, i] * (wanted - impulse[i])
+            impulse[i] = wanted
+    return qd

@@ -1,0 +1,317 @@
+"""What goes wrong in the soak: every fault takes the system, and gives it back as it was."""
+
+import signal
+import time as wall
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from hardware import PERIOD
+from osc_ros.nodes import messages
+from soak import ANSWERED
+
+EXTREME = (  # gains that a rate of 500 Hz cannot carry
+    {'translation.natural_frequency': [1000.0] * 3},
+    {'rotation.natural_frequency': [1000.0] * 3},
+    {'translation.damping_ratio': [100.0] * 3, 'rotation.damping_ratio': [100.0] * 3},
+    {'posture.natural_frequency': 1000.0},
+    {'posture.damping': 1000.0},
+    {'force.gain': 0.5, 'force.integral_rate': 1000.0})
+USUAL = {'translation.natural_frequency': [20.0] * 3, 'rotation.natural_frequency': [20.0] * 3,
+         'translation.damping_ratio': [1.0] * 3, 'rotation.damping_ratio': [1.0] * 3,
+         'posture.natural_frequency': 5.0, 'posture.damping': 1.0, 'force.gain': 0.0,
+         'force.integral_rate': 0.0}
+MASSES = (0.0, 0.5, 2.0, 5.0, 10.0, 50.0)  # that the arm is told of, and does not carry [kg]
+GAPS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # [s]
+REQUESTS = round(0.01 / PERIOD)  # ticks from one to the next: 100 Hz
+
+
+# on the wire
+
+def _states(kind):
+    def fault(system):
+        system.hardware.fault = kind
+        system.run(0.5)
+    return fault
+
+
+def _move(system, least=0.15):
+    """Be in fast motion."""
+    target = system.pose()
+    system.ask_pose(target)
+    begun = system.hardware.time
+    plant = system.hardware.plant
+    system.until(lambda: system.hardware.time - begun > least
+                 and np.abs(plant.qd / plant.velocity).max() > 0.1
+                 or system.hardware.time - begun > 0.5, 'for a motion')
+
+
+def gap_of_states(system):
+    """No state for a while, in motion."""
+    _move(system)
+    system.hardware.mute = True
+    system.run(float(system.rng.choice(GAPS)))
+    system.hardware.mute = False
+    system.run(0.2)
+
+
+def missing_velocities(system):
+    """States without velocities, in motion."""
+    _move(system)
+    system.hardware.fault = 'missing velocities'
+    system.run(0.5)
+    system.ask_pose(system.pose())
+    system.run(0.5)
+
+
+def silence(system):
+    """No state, while the arm waits."""
+    end = wall.perf_counter() + 0.15
+    system.hardware.mute = True
+    system.until(lambda: wall.perf_counter() > end, 'for time to pass')
+
+
+# what is asked for
+
+def bad_targets(system):
+    """Targets that cannot be."""
+    hardware, rng = system.hardware, system.rng
+    pose = messages.pose_message(system.pose(), '', messages.stamp(0.0))
+    how = int(rng.integers(5))
+    if how == 0:
+        pose.pose.position.x = np.nan
+    elif how == 1:
+        pose.pose.orientation.w, pose.pose.orientation.x = 0.0, 0.0
+        pose.pose.orientation.y = pose.pose.orientation.z = 0.0
+    elif how == 2:
+        pose.header.frame_id = 'nowhere'
+    elif how == 3:
+        pose.header.stamp = messages.stamp(1e8)
+    else:
+        pose.pose.position.x = 1e9
+        hardware.postures.publish(JointState(name=hardware.names[:1], position=[1e9]))
+        hardware.paths.publish(MultiDOFJointTrajectory())
+    hardware.poses.publish(pose)
+    system.run(0.2)
+
+
+def long_trajectories(system):
+    """Trajectories of 1000 to 10,000 points, one after the other."""
+    for _ in range(3):
+        system.hardware.paths.publish(system.paths[int(system.rng.integers(len(system.paths)))])
+        system.run(0.3)
+
+
+def flood_of_requests(system):
+    """Poses, parameters and calls of a service at 100 Hz, each."""
+    hardware, rng, futures = system.hardware, system.rng, []
+    for client in (hardware.set, hardware.hold):
+        system.until(client.service_is_ready, 'for a service', ANSWERED)
+    poses = [system.pose() for _ in range(8)]
+    for k in range(80):
+        system.ask_pose(poses[k % len(poses)])
+        futures.append(hardware.set.call_async(system.request(
+            **{'translation.natural_frequency': [float(rng.uniform(18.0, 22.0))] * 3})))
+        futures.append(hardware.hold.call_async(Trigger.Request()))
+        for _ in range(REQUESTS):
+            system.step()
+    system.run(0.5)
+    # DDS keeps ten answers, and drops those that a busy client has not taken
+    system.counts['requests'] += len(futures)
+    system.counts['requests without an answer'] += sum(not future.done() for future in futures)
+    for client in (hardware.set, hardware.hold):
+        for future in futures:
+            client.remove_pending_request(future)
+    system.parameters(**{'translation.natural_frequency': [20.0] * 3})
+
+
+def too_much_friction(system):
+    """More friction is told than there is: 0.2 N·m of none, or 0.6 of 0.5."""
+    told, true = ((0.2, 0.0), (0.6, 0.5))[int(system.rng.integers(2))]
+    n = system.hardware.plant.n
+    system.hardware.plant.friction[:] = true
+    system.parameters(**{'friction.coulomb': [told] * n})
+    for _ in range(2):
+        system.ask_pose(system.pose())
+        system.run(0.5)
+    system.parameters(**{'friction.coulomb': []})
+
+
+def wrong_payload(system):
+    """A payload is told that is not there."""
+    system.parameters(**{'payload.mass': float(system.rng.choice(MASSES))})
+    system.run(0.5)
+    system.ask_pose(system.pose())
+    system.run(0.5)
+    system.parameters(**{'payload.mass': 0.0})
+    system.run(0.3)
+
+
+def extreme_gains(system):
+    """Gains that the rate cannot carry."""
+    system.parameters(**EXTREME[int(system.rng.integers(len(EXTREME)))])
+    system.ask_pose(system.pose())
+    system.run(0.7)
+    system.parameters(**USUAL)
+
+
+def limits_of_position(system):
+    """A target with a joint 0.2 rad beyond the end of its range, and back."""
+    plant, home = system.hardware.plant, np.array(system.arm.home)
+    ends = np.array([plant.lower, plant.upper])
+    room = np.abs(ends - home)
+    places = np.argsort(room, axis=None)[:4]  # (side, joint), the nearest
+    side, i = np.unravel_index(int(system.rng.choice(places)), room.shape)
+    way = (-1.0, 1.0)[side]
+    beyond, at = home.copy(), home.copy()
+    beyond[i], at[i] = ends[side, i] + 0.2 * way, ends[side, i]
+    duration = 0.5 + min(2.0 * room[side, i] / plant.velocity[i], 3.0)
+    system.ask_posture(at)
+    system.ask_pose(system.pose_at(beyond))
+    system.run(duration)
+    system.ask_posture(home)
+    system.ask_pose(system.hardware.home)
+    system.run(duration)
+
+
+def retraction(system):
+    """A target behind the arm's own base axis, and back."""
+    there = system.hardware.home.copy()
+    there[:2, 3] *= -0.1
+    system.ask_pose(there)
+    system.run(1.0)
+    system.ask_pose(system.hardware.home)
+    system.run(1.0)
+
+
+def little_torque(system):
+    """Limits of torque that are hardly enough for the weight."""
+    plant = system.hardware.plant
+    least = np.maximum(1.2 * system.heaviest(), 0.15 * plant.effort)
+    system.parameters(**{'limits.effort': np.minimum(least, plant.effort).tolist()})
+    system.ask_pose(system.pose())
+    system.run(0.8)
+    system.parameters(**{'limits.effort': []})
+    system.run(0.4)
+
+
+# others who send torques
+
+def _publisher(system):
+    publisher = system.hardware.create_publisher(Float64MultiArray, 'osc_controller/commands', 1)
+    system.until(lambda: publisher.get_subscription_count() > 0, 'for the relay')
+    return publisher
+
+
+def foreign_torques(system):
+    """Somebody else sends torques that make no sense."""
+    publisher = _publisher(system)
+    n = system.hardware.plant.n
+    for _ in range(10):
+        values = system.rng.choice([np.nan, 1e6, -300.0, 0.0], n).tolist()
+        publisher.publish(Float64MultiArray(data=values[:int(system.rng.integers(n - 2, n + 1))]))
+        system.step()
+    system.hardware.destroy_publisher(publisher)
+
+
+def second_publisher(system):
+    """Somebody else sends torques that make sense, a little before the controller."""
+    publisher, hardware = _publisher(system), system.hardware
+    offset = system.rng.uniform(-0.15, 0.15, hardware.plant.n) * hardware.plant.effort
+    base = hardware.plant.weight()
+    for _ in range(150):
+        tau = np.clip(base + offset, -hardware.plant.effort, hardware.plant.effort)
+        message = Float64MultiArray(data=tau.tolist())
+        message.layout.dim = [MultiArrayDimension(
+            label=messages.label_of(hardware.stamp))]
+        publisher.publish(message)
+        system.step()
+    hardware.destroy_publisher(publisher)
+
+
+def second_controller(system):
+    """The controller is started twice, and the second one ends again."""
+    second = system.second_controller()
+    system.run(0.5)
+    second.send_signal(signal.SIGINT)
+    system.until(lambda: second.poll() is not None, 'for the end of the second one')
+
+
+# the life of the controller
+
+def _change(system, wanted):
+    answer = system.answer(system.hardware.change, ChangeState.Request(
+        transition=Transition(id=wanted)), 'for a transition')
+    if not answer.success:
+        system.judge.object(system.hardware.time, 'transition refused', 1)
+
+
+def lifecycle(system):
+    """Deactivate and activate."""
+    for wanted in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVATE):
+        _change(system, wanted)
+        system.run(0.1)
+
+
+def deactivated(system):
+    """The arm is left to the relay, in motion, on a plant without brakes."""
+    _move(system)
+    _change(system, Transition.TRANSITION_DEACTIVATE)
+    system.run(1.0)
+    system.drift()
+    _change(system, Transition.TRANSITION_ACTIVATE)
+
+
+def deactivated_with_brakes(system):
+    """The same on a plant whose brakes close when the arm was stopped, and open again."""
+    _move(system)
+    _change(system, Transition.TRANSITION_DEACTIVATE)
+    system.run(1.0)
+    system.hardware.brakes = True
+    system.hardware.plant.reset(system.hardware.plant.q.copy())
+    system.run(0.5)
+    _change(system, Transition.TRANSITION_ACTIVATE)
+    system.hardware.brakes = False
+    system.run(0.1)
+
+
+def hold_in_motion(system):
+    """The service hold is called in motion."""
+    _move(system)
+    system.answer(system.hardware.hold, Trigger.Request(), 'for a hold')
+    system.run(1.0)
+    system.drift(joints=False)
+
+
+FAULTS = {
+    'dropped states': _states('dropped states'),
+    'garbled states': _states('garbled states'),
+    'late states': _states('late states'),
+    'repeated states': _states('repeated states'),
+    'bad targets': bad_targets,
+    'foreign torques': foreign_torques,
+    'silence': silence,
+    'killed': lambda system: system.restart(signal.SIGKILL),
+    'interrupted': lambda system: system.restart(signal.SIGINT),
+    'lifecycle': lifecycle,
+    'long trajectories': long_trajectories,
+    'flood of requests': flood_of_requests,
+    'too much friction': too_much_friction,
+    'wrong payload': wrong_payload,
+    'gap of states': gap_of_states,
+    'missing velocities': missing_velocities,
+    'extreme gains': extreme_gains,
+    'second publisher': second_publisher,
+    'second controller': second_controller,
+    'deactivated': deactivated,
+    'deactivated, brakes': deactivated_with_brakes,
+    'hold in motion': hold_in_motion,
+    'limits of position': limits_of_position,
+    'retraction': retraction,
+    'little torque': little_torque,
+}

@@ -1,0 +1,390 @@
+"""The system of the soak: hardware, relay and controller, what is asked of them, and recovery."""
+
+from collections import Counter
+import gc
+import os
+from pathlib import Path
+import re
+import time as wall
+
+import numpy as np
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.parameter import Parameter
+from rclpy.serialization import serialize_message
+from std_srvs.srv import Trigger
+import yaml
+
+from hardware import Foreign, Hardware, PERIOD, TOO_FAST
+from judge import robot_cases
+from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.nodes import messages
+from osc_ros.nodes.controller import PARAMETERS
+from osc_ros.nodes.run import EventsExecutor
+from osc_ros.nodes.share import share_directory
+
+UNANSWERED = 0.02  # of wall time: in lockstep the plant then goes on with its last torque [s]
+CATCH_UP = 5  # ticks that a late paced plant makes up for before it lets time go
+PATIENCE = 240.0  # of wall time, for a process: it may have to compile its kernels first [s]
+ANSWERED = 10.0  # of wall time, within which a service has to answer [s]
+ATTEMPTS = 3  # to start over
+RELAY = 0.1  # time without commands after which the relay acts [s]
+
+# What must hold, beside what the judge of every tick looks at:
+NEAR, TURNED = 1e-3, 2e-3  # the tip is on its target [m, rad]
+DRIFT = 5e-3  # of an arm that was stopped, in a second [rad, m]
+SILENCE = RELAY / PERIOD  # between commands of a controller that is busy [periods]
+SILENT = ('long trajectories', 'flood of requests')  # that must not exceed it
+RAISED = re.compile(r'Traceback|\b[A-Z][A-Za-z]*(?:Error|Exception|Interrupt)\b')
+
+DECLARED = {entry.name for entry in PARAMETERS}
+
+
+def stated(arm, folder):
+    """Return the arguments of a node that name the robot, as a user of that arm would write."""
+    if arm.name == 'panda':
+        return ['--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml']
+    case = robot_cases()[arm.name]
+    urdf, file = folder / f'{arm.name}.urdf', folder / f'{arm.name}.yaml'
+    urdf.write_text(case.urdf_text)
+    robot = {'robot_description_file': str(urdf), 'base': case.base, 'tip': case.tip}
+    if case.locked:
+        robot |= {'locked_joints': list(case.locked),
+                  'locked_positions': list(case.locked.values())}
+    if 'velocity' in DECLARED:
+        robot['velocity'] = 'auto'
+    file.write_text(yaml.safe_dump({
+        '/**': {'ros__parameters': robot},
+        '/**/osc_controller': {'ros__parameters': {
+            f'target.{name}': value for name, value in arm.target.items()}}}))
+    return ['--ros-args', '--params-file', file]
+
+
+class Lost(Exception):
+    """The arm, or the wait for something."""
+
+
+class System:
+    """The hardware, a relay, a controller that may be restarted, and what is asked of them."""
+
+    def __init__(self, arm, processes, folder, paced, seed):
+        """Start all."""
+        self.arm, self.paced, self.rng = arm, paced, np.random.default_rng(seed)
+        self.processes, self._stated = processes, stated(arm, folder)
+        self._executor = EventsExecutor()
+        self.hardware = Hardware(arm, self.rng)
+        self.judge = self.hardware.judge
+        self._executor.add_node(self.hardware)
+        self.counts, self.memory, self._raised = Counter(), [], 0
+        self._probe = Foreign(arm)  # for what the plant is not asked: poses beyond its limits
+        self.paths = [self._path(points) for points in (1000, 3000, 10000)]
+        gc.collect()
+        gc.freeze()  # a collection of all that was imported would delay a paced plant
+        self._spin(0.5)  # others would be seen by then
+        self._due = wall.perf_counter()
+        self._begin()
+
+    def draw_from(self, *seed):
+        """Draw as from this seed from now on."""
+        self.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+    def close(self):
+        """End the processes and the node."""
+        self.processes.end()
+        self._executor.remove_node(self.hardware)
+        self.hardware.destroy_node()
+        self._executor.shutdown()
+        gc.unfreeze()
+
+    def _path(self, points):
+        """Return a figure of eight as bytes: making a message of it takes up to a second."""
+        path = figure_of_eight(self.hardware.home, 0.1, 0.05, self.arm.period, 1.0, 0.0,
+                               (points - 1) / (1.25 * self.arm.period))
+        case = robot_cases()[self.arm.name]
+        return serialize_message(messages.trajectory_message(path, case.base, case.tip))
+
+    # processes
+
+    def _begin(self):
+        count, names = self.hardware.count_subscribers, ('joint_states', 'osc_relay/commands')
+        if self.processes.running == [] and [count(name) for name in names] != [0, 1]:
+            raise RuntimeError(f'others use the ROS domain {os.environ["ROS_DOMAIN_ID"]}')
+        self.relay = self.processes.start(
+            'relay', *self._stated, '-p', f'command_timeout:={RELAY}')
+        self.start_controller()
+
+    def start_controller(self):
+        """Start a controller, and wait until it has the arm."""
+        self.controller = self.processes.start('controller', *self._stated)
+        count = self.hardware.count_subscribers
+        self.until(lambda: count('joint_states') > 1 and is_active(self.controller),
+                   'for a controller')
+
+    def second_controller(self):
+        """Start one more controller, of the same names, and return it when it is active."""
+        second = self.processes.start('controller', *self._stated)
+        self.until(lambda: is_active(second) or second.poll() is not None, 'for a second one')
+        return second
+
+    def start_over(self):
+        """Put the arm back, and start all anew."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._start_over()
+            except Lost as error:
+                self.judge.object(self.hardware.time, f'lost at the start: {error}', 1)
+        return self._start_over()
+
+    def _start_over(self):
+        for process in self.processes.running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        hardware = self.hardware
+        hardware.repair()
+        hardware.brakes = False
+        hardware.plant.reset(self.arm.home)
+        self.counts['started over'] += 1
+        # what those that were killed have sent
+        self._spin(0.2)
+        hardware.forget()
+        self._begin()
+
+    def check_processes(self):
+        """Write down what ended by itself, and what was raised."""
+        for process in (self.relay, self.controller):
+            if process.poll() is not None:
+                raise Lost(f'process ended with {process.returncode}')
+
+    def raised(self):
+        """Lines of the logs that have an exception, but for those that were told of before."""
+        found = [f'{process.log.name}: {line}' for process in self.processes.running
+                 for line in process.log.read_text().splitlines() if RAISED.search(line)]
+        new, self._raised = found[self._raised:], len(found)
+        return new
+
+    # time
+
+    def _spin(self, duration):
+        """Let wall time pass [s], while the plant stands."""
+        end = wall.perf_counter() + duration
+        while wall.perf_counter() < end:
+            self._executor.spin_once(timeout_sec=0.01)
+
+    def step(self):
+        """One period: the state goes out, a torque comes, or not, and physics go on."""
+        hardware, executor = self.hardware, self._executor
+        begun = wall.perf_counter()
+        told = hardware.tell()
+        if self.paced:
+            self._due += PERIOD
+            if begun > self._due + CATCH_UP * PERIOD:
+                lost = int((begun - self._due) / PERIOD)
+                self.counts['ticks let go'] += lost
+                self._due += lost * PERIOD
+            latest = self._due
+            executor.spin_once(timeout_sec=0.0)
+        else:
+            latest = begun + (UNANSWERED if told else PERIOD)
+        while (left := latest - wall.perf_counter()) > 0.0:
+            executor.spin_once(timeout_sec=left)
+            if told and not self.paced and hardware.is_answered:
+                break
+        if hardware.tau is not None:
+            self.counts['unanswered'] += told and not hardware.is_answered
+            self.counts['steps'] += 1
+        if not hardware.advance():
+            raise Lost(f'arm at {TOO_FAST:g} times its speed')
+
+    def until(self, happened, why, patience=PATIENCE):
+        """Step until something is true."""
+        deadline = wall.perf_counter() + patience
+        while not happened():
+            if wall.perf_counter() > deadline:
+                raise Lost(f'waited in vain {why}')
+            self.step()
+
+    def run(self, duration):
+        """Let time pass, simulated [s]."""
+        end = self.hardware.time + duration - 0.5 * PERIOD
+        self.until(lambda: self.hardware.time > end, 'for time to pass', np.inf)
+
+    def answer(self, client, request, why):
+        """Ask a service while the arm goes on."""
+        self.until(client.service_is_ready, why, ANSWERED)
+        future = client.call_async(request)
+        self.until(future.done, why, ANSWERED)
+        return future.result()
+
+    # what is asked for
+
+    def pose_at(self, q):
+        """Pose (4, 4) of the tip for joint positions (n,), which may be beyond their limits."""
+        self._probe.reset(q)
+        return self._probe.pose()
+
+    def pose(self):
+        """Return a pose at random that is within reach."""
+        return self.pose_at(self._posture())
+
+    def _posture(self):
+        wander = self.arm.wander
+        return self.arm.home + self.rng.uniform(-wander, wander, self._probe.n)
+
+    def heaviest(self):
+        """Largest torques (n,) by which the arm is held in the poses that it is asked for."""
+        most = np.abs(self.hardware.plant.weight())
+        for _ in range(30):
+            self._probe.reset(self._posture())
+            most = np.maximum(most, np.abs(self._probe.weight()))
+        return most
+
+    def ask_pose(self, T):
+        """Ask for a pose of the tip, now."""
+        self.hardware.poses.publish(messages.pose_message(T, '', messages.stamp(0.0)))
+
+    def ask_posture(self, q):
+        """Ask for joint positions."""
+        self.hardware.postures.publish(messages.joint_state(
+            self.hardware.names, 0.0, np.array(q), np.zeros(len(q)), np.zeros(len(q))))
+
+    def target(self):
+        """Ask for something."""
+        hardware, rng = self.hardware, self.rng
+        kind = str(rng.choice(['pose', 'path', 'twist', 'posture', 'hold', 'parameters']))
+        self.judge.kind = f'target: {kind}'
+        self.judge.now.times += 1
+        if kind == 'pose':
+            self.ask_pose(self.pose())
+        elif kind == 'path':
+            hardware.paths.publish(self.paths[0])
+        elif kind == 'twist':
+            speed = self.arm.target.get('translation.speed', 1.0)
+            hardware.twists.publish(messages.twist_message(
+                0.2 * speed * rng.uniform(-1.0, 1.0, 6), robot_cases()[self.arm.name].tip,
+                messages.stamp(0.0)))
+        elif kind == 'posture':
+            self.ask_posture(self.arm.home + rng.uniform(-0.2, 0.2, hardware.plant.n))
+        elif kind == 'hold':
+            self.answer(hardware.hold, Trigger.Request(), 'for a hold')
+        else:
+            self.parameters(**self._sets())
+
+    def _sets(self):
+        """Return a set of parameters, which may be a bad one."""
+        rng = self.rng
+        frequency = [float(x) for x in rng.uniform(15.0, 25.0, 3)]
+        sets = [{'translation.natural_frequency': frequency},
+                {'rotation.natural_frequency': frequency, 'mode': 'acceleration'},
+                {'posture.natural_frequency': float(rng.uniform(1.0, 8.0))},
+                {'limits.effort_rate': [float(x) for x in 50.0 * self.hardware.plant.effort]},
+                {'limits.effort_rate': []},
+                {'blend_time': float(rng.uniform(0.05, 0.5))},
+                {'translation.natural_frequency': [1.0, -1.0, 1.0]},
+                {'payload.mass': -1.0, 'blend_time': 0.1}]
+        return sets[int(rng.integers(len(sets)))]
+
+    def request(self, **values):
+        """Return the request that sets parameters, all or none."""
+        return SetParametersAtomically.Request(parameters=[
+            Parameter(name, Parameter.Type.DOUBLE_ARRAY if value == [] else None, value)
+            .to_parameter_msg() for name, value in values.items()])
+
+    def parameters(self, **values):
+        """Set parameters, all or none; whether they were accepted."""
+        result = self.answer(self.hardware.set, self.request(**values), 'for a set').result
+        self.judge.now.accepted += result.successful
+        self.judge.now.refused += not result.successful
+        return result.successful
+
+    # faults
+
+    def wander(self):
+        """Do what an arm is for, between two faults."""
+        try:
+            self.target()
+            self.run(float(self.rng.uniform(0.1, 0.6)))
+        except Lost as error:
+            self.judge.object(self.hardware.time, f'lost: {error}', 1)
+            self.start_over()
+
+    def suffer(self, kind, fault):
+        """Let one thing go wrong, and be right again; the tip has to be on a new target then."""
+        judge, hardware = self.judge, self.hardware
+        judge.kind = kind
+        judge.now.times += 1
+        controller, before = self.controller, resident(self.controller)
+        try:
+            fault(self)
+            hardware.repair()
+            self._recover()
+            self.check_processes()
+        except Lost as error:
+            judge.object(hardware.time, f'lost: {error}', 1)
+            self.start_over()
+        else:
+            if self.controller is controller:
+                self.memory.append(resident(controller) - before)
+        if kind in SILENT and judge.now.silence > SILENCE:
+            judge.object(hardware.time, 'silence of the controller [periods]', judge.now.silence)
+        judge.kind = 'none'
+
+    def _recover(self):
+        """Ask for a pose, and wait until the arm is there."""
+        hardware, longest = self.hardware, self.arm.tracking
+        begun, target, sent = hardware.time, self.pose(), -np.inf
+        self.ask_posture(self.arm.home)
+
+        def tracks():
+            nonlocal sent
+            if hardware.time - sent > 0.5:  # as a client does whose message may be lost
+                sent = hardware.time
+                self.ask_pose(target)
+            away, turned = hardware.error(target)
+            return away < NEAR and turned < TURNED
+
+        self.until(lambda: tracks() or hardware.time - begun > 2.0 * longest, 'for a target')
+        took = hardware.time - begun
+        if took > longest:
+            away, turned = hardware.error(target)
+            self.judge.object(hardware.time, 'late on its target [s]', took)
+            if took > 2.0 * longest:
+                raise Lost(f'{1e3 * away:.0f} mm and {1e3 * turned:.0f} mrad from its target')
+        self.judge.now.took.append(took)
+
+    def drift(self, joints=True):
+        """
+        Write down how fast an arm drifts that was told to stop: its joints, or its tip.
+
+        Of an arm that holds a pose the joints go on: the posture moves them in the null space.
+        """
+        hardware = self.hardware
+
+        def place():
+            return hardware.plant.q.copy() if joints else hardware.plant.pose()[:3, 3].copy()
+
+        before = place()
+        self.run(1.0)
+        drift = float(np.abs(place() - before).max())
+        self.judge.now.drift = max(self.judge.now.drift, drift)
+        if drift > DRIFT:
+            self.judge.object(hardware.time, 'drift of an arm that was stopped', drift)
+
+    def restart(self, how):
+        """End the controller, and start another one."""
+        self.controller.send_signal(how)
+        self.until(lambda: self.controller.poll() is not None, 'for the end')
+        self.start_controller()
+
+
+def is_active(process):
+    """Whether a controller says that it has the arm."""
+    return 'active: holding' in process.log.read_text()
+
+
+def resident(process):
+    """Memory of a process [MiB]; NaN where it has ended."""
+    try:
+        pages = Path(f'/proc/{process.pid}/statm').read_text().split()[1]
+    except OSError:
+        return np.nan
+    return int(pages) * 4096 / 2**20
