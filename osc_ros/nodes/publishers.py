@@ -9,8 +9,8 @@ from typing import Any
 
 from rclpy.node import Node
 
-# How far apart the numbers of two messages of one publisher may be. Few are lost: the queue is
-# deep, and the transport reliable.
+# How far apart the numbers of two messages of one publisher may be. Few are lost, where the relay
+# is not late: the transport is reliable.
 CLOSE = 10
 MEMORY = 20.0  # time-outs for which the last number of a silent publisher is remembered
 MOST = 16  # publishers that are remembered

@@ -36,8 +36,8 @@ from osc_ros.nodes.statistics import Window
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-# so deep that no command is lost while the relay is late: publishers are told apart by numbers
-INPUT_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+# a command of one publisher must not push that of another one out of the queue
+INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'more than one publishes commands, and none of them has been the only one to send any'
 WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
