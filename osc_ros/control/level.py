@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bandwidth import largest_damping_rate, largest_natural_frequency
 from osc_ros.control.guide import Guide
 from osc_ros.control.task import asked, Gains, Target, Task
 from osc_ros.dynamics import priority
@@ -48,6 +49,8 @@ class Level:
         How much of each axis of the task's frame is in force.
     wrench : (6,)
         By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
+    longest_period : float
+        Of the states, with which the loop carries the gains as they are set [s].
 
     Parameters
     ----------
@@ -77,6 +80,7 @@ class Level:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
         self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
                                 gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
+        self._find_bandwidth(task)
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation: Array = self._shape[5]
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
@@ -91,6 +95,40 @@ class Level:
         self._from = self.activation.copy()
         if not np.array_equal(self._from, self._wanted_activation):
             self._since = math.inf  # until the first tick
+
+    def _find_bandwidth(self, task: Task) -> None:
+        """Find the gains that the loop carries, times the period."""
+        moves, ratios = task.along('motion'), task.gains.damping_ratio
+        self._set = self._shape[1:3].copy()
+        self._largest = np.array([
+            [largest_damping_rate(1.0)] * 6,
+            [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
+        self._fastest = math.inf
+        used = np.array([self._force, moves * (not self._yields)]) * self._set
+        self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
+                                           initial=math.inf))
+        self._largest_of_spring = float(np.min(self._largest[1][moves > 0.0], initial=math.inf))
+        if self._yields and moves.any():
+            self.longest_period = 0.0  # the frequency of a spring depends on the pose
+
+    def soften(self, period: float) -> None:
+        """Reduce the gains to what the loop carries when the states come in this period [s]."""
+        most = self._largest / period
+        if self._yields:
+            self._fastest = (self._largest_of_spring / period) ** 2
+            most[1] = math.inf
+        np.minimum(self._set, most, out=self._shape[1:3])
+
+    def gain_share(self, mobility: Array, row: Array) -> float:
+        """Least share of a set gain that is in force, with the link's Λ⁻¹ (6, 6), base axes."""
+        axes = self._set > 0.0
+        share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
+        if not self._yields or math.isinf(self._fastest):
+            return share
+        T = np.kron(np.eye(2), row[priority.FRAME:priority.FRAME + 9].reshape(3, 3))
+        S = np.diag(row[priority.ROOT:priority.ROOT + 6])
+        highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
+        return min(share, math.sqrt(self._fastest / highest) if highest > 0.0 else 1.0)
 
     def latch(self, pose: Array) -> None:
         """Make the pose (4, 4) the target, want no force, and forget what was planned."""
@@ -148,6 +186,8 @@ class Level:
             self._activate(time)
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
               self._yields, self._found, row)
+        if self._yields:
+            row[priority.FASTEST] = self._fastest
         if self._pushes:
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
