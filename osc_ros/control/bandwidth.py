@@ -38,8 +38,6 @@ DELAY = 1.0  # [periods] of a driver that applies a command with its next cycle
 # Joints are braked for their limits as by a natural frequency of 1 / reaction_time, damping ratio
 # 1, if that is at least so many periods: a gain margin of 1.9 at one period of delay.
 LEAST_REACTION = 4.0
-# Share of the damping rate that an integral of the measured force may have, in stiff contact.
-INTEGRAL_SHARE = 0.5
 
 _BISECTIONS = 60
 
@@ -156,6 +154,22 @@ def largest_push(damping_rate: float, natural_frequency: float, period: float,
             lower = middle
     a = _boundary(upper, delay)[0] / GAIN_MARGIN / period ** 2
     return math.sqrt(max(a - natural_frequency ** 2, 0.0) / 2.0)
+
+
+def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
+    """
+    Largest rate [1/s] of the integral of a force error, for a contact of any stiffness.
+
+    Parameters
+    ----------
+    damping : float [1/s]
+        Of the link along the axis of force. The sampled loop must carry it: see
+        `largest_damping_rate`.
+    gain : float
+        0 to 1, of the force error behind a low-pass filter of the rate damping / 2.
+
+    """
+    return (1.0 - gain) * damping / GAIN_MARGIN
 
 
 @lru_cache(maxsize=1024)

@@ -183,6 +183,8 @@ class _Setup:
         self.posture_share = share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
         self.posture_gains = frequency, rate, min(push, largest_push(rate, frequency, period))
+        if push > 0.0:
+            self.posture_share = min(share, self.posture_gains[2] / push)
 
     def _take_tool(self, before: _Setup) -> None:
         """Hold the tip where it was to be, if it is at another point of its body now."""

@@ -7,7 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bandwidth import largest_damping_rate, largest_natural_frequency
+from osc_ros.control.bandwidth import (
+    largest_damping_rate,
+    largest_integral_rate,
+    largest_natural_frequency,
+)
 from osc_ros.control.guide import Guide
 from osc_ros.control.task import asked, Gains, Target, Task
 from osc_ros.dynamics import priority
@@ -81,6 +85,8 @@ class Level:
         self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
                                 gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._find_bandwidth(task)
+        self._integral_rate = task.force.integral_rate
+        self._filter_rate = largest_integral_rate(task.force.damping)
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation: Array = self._shape[5]
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
@@ -118,6 +124,11 @@ class Level:
             self._fastest = (self._largest_of_spring / period) ** 2
             most[1] = math.inf
         np.minimum(self._set, most, out=self._shape[1:3])
+        control = self.task.force
+        damping = min(control.damping, float(most[0, 0]))
+        self._filter_rate = largest_integral_rate(damping)
+        self._integral_rate = min(control.integral_rate,
+                                  largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array, row: Array) -> float:
         """Least share of a set gain that is in force, with the link's Λ⁻¹ (6, 6), base axes."""
@@ -139,6 +150,7 @@ class Level:
         self.wrench: Array = np.zeros(6)
         self._rate: Array = np.zeros(6)
         self._integral: Array = np.zeros(6)
+        self._filtered: Array = np.zeros(6)
         self._measured: Array = np.zeros(6)
         self._measured_at = -math.inf
         self._time: float = math.nan
@@ -157,6 +169,7 @@ class Level:
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
         self._integral = self._force * self.task.force.is_closed * before._integral
+        self._filtered = self._force * self.task.force.is_closed * before._filtered
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
 
@@ -219,7 +232,8 @@ class Level:
         missing = self._force * (self.wrench - measured)
         most = np.repeat(control.correction, 3)
         if age <= FRESH and not is_saturated:
-            self._integral = np.clip(self._integral + control.integral_rate * dt * missing,
+            self._integral = np.clip(self._integral + self._integral_rate * dt * missing,
                                      -most, most)
+        self._filtered = missing + math.exp(-self._filter_rate * dt) * (self._filtered - missing)
         return np.asarray(self._force * self.wrench + self._integral
-                          + np.clip(trust * control.gain * missing, -most, most))
+                          + np.clip(trust * control.gain * self._filtered, -most, most))

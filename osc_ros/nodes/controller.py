@@ -50,6 +50,7 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.run import run
 from osc_ros.nodes.statistics import Window
@@ -60,6 +61,7 @@ HOLD_LABEL = 'hold'
 FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
+LEAST_GAIN_SHARE = 0.98  # below it is a warning; the measured period varies
 WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
 
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
@@ -354,6 +356,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._ending:
             raise InputError('the arm is still being stopped')
         found = values(self, self._table)
+        require_bandwidth(found, 1.0 / found['rate'])
         self._bare = description.robot(found, description.description(found, self._urdf))
         robot, driver = self._model(found)
         order = description.command_order(found, robot)
@@ -516,10 +519,17 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # settings
 
     def _apply(self, found: dict[str, Any]) -> None:
+        require_bandwidth(found, self._period, self._delay(), values(self, self._table))
         robot, driver = self._model(found)
         self._law.change(_settings(found, robot, driver), robot)
         self._apply_times(found)
         self._guard.settings = self._supervision(found)
+
+    def _delay(self) -> float:
+        """Time from a joint state to its command, as far as it is known [periods]."""
+        if not self._updates.count:
+            return DELAY
+        return max(DELAY, float(self._updates.percentile(99)[0]) / self._period)
 
     def _supervision(self, found: dict[str, Any]) -> Supervision:
         timeouts = {STALE_STATE: found['state_timeout'], STALE_TARGET: found['target_timeout']}
@@ -824,6 +834,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._changed = False
         guard = self._guard
         guides = [level.guide for level in self._law.levels.values()]
+        gain_share = self._law.gain_share()
         level, text = DiagnosticStatus.OK, self._state()
         if self._active and guard.reaction:
             level = (DiagnosticStatus.WARN if guard.reaction == 'report'
@@ -834,6 +845,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
         elif self._active and self._law.limiter.sides.any():
             level, text = DiagnosticStatus.WARN, 'joints held by their limits'
+        elif self._active and gain_share < LEAST_GAIN_SHARE:
+            level, text = DiagnosticStatus.WARN, ('gains are reduced: too high for joint states '
+                                                  f'every {1e3 * self._law.period:.1f} ms')
         fastest = [1e6 * x for x in self._updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in self._periods.percentile(50, 99, 100)]
         solved = self._law.priorities
@@ -865,6 +879,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
                     ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
                     *((f'watchdog {name}', count) for name, count in guard.counts.items()),
+                    ('gain share', f'{gain_share:.3f}'),
                     ('start-up check', self._finding),
                     ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
