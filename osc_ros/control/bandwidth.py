@@ -124,7 +124,7 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
     if push > 0.0:
         total = math.hypot(natural_frequency, math.sqrt(2.0) * push)
         return min(longest_period(natural_frequency, damping_rate, 0.0, delay),
-                   _largest_product(damping_rate / (2.0 * total), _delay(delay), 0.0) / total)
+                   _largest_product(damping_rate / (2.0 * total), _delay(delay), 0.0, 1.5) / total)
     if natural_frequency > 0.0:
         ratio = damping_rate / (2.0 * natural_frequency)
         return largest_natural_frequency(ratio, 1.0, delay) / natural_frequency
@@ -132,17 +132,18 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 
 
 def largest_push(damping_rate: float, natural_frequency: float, period: float,
-                 delay: float = DELAY) -> float:
+                 delay: float = DELAY, margin: float = 1.5) -> float:
     """
     Largest natural frequency [rad/s] of the push out of the soft zones of the joints.
 
     The push adds at most twice its square to the square of the posture's natural frequency
-    [rad/s], and has no damping but that of the posture [1/s]: the sum is to be stable at twice
-    the gain. How much of the damping the delay leaves does not matter here, as the limit itself
-    brakes the joint.
+    [rad/s], and has no damping but that of the posture [1/s]. The sum is to have a gain margin of
+    1.5, less than the posture alone, so that there is a push beside the stiffest posture too. How
+    much of the damping the delay leaves does not matter here, as the limit itself brakes the
+    joint.
 
     """
-    delay, b = _delay(delay), GAIN_MARGIN * damping_rate * period
+    delay, b = _delay(delay), margin * damping_rate * period
     lower, upper = 0.0, _angles(delay)[1]
     if b > _boundary(upper, delay)[1]:
         return 0.0
@@ -152,7 +153,7 @@ def largest_push(damping_rate: float, natural_frequency: float, period: float,
             upper = middle
         else:
             lower = middle
-    a = _boundary(upper, delay)[0] / GAIN_MARGIN / period ** 2
+    a = _boundary(upper, delay)[0] / margin / period ** 2
     return math.sqrt(max(a - natural_frequency ** 2, 0.0) / 2.0)
 
 
@@ -173,11 +174,12 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT) -> float:
+def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
+                     margin: float = GAIN_MARGIN) -> float:
     """Largest ωT for a damping ratio of which the delay is to leave a share."""
     if ratio == 0.0:
         return 0.0
-    wanted = 4.0 * ratio * ratio * GAIN_MARGIN  # b²/a on the boundary, which grows with the angle
+    wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle
     lower, upper = 0.0, _angles(delay)[1]
     for _ in range(_BISECTIONS):
         middle = 0.5 * (lower + upper)
@@ -187,7 +189,7 @@ def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT) -> 
         else:
             upper = middle
     b = _boundary(lower, delay)[1] if lower > 0.0 else 0.0
-    return min(b / (2.0 * ratio * GAIN_MARGIN), 2.0 * ratio * (1.0 - left) / (delay + 0.5))
+    return min(b / (2.0 * ratio * margin), 2.0 * ratio * (1.0 - left) / (delay + 0.5))
 
 
 def _boundary(angle: float, delay: float) -> tuple[float, float]:
