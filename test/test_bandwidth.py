@@ -27,6 +27,7 @@ from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 
 SMOOTH = 0.05  # of a torque limit: largest step of a torque from one tick to the next
+POSTURE = Posture(5.0, 1.0, 1.0)
 AT_REST = 1e-3  # of a torque limit: the same of an arm that has arrived
 POSES = {'panda': READY, 'xarm7': np.array([0.0, -0.5, 0.0, 1.2, 0.0, 1.0, 0.0]),
          'kinova': np.array([-0.1, 3.5, 1.3, -0.4, 5.1, 0.3])}
@@ -108,7 +109,7 @@ def test_bounds_with_one_period_of_delay_are_those_of_the_documentation():
 class Driven:
     """An arm of any make under the law; the driver applies a command a period after its state."""
 
-    def __init__(self, name, period, gains, posture=Posture(5.0, 1.0, 1.0), **of_joints):
+    def __init__(self, name, period, gains, posture=POSTURE, **of_joints):
         """Start at rest."""
         case = robot_cases()[name]
         robot = Robot.from_urdf(case.urdf_text, case.base, case.tip)

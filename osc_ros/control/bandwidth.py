@@ -13,8 +13,8 @@ and a root lies at the angle θ of the unit circle for
     a = 4 sin²(θ/2) cos((d + ½) θ) / cos(θ/2),    b = 2 sin(θ/2) sin((d + ½) θ),
 
 which for 0 ≤ θ ≤ π/(2d + 1) bounds the stable gains (D-partition; for d = 1 Jury's criterion says
-the same: b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion and gain and phase
-margins see Franklin, Powell, Workman: Digital Control of Dynamic Systems. The gains are accepted if
+the same: b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion and margins see
+Franklin, Powell, Workman: Digital Control of Dynamic Systems. The gains are accepted if
 
 1. the loop is stable at twice the gain (GAIN_MARGIN): for an arm of half the model's inertia;
 2. the delay takes at most a third of the damping (DAMPING_LEFT): (d + ½) ωT ≤ 2ζ/3.

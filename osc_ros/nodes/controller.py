@@ -90,7 +90,8 @@ PARAMETERS = (
           'are fastest', lower=0, upper=1024),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
-          'missed states, longer updates as missed deadlines', lower=1.0, upper=20000.0),
+          'missed states, longer updates as missed deadlines, and it bounds the gains', lower=1.0,
+          upper=20000.0),
     Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
           'joint state, or on_timer, from the last one at `rate`',
           choices=('on_state', 'on_timer')),
@@ -108,7 +109,8 @@ PARAMETERS = (
               choices=REACTIONS[name == STALE_STATE:], live=True),
         Entry(f'watchdog.{name}.latched', False, 'Whether that lasts until ~/release is called, '
               'and not only until the cause is gone', live=True))),
-    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
+    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]; at most 0.23 '
+          'of `rate`', lower=0.1,
           upper=100.0, live=True),
     Entry('fade_time', 0.05, 'In which the difference between two sources of torque fades [s]',
           lower=1e-3, upper=10.0, live=True),
@@ -117,7 +119,8 @@ PARAMETERS = (
     Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
           live=True),
     Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
-          'error along x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+          'error along x y z of the base [rad/s]; what `rate` carries: 116 at 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
     Entry('translation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
           lower=1e-3, upper=1e2, size=3, live=True),
     Entry('translation.speed', 1.0, 'Most speed that feedback asks for [m/s]', lower=1e-6,
@@ -125,7 +128,8 @@ PARAMETERS = (
     Entry('translation.acceleration', 20.0, 'Most acceleration that feedback asks for [m/s²]',
           lower=1e-6, upper=1e4, live=True),
     Entry('rotation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the orientation '
-          'error about x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+          'error about x y z of the base [rad/s]; what `rate` carries: 116 at 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
     Entry('rotation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
           lower=1e-3, upper=1e2, size=3, live=True),
     Entry('rotation.speed', 2.5, 'Most speed that feedback asks for [rad/s]', lower=1e-6,
@@ -172,11 +176,13 @@ PARAMETERS = (
           'stiffness; empty: the base', live=True),
     Entry('task.activation', 1.0, 'How much of the task of the tip is in force', lower=0.0,
           upper=1.0, live=True),
-    Entry('force.damping', 50.0, 'How a link is braked along axes of force [1/s]', lower=0.0,
+    Entry('force.damping', 50.0, 'How a link is braked along axes of force [1/s]; '
+          'at most half of `rate`', lower=0.0,
           upper=1e4, live=True),
-    Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench; 0 here and below: open '
-          'loop', lower=0.0, upper=0.99, live=True),
-    Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]', lower=0.0, upper=1e3,
+    Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench, behind a low-pass filter '
+          'of half of force.damping; 0 here and below: open loop', lower=0.0, upper=0.99, live=True),
+    Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]; at most (1 - '
+          'force.gain) times half of force.damping', lower=0.0, upper=1e3,
           live=True),
     Entry('force.correction', 20.0, 'Most that either of them adds [N]', lower=1e-6, upper=1e6,
           live=True),
@@ -187,10 +193,11 @@ PARAMETERS = (
     Entry('blend_time', 0.3, 'In which changed parameters and wanted wrenches come into force [s]',
           lower=1e-3, upper=60.0, live=True),
     Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the null space '
-          '[rad/s]', lower=0.0, upper=1e3, live=True),
+          '[rad/s]; what `rate` carries: 116 at 500 Hz', lower=0.0, upper=1e3, live=True),
     Entry('posture.damping_ratio', 1.0, 'Damping ratio of the same', lower=0.0, upper=1e2,
           live=True),
-    Entry('posture.damping', 1.0, 'Least damping of the null space, whatever the two above [1/s]',
+    Entry('posture.damping', 1.0, 'Least damping of the null space, whatever the two above [1/s]; '
+          'at most half of `rate`',
           lower=0.0, upper=1e3, live=True),
     Entry('singularity.length', 0.3, 'Characteristic length of the arm: 1 rad counts as so much '
           '[m]', lower=1e-6, upper=1e6, live=True),
@@ -215,7 +222,7 @@ PARAMETERS = (
     Entry('limits.deceleration', (), 'With which every joint can brake, wherever the arm is '
           '[rad/s²]; none: what its torque gives at worst', lower=1e-3, live=True),
     Entry('limits.reaction_time', 0.04, 'That braking for a limit takes to set in [s]: longer is '
-          'earlier and softer', lower=1e-3, upper=10.0, live=True),
+          'earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0, live=True),
     Entry('limits.soft_zone', 0.05, 'Share of its range, at both ends, that the posture pushes a '
           'joint out of', lower=0.0, upper=0.5, live=True),
     Entry('limits.repulsion', 10.0, 'Natural frequency of that push [rad/s]', lower=0.0,

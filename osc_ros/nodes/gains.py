@@ -56,8 +56,9 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     for bound in _bounds(found, period, delay):
         name, value, most, is_least, given = bound
         if _excess(bound) > known.get(name, 1.0) + ROUNDING:
+            side = 'least' if is_least else 'most'
             raise InputError(
-                f"parameter '{name}' is {value:g}: accepted is at {'least' if is_least else 'most'}"
+                f"parameter '{name}' is {value:g}: accepted is at {side}"
                 f' {_rounded(most, is_least):g} at {1.0 / period:g} Hz with a delay of '
                 f'{delay:.1f} periods{given}')
 
@@ -110,7 +111,8 @@ def _second_order(prefix: str, frequency: float, ratio: float, period: float, de
         yield (f'{prefix}.damping_ratio', ratio, most, False,
                f', with natural_frequency {frequency:g}')
     yield (f'{prefix}.natural_frequency', frequency,
-           largest_natural_frequency(ratio, period, delay), False, f', with damping_ratio {ratio:g}')
+           largest_natural_frequency(ratio, period, delay), False,
+           f', with damping_ratio {ratio:g}')
 
 
 def _posture(found: Mapping[str, Any], period: float, delay: float, fastest: float
