@@ -180,7 +180,8 @@ PARAMETERS = (
           'at most half of `rate`', lower=0.0,
           upper=1e4, live=True),
     Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench, behind a low-pass filter '
-          'of half of force.damping; 0 here and below: open loop', lower=0.0, upper=0.99, live=True),
+          'of half of force.damping; 0 here and below: open loop', lower=0.0, upper=0.99,
+          live=True),
     Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]; at most (1 - '
           'force.gain) times half of force.damping', lower=0.0, upper=1e3,
           live=True),
