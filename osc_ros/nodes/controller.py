@@ -535,7 +535,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _delay(self) -> float:
         """Time from a joint state to its command, as far as it is known [periods]."""
-        if not self._updates.count:
+        if self._updates.count < 100:  # no 99th percentile yet
             return DELAY
         return max(DELAY, float(self._updates.percentile(99)[0]) / self._period)
 
