@@ -428,8 +428,9 @@ def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(
 def test_gains_that_the_rate_does_not_carry_are_refused_when_the_node_is_configured(spin):
     rig = Rig(spin, rate=250.0, translation__natural_frequency=[60.0] * 3)
     assert rig.controller.trigger_configure() == FAILURE
-    rig.until_said("cannot configure: parameter 'translation.natural_frequency' is 60: accepted "
-                   'is at most 58.16 at 250 Hz with a delay of 1.0 periods, with damping_ratio 1')
+    with pytest.raises(InputError, match="'translation.natural_frequency' is 60: accepted is at "
+                       'most 58.16 at 250 Hz with a delay of 1.0 periods, with damping_ratio 1'):
+        rig.controller._configure()
     rig.controller.set_parameters(given(rate=500.0))
     assert rig.controller.trigger_configure() == SUCCESS
 
