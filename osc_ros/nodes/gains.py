@@ -18,6 +18,7 @@ from osc_ros.control.bandwidth import (
 )
 from osc_ros.errors import InputError
 
+USUAL_RATIO = 2.0  # a damping ratio above it is named as the cause
 ROUNDING = 1e-9  # relative: a gain at its bound is accepted
 
 # A parameter, its value, the bound, whether that is the least, and what it was bounded with.
@@ -105,9 +106,9 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
 
 def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
                   ) -> Iterator[_Bound]:
-    """Bound of the natural frequency, or of the damping ratio if that is too high for any."""
+    """Bound of the natural frequency, or of the damping ratio if that is the unusual one."""
     most = largest_damping_ratio(frequency, period, delay)
-    if ratio > most > 0.0:
+    if most > 0.0 and ratio > max(most, USUAL_RATIO):
         yield (f'{prefix}.damping_ratio', ratio, most, False,
                f', with natural_frequency {frequency:g}')
     yield (f'{prefix}.natural_frequency', frequency,
