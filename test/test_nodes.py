@@ -402,6 +402,16 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
     ('state_timeout', 0.0, 'out of range Min: 0.001'),
     ('target.translation.jerk', float('inf'), 'accepted are finite ones only, or infinite'),
     ('workspace.upper', [0.0], 'accepted is an array of 3'),
+    ('translation.natural_frequency', [20.0, 1000.0, 20.0], "'translation.natural_frequency' is "
+     '1000: accepted is at most 116.3 at 500 Hz with a delay of '),
+    ('rotation.damping_ratio', [100.0] * 3, "'rotation.damping_ratio' is 100: accepted is at "
+     'most 6.239 at 500 Hz'),
+    ('posture.natural_frequency', 1000.0, 'is 1000: accepted is at most 116.3'),
+    ('posture.damping', 1000.0, 'is 1000: accepted is at most 250'),
+    ('force.damping', 1e4, 'is 10000: accepted is at most 250'),
+    ('force.integral_rate', 1000.0, 'is 1000: accepted is at most 25'),
+    ('limits.reaction_time', 0.001, 'is 0.001: accepted is at least 0.008'),
+    ('limits.repulsion', 1000.0, "'limits.repulsion' is 1000: accepted is at most "),
     ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured"),
 ])
 def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(
@@ -414,6 +424,28 @@ def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(
     assert message in result.reason
     assert rig.controller.get_parameter(name).value == before
     assert rig.controller._law.settings is settings
+
+
+def test_gains_that_the_rate_does_not_carry_are_refused_when_the_node_is_configured(spin):
+    rig = Rig(spin, rate=250.0, translation__natural_frequency=[60.0] * 3)
+    assert rig.controller.trigger_configure() == FAILURE
+    with pytest.raises(InputError, match="'translation.natural_frequency' is 60: accepted is at "
+                       'most 58.16 at 250 Hz with a delay of 1.0 periods, with damping_ratio 1'):
+        rig.controller._configure()
+    rig.controller.set_parameters(given(rate=500.0))
+    assert rig.controller.trigger_configure() == SUCCESS
+
+
+def test_other_parameters_can_be_set_while_late_updates_make_a_gain_too_high(spin):
+    rig = Rig(spin, translation__natural_frequency=[110.0] * 3).activate()
+    for _ in range(400):
+        rig.controller._loop.updates.add(0.003)
+    [result] = rig.controller.set_parameters(given(payload__mass=0.5))
+    assert result.successful
+    [result] = rig.controller.set_parameters(given(translation__natural_frequency=[100.0] * 3))
+    assert result.successful
+    [result] = rig.controller.set_parameters(given(rotation__natural_frequency=[110.0] * 3))
+    assert not result.successful and 'with a delay of 1.5 periods' in result.reason
 
 
 def test_set_with_one_bad_parameter_changes_nothing(spin):

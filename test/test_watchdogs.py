@@ -94,6 +94,13 @@ CAUSES = {
 }
 
 
+# A rate, and what it carries.
+SLOW = {'rate': 10.0, 'translation.natural_frequency': [2.0] * 3,
+        'rotation.natural_frequency': [2.0] * 3, 'posture.natural_frequency': 2.0,
+        'force.damping': 5.0, 'stop_rate': 2.0, 'limits.reaction_time': 0.4,
+        'limits.repulsion': 1.0}
+
+
 def test_every_watchdog_is_tried_here():
     assert set(CAUSES) == set(WATCHDOGS)
 
@@ -126,7 +133,7 @@ def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
         pytest.skip('without a state there is no other torque')
     act, parameters, reason = CAUSES[cause]
     # a deadline that a loaded machine misses would be told of first
-    rig = Watched(spin, cause, 'report', **{'rate': 10.0} | parameters)
+    rig = Watched(spin, cause, 'report', **SLOW | parameters)
     act(rig)
     rig.until_told(DiagnosticStatus.WARN, f'{cause}: {reason}', rig.pulse)
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)

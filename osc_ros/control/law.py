@@ -9,6 +9,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
@@ -32,6 +33,8 @@ GRAVITY_RATE = 20.0
 STRONGEST = 1e5  # no arm pushes with more [N·m, N]
 ARRIVED = 1e-9  # a posture that is nearer than this to the wanted one [rad, m]
 PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
+PERIOD_SHARE = 0.125  # of the last tick in the mean period
+PERIOD_CHANGE = 0.01  # relative: a smaller change of the mean period leaves the gains as they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,9 +155,42 @@ class _Setup:
             for task, i in zip(self.settings.tasks, self.at)]
         # each with its link, the axes of its frame, and its row of the solver
         self.asked = list(zip(self.levels, self.at, self._frames, self.solver.rows))
+        self._find_bandwidth()
         if before is not None:
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
+
+    def _find_bandwidth(self) -> None:
+        """Find the longest period of the states with which the loops carry their gains [s]."""
+        posture, push = self.settings.posture, float(self.settings.limits.repulsion)
+        frequency = float(posture.natural_frequency)
+        rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
+        self._posture_set = self.posture_gains = frequency, rate, push
+        self._posture_period = longest_period(frequency, rate)
+        self.longest_period: float = min(
+            longest_period(frequency, rate, push),
+            *(level.longest_period for level in self.levels))
+        self.softened_for, self.posture_share = 0.0, 1.0
+
+    def soften(self, period: float) -> None:
+        """
+        Reduce the gains to those that the loops carry when the states come in this period [s].
+
+        A longer period than stated, or a gain that is too high, costs accuracy instead of
+        stability. At `longest_period` and below all gains are as they were set.
+
+        """
+        if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
+            return
+        self.softened_for = period
+        for level in self.levels:
+            level.soften(period)
+        frequency, rate, push = self._posture_set
+        self.posture_share = share = min(1.0, self._posture_period / period)
+        frequency, rate = share * frequency, share * rate
+        self.posture_gains = frequency, rate, min(push, largest_push(rate, frequency, period))
+        if push > 0.0:
+            self.posture_share = min(share, self.posture_gains[2] / push)
 
     def _take_tool(self, before: _Setup) -> None:
         """Hold the tip where it was to be, if it is at another point of its body now."""
@@ -229,7 +265,7 @@ class Law:
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
         self._left_beyond = self._rest
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
-        self._time = -math.inf
+        self._time, self._period = -math.inf, 0.0
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
@@ -264,6 +300,26 @@ class Law:
     def limiter(self) -> Limiter:
         """What keeps the limits: joints that are at one, and the shares of task and posture."""
         return self._setup.limiter
+
+    @property
+    def period(self) -> float:
+        """Mean time between the last states [s]; 0 before the second one."""
+        return self._period
+
+    def gain_share(self) -> float:
+        """
+        Least share of its set-point that a natural frequency or damping rate has now, 0 to 1.
+
+        1 unless gains are higher than the loop carries at the period of the states: see
+        `osc_ros.control.bandwidth`. That of a stiffness depends on the pose.
+
+        """
+        setup = self._setup
+        share = setup.posture_share
+        for level, i, _, row in setup.asked:
+            W = self._links.Lambda_inv[6 * i:6 * i + 6, 6 * i:6 * i + 6]
+            share = min(share, level.gain_share(W, row))
+        return share
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
@@ -329,7 +385,7 @@ class Law:
     def _rehearse(self) -> None:
         """Use everything once, so that all is compiled and nothing is slow the first time."""
         rehearse()
-        for time in (0.0, 0.1):
+        for time in (0.0, 10.0 * PAUSE):  # no period of states is to be seen in it
             self.torque(time, self.posture, self._rest)
         self.terms(), self.inertia(), self.predicted_and_met()
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
@@ -547,6 +603,7 @@ class Law:
 
         """
         self._require_state(q, qd)
+        self._keep_bandwidth(time)
         if self._gravity is not self._wanted_gravity:
             self._fall(time)
         if self._astray is not self._rest:
@@ -582,6 +639,16 @@ class Law:
         """
         for level in self._setup.levels:
             level.guide.plan()
+
+    def _keep_bandwidth(self, time: float) -> None:
+        """Reduce the gains that are too high for the period in which the states really come."""
+        took, period, setup = time - self._time, self._period, self._setup
+        if 0.0 < took <= PAUSE:
+            # one gap in the states counts as a tick of twice the length
+            period += PERIOD_SHARE * (min(took, 2.0 * period) - period) if period else took
+            self._period = period
+        if period > setup.longest_period or setup.softened_for > setup.longest_period:
+            setup.soften(period)
 
     def _require_state(self, q: Array, qd: Array) -> None:
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
@@ -741,6 +808,8 @@ class Law:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
+        if self._period > following.longest_period:
+            following.soften(self._period)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
         self._left_beyond = sent - self._commandable(q, qd, before,
                                                      self._predicted(q, self._left_over))
@@ -777,13 +846,11 @@ class Law:
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         setup = self._setup
-        posture = setup.settings.posture
-        rate = max(2.0 * posture.damping_ratio * posture.natural_frequency, posture.damping)
+        frequency, rate, push = setup.posture_gains
         qdd = np.empty(len(q))
         wanted = self.posture if self._astray is self._rest else self.posture + self._astray
         posture_acceleration(q, qd, wanted, self._wraps, setup.limiter.table,
-                             float(posture.natural_frequency), float(rate),
-                             float(setup.settings.limits.repulsion), qdd)
+                             frequency, rate, push, qdd)
         return qdd
 
 

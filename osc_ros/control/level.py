@@ -7,6 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bandwidth import (
+    largest_damping_rate,
+    largest_integral_rate,
+    largest_natural_frequency,
+)
 from osc_ros.control.guide import Guide
 from osc_ros.control.task import asked, Gains, Target, Task
 from osc_ros.dynamics import priority
@@ -48,6 +53,8 @@ class Level:
         How much of each axis of the task's frame is in force.
     wrench : (6,)
         By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
+    longest_period : float
+        Of the states, with which the loop carries the gains as they are set [s].
 
     Parameters
     ----------
@@ -77,6 +84,9 @@ class Level:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
         self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
                                 gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
+        self._find_bandwidth(task)
+        self._integral_rate = task.force.integral_rate
+        self._filter_rate = largest_integral_rate(task.force.damping)
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation: Array = self._shape[5]
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
@@ -92,6 +102,45 @@ class Level:
         if not np.array_equal(self._from, self._wanted_activation):
             self._since = math.inf  # until the first tick
 
+    def _find_bandwidth(self, task: Task) -> None:
+        """Find the gains that the loop carries, times the period."""
+        moves, ratios = task.along('motion'), task.gains.damping_ratio
+        self._set = self._shape[1:3].copy()
+        self._largest = np.array([
+            [largest_damping_rate(1.0)] * 6,
+            [largest_natural_frequency(ratio, 1.0) for ratio in ratios.tolist()]])
+        self._fastest = math.inf
+        used = np.array([self._force, moves * (not self._yields)]) * self._set
+        self.longest_period = float(np.min(self._largest[used > 0.0] / used[used > 0.0],
+                                           initial=math.inf))
+        self._largest_of_spring = float(np.min(self._largest[1][moves > 0.0], initial=math.inf))
+        if self._yields and moves.any():
+            self.longest_period = 0.0  # the frequency of a spring depends on the pose
+
+    def soften(self, period: float) -> None:
+        """Reduce the gains to what the loop carries when the states come in this period [s]."""
+        most = self._largest / period
+        if self._yields:
+            self._fastest = (self._largest_of_spring / period) ** 2
+            most[1] = math.inf
+        np.minimum(self._set, most, out=self._shape[1:3])
+        control = self.task.force
+        damping = min(control.damping, float(most[0, 0]))
+        self._filter_rate = largest_integral_rate(damping)
+        self._integral_rate = min(control.integral_rate,
+                                  largest_integral_rate(damping, control.gain))
+
+    def gain_share(self, mobility: Array, row: Array) -> float:
+        """Least share of a set gain that is in force, with the link's Λ⁻¹ (6, 6), base axes."""
+        axes = self._set > 0.0
+        share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
+        if not self._yields or math.isinf(self._fastest):
+            return share
+        T = np.kron(np.eye(2), row[priority.FRAME:priority.FRAME + 9].reshape(3, 3))
+        S = np.diag(row[priority.ROOT:priority.ROOT + 6])
+        highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
+        return min(share, math.sqrt(self._fastest / highest) if highest > 0.0 else 1.0)
+
     def latch(self, pose: Array) -> None:
         """Make the pose (4, 4) the target, want no force, and forget what was planned."""
         self.pose: Array = pose.copy()
@@ -101,6 +150,7 @@ class Level:
         self.wrench: Array = np.zeros(6)
         self._rate: Array = np.zeros(6)
         self._integral: Array = np.zeros(6)
+        self._filtered: Array = np.zeros(6)
         self._measured: Array = np.zeros(6)
         self._measured_at = -math.inf
         self._time: float = math.nan
@@ -119,6 +169,7 @@ class Level:
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
         self._rate = before._rate
         self._integral = self._force * self.task.force.is_closed * before._integral
+        self._filtered = self._force * self.task.force.is_closed * before._filtered
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
 
@@ -148,6 +199,8 @@ class Level:
             self._activate(time)
         asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
               self._yields, self._found, row)
+        if self._yields:
+            row[priority.FASTEST] = self._fastest
         if self._pushes:
             row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
         self._time = time
@@ -179,7 +232,8 @@ class Level:
         missing = self._force * (self.wrench - measured)
         most = np.repeat(control.correction, 3)
         if age <= FRESH and not is_saturated:
-            self._integral = np.clip(self._integral + control.integral_rate * dt * missing,
+            self._integral = np.clip(self._integral + self._integral_rate * dt * missing,
                                      -most, most)
+        self._filtered = missing + math.exp(-self._filter_rate * dt) * (self._filtered - missing)
         return np.asarray(self._force * self.wrench + self._integral
-                          + np.clip(trust * control.gain * missing, -most, most))
+                          + np.clip(trust * control.gain * self._filtered, -most, most))

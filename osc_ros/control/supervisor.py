@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bandwidth import largest_damping_rate
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -116,6 +118,12 @@ class Supervision:
         for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period'):
             if not getattr(self, name) > 0.0:
                 raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+
+    @cached_property
+    def hardest(self) -> float:
+        """Damping rate of a joint before its limit, as far as the period carries it [1/s]."""
+        carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both
+        return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))
 
 
 @dataclass
@@ -416,7 +424,7 @@ class Supervisor:
         rate, speed = self.settings.stop_rate, np.abs(qd)
         room = np.where(qd > 0.0, self._upper - q, q - self._lower)
         # a steady q̈ = q̇²/(2 room) stops just there
-        needed = speed / np.maximum(2.0 * room, speed / (HARDEST * rate) + 1e-12)
+        needed = speed / np.maximum(2.0 * room, speed / self.settings.hardest + 1e-12)
         return np.asarray(np.clip(needed - rate, 0.0, None))
 
     def _way(self, step: Array) -> Array:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.bandwidth import largest_integral_rate
 from osc_ros.control.rotation import rotation_of, rotation_vector
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.compiled import inlined, kernel
@@ -188,23 +189,30 @@ class ForceControl:
     What a task does along its axes of force.
 
     There the link pushes with the wanted force and is braked, so that it comes to a surface at
-    the speed F / (damping Λ). Where a wrench is measured, F_d + gain e + ∫ integral_rate e dt with
-    e = F_d - F_measured takes the place of F_d.
+    the speed F / (damping Λ). Where a wrench is measured, F_d + gain e_f + ∫ integral_rate e dt
+    with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
+    damping / 2.
+
+    In contact with a stiffness k the mass Λ, braked by the damping c, is an oscillator of the
+    natural frequency √(k/Λ), which no filter knows. With the gain g and the integral rate r the
+    loop stays stable for every k as long as r + g c/2 is less than c (Routh's criterion); accepted
+    is half of that, r ≤ (1 - g) c/2.
 
     Attributes
     ----------
     damping : float [1/s]
     gain : float
-        0 and an integral_rate of 0 leave the loop open. In stiff contact what is measured is what
-        was commanded, later: gains of 1 and more are not stable.
+        0 and an integral_rate of 0 leave the loop open; less than 1.
     integral_rate : float [1/s]
+        At most (1 - gain) damping / 2.
     correction : (2,) [N·m, N]
         Most that each of the two adds, turning and moving.
 
     Raises
     ------
     InputError
-        A number that is negative or not finite, a gain of 1 or more.
+        A number that is negative or not finite, a gain of 1 or more, an integral rate that is
+        too high for the damping.
 
     """
 
@@ -221,6 +229,11 @@ class ForceControl:
                 raise InputError(f'force {name} {value}: accepted is 0 or more')
         if self.gain >= 1.0:
             raise InputError(f'force gain {self.gain}: accepted is less than 1')
+        most = largest_integral_rate(self.damping, self.gain)
+        if self.integral_rate > most:
+            raise InputError(f'force integral_rate {self.integral_rate:g}: with the damping '
+                             f'{self.damping:g} and the gain {self.gain:g} accepted is at most '
+                             f'{most:g}, (1 - gain) damping / 2')
         object.__setattr__(self, 'correction',
                            _positive('force correction', self.correction, 2, finite=True))
 

@@ -37,8 +37,10 @@ Array = NDArray[np.float64]
 
 # What a level asks for, a row each, all in the axes of its frame: how much of every axis is
 # controlled; acceleration; force of the spring, roots of its stiffness, roots of twice damping
-# ratio times stiffness, velocity error; force that is added; the frame's rotation to base axes.
-ACTIVATION, U, SPRING, ROOT, WEIGHT, RATE, WRENCH, FRAME, WIDTH = 0, 6, 12, 18, 24, 30, 36, 42, 51
+# ratio times stiffness, velocity error; force that is added; square of the highest natural
+# frequency that spring and mobility may have together; the frame's rotation to base axes.
+ACTIVATION, U, SPRING, ROOT, WEIGHT, RATE, WRENCH, FASTEST = 0, 6, 12, 18, 24, 30, 36, 42
+FRAME, WIDTH = 43, 52
 
 _SMALLEST_PIVOT = 1e-14  # of the trace: below it is rounding
 _STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below which nothing is damped
@@ -91,7 +93,13 @@ def _inverted(A, X):
 
 @inlined
 def _yielded(row, W, A, V, x, r):
-    """R += W (spring + damping) by double diagonalization; all in the frame's axes."""
+    """
+    R += W (spring + damping) by double diagonalization; all in the frame's axes.
+
+    A mode whose natural frequency is too high has less stiffness: with √K W √K = V a Vᵀ the
+    stiffness becomes √K V min(1, fastest/a) Vᵀ √K, and the damper that of this stiffness.
+
+    """
     stiffest = 0.0
     for i in range(6):
         for j in range(6):
@@ -105,9 +113,16 @@ def _yielded(row, W, A, V, x, r):
             along = 0.0
             for i in range(6):
                 along += V[6 * i + k] * row[WEIGHT + i] * row[RATE + i]
-            along /= np.sqrt(A[7 * k])
+            less = min(1.0, row[FASTEST] / A[7 * k])
+            along *= np.sqrt(less / A[7 * k])
+            pull = 0.0
+            if less < 1.0:
+                for i in range(6):
+                    if row[ROOT + i] > 0.0:
+                        pull += V[6 * i + k] * row[SPRING + i] / row[ROOT + i]
+                pull *= less - 1.0
             for i in range(6):
-                x[i] += row[WEIGHT + i] * V[6 * i + k] * along
+                x[i] += V[6 * i + k] * (row[WEIGHT + i] * along + row[ROOT + i] * pull)
     for i in range(6):
         for j in range(6):
             r[i] += W[6 * i + j] * x[j]
@@ -375,6 +390,7 @@ class Priorities:
         k = len(at)
         self.rows: Array = np.zeros((k, WIDTH))
         self.rows[:, FRAME:] = np.eye(3).ravel()
+        self.rows[:, FASTEST] = np.inf
         self.forces: Array = np.zeros(6 * k)
         self.ratios: Array = np.ones((k, 6))
         self.shares: Array = np.ones((k, 6))

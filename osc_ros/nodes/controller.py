@@ -49,6 +49,7 @@ from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers
@@ -59,6 +60,7 @@ LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 FARTHEST_AHEAD = 3600.0  # a stamp beyond it is of another clock [s]
 NO_BOX = (-np.inf,) * 3, (np.inf,) * 3
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
+LEAST_GAIN_SHARE = 0.98  # below it is a warning; the measured period varies
 
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')
@@ -87,7 +89,8 @@ PARAMETERS = (
           'are fastest', lower=0, upper=1024),
     Entry('autostart', True, 'Configure and activate without being told'),
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
-          'missed states, longer updates as missed deadlines', lower=1.0, upper=20000.0),
+          'missed states, longer updates as missed deadlines, and it bounds the gains', lower=1.0,
+          upper=20000.0),
     Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
           'joint state, or on_timer, from the last one at `rate`',
           choices=('on_state', 'on_timer')),
@@ -105,7 +108,8 @@ PARAMETERS = (
               choices=REACTIONS[name == STALE_STATE:], live=True),
         Entry(f'watchdog.{name}.latched', False, 'Whether that lasts until ~/release is called, '
               'and not only until the cause is gone', live=True))),
-    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
+    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]; at most 0.23 '
+          'of `rate`', lower=0.1,
           upper=100.0, live=True),
     Entry('fade_time', 0.05, 'In which the difference between two sources of torque fades [s]',
           lower=1e-3, upper=10.0, live=True),
@@ -114,7 +118,8 @@ PARAMETERS = (
     Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
           live=True),
     Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
-          'error along x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+          'error along x y z of the base [rad/s]; what `rate` carries: 116 at 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
     Entry('translation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
           lower=1e-3, upper=1e2, size=3, live=True),
     Entry('translation.speed', 1.0, 'Most speed that feedback asks for [m/s]', lower=1e-6,
@@ -122,7 +127,8 @@ PARAMETERS = (
     Entry('translation.acceleration', 20.0, 'Most acceleration that feedback asks for [m/s²]',
           lower=1e-6, upper=1e4, live=True),
     Entry('rotation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the orientation '
-          'error about x y z of the base [rad/s]', lower=1e-3, upper=1e3, size=3, live=True),
+          'error about x y z of the base [rad/s]; what `rate` carries: 116 at 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
     Entry('rotation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the same; 1 is critical',
           lower=1e-3, upper=1e2, size=3, live=True),
     Entry('rotation.speed', 2.5, 'Most speed that feedback asks for [rad/s]', lower=1e-6,
@@ -169,11 +175,14 @@ PARAMETERS = (
           'stiffness; empty: the base', live=True),
     Entry('task.activation', 1.0, 'How much of the task of the tip is in force', lower=0.0,
           upper=1.0, live=True),
-    Entry('force.damping', 50.0, 'How a link is braked along axes of force [1/s]', lower=0.0,
+    Entry('force.damping', 50.0, 'How a link is braked along axes of force [1/s]; '
+          'at most half of `rate`', lower=0.0,
           upper=1e4, live=True),
-    Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench; 0 here and below: open '
-          'loop', lower=0.0, upper=0.99, live=True),
-    Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]', lower=0.0, upper=1e3,
+    Entry('force.gain', 0.0, 'Of what is missing in ~/measured_wrench, behind a low-pass filter '
+          'of half of force.damping; 0 here and below: open loop', lower=0.0, upper=0.99,
+          live=True),
+    Entry('force.integral_rate', 0.0, 'The same for its integral [1/s]; at most (1 - '
+          'force.gain) times half of force.damping', lower=0.0, upper=1e3,
           live=True),
     Entry('force.correction', 20.0, 'Most that either of them adds [N]', lower=1e-6, upper=1e6,
           live=True),
@@ -184,10 +193,11 @@ PARAMETERS = (
     Entry('blend_time', 0.3, 'In which changed parameters and wanted wrenches come into force [s]',
           lower=1e-3, upper=60.0, live=True),
     Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the null space '
-          '[rad/s]', lower=0.0, upper=1e3, live=True),
+          '[rad/s]; what `rate` carries: 116 at 500 Hz', lower=0.0, upper=1e3, live=True),
     Entry('posture.damping_ratio', 1.0, 'Damping ratio of the same', lower=0.0, upper=1e2,
           live=True),
-    Entry('posture.damping', 1.0, 'Least damping of the null space, whatever the two above [1/s]',
+    Entry('posture.damping', 1.0, 'Least damping of the null space, whatever the two above [1/s]; '
+          'at most half of `rate`',
           lower=0.0, upper=1e3, live=True),
     Entry('singularity.length', 0.3, 'Characteristic length of the arm: 1 rad counts as so much '
           '[m]', lower=1e-6, upper=1e6, live=True),
@@ -212,7 +222,7 @@ PARAMETERS = (
     Entry('limits.deceleration', (), 'With which every joint can brake, wherever the arm is '
           '[rad/s²]; none: what its torque gives at worst', lower=1e-3, live=True),
     Entry('limits.reaction_time', 0.04, 'That braking for a limit takes to set in [s]: longer is '
-          'earlier and softer', lower=1e-3, upper=10.0, live=True),
+          'earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0, live=True),
     Entry('limits.soft_zone', 0.05, 'Share of its range, at both ends, that the posture pushes a '
           'joint out of', lower=0.0, upper=0.5, live=True),
     Entry('limits.repulsion', 10.0, 'Natural frequency of that push [rad/s]', lower=0.0,
@@ -355,6 +365,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._ending:
             raise InputError('the arm is still being stopped')
         found = values(self, self._table)
+        require_bandwidth(found, 1.0 / found['rate'])
         self._bare = description.robot(found, description.description(found, self._urdf))
         robot, driver = self._model(found)
         order = description.command_order(found, robot)
@@ -531,12 +542,21 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # settings
 
     def _apply(self, found: dict[str, Any]) -> None:
+        require_bandwidth(found, self._period, self._delay(), values(self, self._table))
         robot, driver = self._model(found)
         prepared = self._law.prepared(_settings(found, robot, driver), robot)
         with self._loop.lock:
             self._law.take(prepared)
             self._guard.settings = self._supervision(found)
         self._apply_times(found)
+
+    def _delay(self) -> float:
+        """Time from a joint state to its command, as far as it is known [periods]."""
+        updates = self._loop.updates
+        if updates.count < 100:
+            return DELAY
+        # the median: a late command now and then is like a lost state, and takes no phase
+        return max(DELAY, updates.percentile(50)[0] / self._period)
 
     def _supervision(self, found: dict[str, Any]) -> Supervision:
         timeouts = {STALE_STATE: found['state_timeout'], STALE_TARGET: found['target_timeout']}
@@ -756,6 +776,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _diagnose(self) -> None:
         guard, loop = self._guard, self._loop
         guides = [level.guide for level in self._law.levels.values()]
+        solved = self._law.priorities
+        with loop.lock:
+            gain_share, weakest = self._law.gain_share(), solved.weakest()
         level, text = DiagnosticStatus.OK, self._state()
         if self._active and guard.reaction:
             level = (DiagnosticStatus.WARN if guard.reaction == 'report'
@@ -766,11 +789,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             level, text = DiagnosticStatus.WARN, 'the target waits for the arm'
         elif self._active and self._law.limiter.sides.any():
             level, text = DiagnosticStatus.WARN, 'joints held by their limits'
+        elif self._active and gain_share < LEAST_GAIN_SHARE:
+            level, text = DiagnosticStatus.WARN, ('gains are reduced: too high for joint states '
+                                                  f'every {1e3 * self._law.period:.1f} ms')
         fastest = [1e6 * x for x in loop.updates.percentile(50, 99, 100)]
         period = [1e3 * x for x in loop.periods.percentile(50, 99, 100)]
-        solved = self._law.priorities
-        with loop.lock:
-            weakest = solved.weakest()
         status = DiagnosticStatus(
             level=level, name=f'{self.get_fully_qualified_name()[1:]}: control', message=text,
             hardware_id=self._law.robot.name, values=[
@@ -799,6 +822,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
                     ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
                     *((f'watchdog {name}', count) for name, count in guard.counts.items()),
+                    ('gain share', f'{gain_share:.3f}'),
                     ('start-up check', self._finding),
                     ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),

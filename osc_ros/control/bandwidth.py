@@ -1,0 +1,243 @@
+"""
+Which gains a sampled loop carries: the bandwidth that its period and its delay leave.
+
+The dynamics make a double integrator of every axis of a task and of every joint of the posture.
+Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples that are a period T apart, comes
+into force d periods after its sample, and is then held for a period. With a = (ωT)² and b = rT the
+characteristic equation of that loop is, for a whole d,
+
+    zᵈ (z - 1)² + b (z - 1) + a (z + 1)/2 = 0,
+
+and a root lies at the angle θ of the unit circle for
+
+    a = 4 sin²(θ/2) cos((d + ½) θ) / cos(θ/2),    b = 2 sin(θ/2) sin((d + ½) θ),
+
+which for 0 ≤ θ ≤ π/(2d + 1) bounds the stable gains (D-partition; for d = 1 Jury's criterion says
+the same: b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion and margins see
+Franklin, Powell, Workman: Digital Control of Dynamic Systems. The gains are accepted if
+
+1. the loop is stable at twice the gain (GAIN_MARGIN): for an arm of half the model's inertia;
+2. the delay takes at most a third of the damping (DAMPING_LEFT): (d + ½) ωT ≤ 2ζ/3.
+
+With one period of delay that is rT ≤ 1/2 for a damper alone, and for a damping ratio of 1
+ωT ≤ 0.2327, with a phase margin of 35 degrees. For damping ratios below 0.68 the second condition
+is the stricter one; the phase margin is then more than half of that of the loop without delay.
+"""
+
+from __future__ import annotations
+
+import cmath
+from functools import lru_cache
+import math
+
+from osc_ros.errors import InputError
+
+GAIN_MARGIN = 2.0
+DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that the delay may leave
+DELAY = 1.0  # [periods] of a driver that applies a command with its next cycle
+# Joints are braked for their limits as by a natural frequency of 1 / reaction_time, damping ratio
+# 1, if that is at least so many periods: a gain margin of 1.9 at one period of delay.
+LEAST_REACTION = 4.0
+
+_BISECTIONS = 60
+
+
+def largest_natural_frequency(damping_ratio: float, period: float, delay: float = DELAY) -> float:
+    """
+    Largest natural frequency [rad/s] that a sampled loop of a damping ratio carries.
+
+    Parameters
+    ----------
+    damping_ratio : float
+        0 or more; without damping, no natural frequency is carried.
+    period : float [s]
+        From one sample to the next.
+    delay : float [periods]
+        From a sample to the torque that answers it; at least 1, whole or not.
+
+    Raises
+    ------
+    InputError
+        A period that is not positive, a delay of less than 1, a damping ratio below 0.
+
+    """
+    _require(damping_ratio >= 0.0, 'damping ratio', damping_ratio, '0 or more')
+    _require(period > 0.0, 'period', period, 'more than 0 s')
+    return _largest_product(float(damping_ratio), _delay(delay)) / period
+
+
+def largest_damping_rate(period: float, delay: float = DELAY,
+                         natural_frequency: float = 0.0) -> float:
+    """
+    Largest damping rate r = 2ζω [1/s] that a sampled loop carries.
+
+    0 if the natural frequency [rad/s] beside it is too high for any damping rate. The other
+    parameters and the errors are those of `largest_natural_frequency`.
+
+    """
+    _require(period > 0.0, 'period', period, 'more than 0 s')
+    _require(natural_frequency >= 0.0, 'natural frequency', natural_frequency, '0 or more')
+    delay = _delay(delay)
+    wanted = GAIN_MARGIN * (natural_frequency * period) ** 2
+    peak, last = _angles(delay)
+    if wanted > _boundary(peak, delay)[0]:
+        return 0.0
+    lower, upper = peak, last
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (lower + upper)
+        if _boundary(middle, delay)[0] >= wanted:
+            lower = middle
+        else:
+            upper = middle
+    rate = _boundary(lower, delay)[1] / (GAIN_MARGIN * period)
+    least = (delay + 0.5) * natural_frequency ** 2 * period / (1.0 - DAMPING_LEFT)
+    return rate if rate >= least else 0.0
+
+
+def largest_damping_ratio(natural_frequency: float, period: float, delay: float = DELAY) -> float:
+    """
+    Largest damping ratio that a sampled loop of a natural frequency [rad/s] carries.
+
+    0 if the natural frequency is too high for any. The other parameters and the errors are those
+    of `largest_natural_frequency`.
+
+    """
+    _require(natural_frequency > 0.0, 'natural frequency', natural_frequency, 'more than 0')
+    return largest_damping_rate(period, delay, natural_frequency) / (2.0 * natural_frequency)
+
+
+def longest_period(natural_frequency: float, damping_rate: float, push: float = 0.0,
+                   delay: float = DELAY) -> float:
+    """
+    Longest period [s] of the samples with which a loop carries its gains; may be infinite.
+
+    Parameters
+    ----------
+    natural_frequency : float [rad/s]
+    damping_rate : float [1/s]
+        r = 2ζω.
+    push : float [rad/s]
+        See `largest_push`.
+    delay : float [periods]
+
+    """
+    if push > 0.0:
+        total = math.hypot(natural_frequency, math.sqrt(2.0) * push)
+        return min(longest_period(natural_frequency, damping_rate, 0.0, delay),
+                   _largest_product(damping_rate / (2.0 * total), _delay(delay), 0.0, 1.5) / total)
+    if natural_frequency > 0.0:
+        ratio = damping_rate / (2.0 * natural_frequency)
+        return largest_natural_frequency(ratio, 1.0, delay) / natural_frequency
+    return largest_damping_rate(1.0, delay) / damping_rate if damping_rate > 0.0 else math.inf
+
+
+def largest_push(damping_rate: float, natural_frequency: float, period: float,
+                 delay: float = DELAY, margin: float = 1.5) -> float:
+    """
+    Largest natural frequency [rad/s] of the push out of the soft zones of the joints.
+
+    The push adds at most twice its square to the square of the posture's natural frequency
+    [rad/s], and has no damping but that of the posture [1/s]. The sum is to have a gain margin of
+    1.5, less than the posture alone, so that there is a push beside the stiffest posture too. How
+    much of the damping the delay leaves does not matter here, as the limit itself brakes the
+    joint.
+
+    """
+    delay, b = _delay(delay), margin * damping_rate * period
+    lower, upper = 0.0, _angles(delay)[1]
+    if b > _boundary(upper, delay)[1]:
+        return 0.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (lower + upper)
+        if middle > 0.0 and _boundary(middle, delay)[1] > b:
+            upper = middle
+        else:
+            lower = middle
+    a = _boundary(upper, delay)[0] / margin / period ** 2
+    return math.sqrt(max(a - natural_frequency ** 2, 0.0) / 2.0)
+
+
+def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
+    """
+    Largest rate [1/s] of the integral of a force error, for a contact of any stiffness.
+
+    Parameters
+    ----------
+    damping : float [1/s]
+        Of the link along the axis of force. The sampled loop must carry it: see
+        `largest_damping_rate`.
+    gain : float
+        0 to 1, of the force error behind a low-pass filter of the rate damping / 2.
+
+    """
+    return (1.0 - gain) * damping / GAIN_MARGIN
+
+
+@lru_cache(maxsize=1024)
+def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
+                     margin: float = GAIN_MARGIN) -> float:
+    """Largest ωT for a damping ratio of which the delay is to leave a share."""
+    if ratio == 0.0:
+        return 0.0
+    wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle
+    lower, upper = 0.0, _angles(delay)[1]
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (lower + upper)
+        a, b = _boundary(middle, delay)
+        if b * b < wanted * a:
+            lower = middle
+        else:
+            upper = middle
+    b = _boundary(lower, delay)[1] if lower > 0.0 else 0.0
+    return min(b / (2.0 * ratio * margin), 2.0 * ratio * (1.0 - left) / (delay + 0.5))
+
+
+def _boundary(angle: float, delay: float) -> tuple[float, float]:
+    """
+    (ωT)² and rT with which a root lies at an angle [rad] of the unit circle.
+
+    With a delay of N + f periods, 0 ≤ f < 1, the input of a period is the one of N + 1 samples
+    before for its first share f, and then that of N samples before (modified z-transform).
+
+    """
+    whole = math.floor(delay)
+    f = delay - whole
+    z = cmath.exp(1j * angle)
+    speed = ((1.0 - f) + f / z) / (z - 1.0)
+    place = (speed + 0.5 * (1.0 - f) ** 2 + f * (1.0 - 0.5 * f) / z) / (z - 1.0)
+    # the real a and b of: a place + b speed = -z^N
+    back, across = -z ** whole, (place * speed.conjugate()).imag
+    return ((back * speed.conjugate()).imag / across, -(back * place.conjugate()).imag / across)
+
+
+@lru_cache(maxsize=64)
+def _angles(delay: float) -> tuple[float, float]:
+    """Angles [rad] of the root of the highest natural frequency, and of a damper alone."""
+    whole = math.floor(delay)
+    lower, upper = math.pi / (2.0 * whole + 3.0), math.pi / (2.0 * whole + 1.0)
+    if delay == whole:
+        lower = upper * (1.0 - 1e-12)
+    for _ in range(_BISECTIONS):
+        last = 0.5 * (lower + upper)
+        if _boundary(last, delay)[0] > 0.0:
+            lower = last
+        else:
+            upper = last
+    first, peak_end = 0.0, lower
+    for _ in range(2 * _BISECTIONS):  # the one maximum of a, by thirds
+        left, right = (2.0 * first + peak_end) / 3.0, (first + 2.0 * peak_end) / 3.0
+        if _boundary(left, delay)[0] < _boundary(right, delay)[0]:
+            first = left
+        else:
+            peak_end = right
+    return 0.5 * (first + peak_end), lower
+
+
+def _delay(delay: float) -> float:
+    _require(1.0 <= delay < math.inf, 'delay', delay, '1 period or more')
+    return float(delay)
+
+
+def _require(accepted: bool, name: str, value: float, what: str) -> None:
+    if not accepted:
+        raise InputError(f'{name} {value}: accepted is {what}')

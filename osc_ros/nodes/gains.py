@@ -1,0 +1,129 @@
+"""Refusal of parameters whose gains the rate of the joint states does not carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+import math
+from typing import Any
+
+from osc_ros.control.bandwidth import (
+    DELAY,
+    largest_damping_rate,
+    largest_damping_ratio,
+    largest_integral_rate,
+    largest_natural_frequency,
+    largest_push,
+    LEAST_REACTION,
+    longest_period,
+)
+from osc_ros.errors import InputError
+
+USUAL_RATIO = 2.0  # a damping ratio above it is named as the cause
+ROUNDING = 1e-9  # relative: a gain at its bound is accepted
+
+# A parameter, its value, the bound, whether that is the least, and what it was bounded with.
+_Bound = tuple[str, float, float, bool, str]
+
+
+def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DELAY,
+                      before: Mapping[str, Any] | None = None) -> None:
+    """
+    Refuse gains of the controller that a loop of this period and delay does not carry.
+
+    See `osc_ros.control.bandwidth`. Stiffnesses are not refused: the bound depends on the pose,
+    and the law keeps to it.
+
+    Parameters
+    ----------
+    found : mapping of str to value
+        All parameters of the controller.
+    period : float [s]
+        From one joint state to the next.
+    delay : float [periods]
+        From a joint state to the torque that answers it.
+    before : mapping of str to value, optional
+        The parameters that are in force: a gain that is beyond its bound already, because the
+        delay has grown, is no reason to refuse a change of other parameters.
+
+    Raises
+    ------
+    InputError
+        Names the parameter, its value, and the largest that is accepted.
+
+    """
+    known: dict[str, float] = {}
+    for bound in [] if before is None else _bounds(before, period, delay):
+        known[bound[0]] = max(known.get(bound[0], 1.0), _excess(bound))
+    for bound in _bounds(found, period, delay):
+        name, value, most, is_least, given = bound
+        if _excess(bound) > known.get(name, 1.0) + ROUNDING:
+            side = 'least' if is_least else 'most'
+            raise InputError(
+                f"parameter '{name}' is {value:g}: accepted is at {side}"
+                f' {_rounded(most, is_least):g} at {1.0 / period:g} Hz with a delay of '
+                f'{delay:.1f} periods{given}')
+
+
+def _excess(bound: _Bound) -> float:
+    """Value over its bound; 1 at the bound, infinite for anything where only 0 is accepted."""
+    _, value, most, is_least, _ = bound
+    if is_least:
+        value, most = most, value
+    return value / most if most > 0.0 else math.inf if value > 0.0 else 0.0
+
+
+def _rounded(bound: float, is_least: bool) -> float:
+    """Bound in four digits, to the side of it that is accepted."""
+    if bound <= 0.0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 3)
+    digits = bound / unit
+    return (math.ceil(digits - 1e-6) if is_least else math.floor(digits + 1e-6)) * unit
+
+
+def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_Bound]:
+    fastest = largest_damping_rate(period, delay)
+    if found['mode'] == 'acceleration':
+        for part in ('translation', 'rotation'):
+            frequencies = found[f'{part}.natural_frequency']
+            ratios = found[f'{part}.damping_ratio']
+            for frequency, ratio in dict.fromkeys(zip(frequencies, ratios)):
+                yield from _second_order(part, frequency, ratio, period, delay)
+    for name in found['tasks']:
+        yield from _second_order(name, found[f'{name}.natural_frequency'],
+                                 found[f'{name}.damping_ratio'], period, delay)
+    yield from _posture(found, period, delay, fastest)
+    yield 'force.damping', found['force.damping'], fastest, False, ''
+    yield ('force.integral_rate', found['force.integral_rate'],
+           largest_integral_rate(found['force.damping'], found['force.gain']), False,
+           f", with force.damping {found['force.damping']:g} and force.gain "
+           f"{found['force.gain']:g}")
+    yield ('stop_rate', found['stop_rate'], largest_natural_frequency(1.0, period, delay), False,
+           '')
+    yield ('limits.reaction_time', found['limits.reaction_time'],
+           LEAST_REACTION * period * (0.5 + delay) / (0.5 + DELAY), True, '')
+
+
+def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
+                  ) -> Iterator[_Bound]:
+    """Bound of the natural frequency, or of the damping ratio if that is the unusual one."""
+    most = largest_damping_ratio(frequency, period, delay)
+    if most > 0.0 and ratio > max(most, USUAL_RATIO):
+        yield (f'{prefix}.damping_ratio', ratio, most, False,
+               f', with natural_frequency {frequency:g}')
+    yield (f'{prefix}.natural_frequency', frequency,
+           largest_natural_frequency(ratio, period, delay), False,
+           f', with damping_ratio {ratio:g}')
+
+
+def _posture(found: Mapping[str, Any], period: float, delay: float, fastest: float
+             ) -> Iterator[_Bound]:
+    frequency, ratio = found['posture.natural_frequency'], found['posture.damping_ratio']
+    damping, push = found['posture.damping'], found['limits.repulsion']
+    yield 'posture.damping', damping, fastest, False, ''
+    rate = max(2.0 * ratio * frequency, damping)
+    if frequency > 0.0 and longest_period(frequency, rate, 0.0, delay) < period:
+        yield from _second_order('posture', frequency, rate / (2.0 * frequency), period, delay)
+    if found['limits.soft_zone'] > 0.0:
+        yield ('limits.repulsion', push, largest_push(rate, frequency, period, delay), False,
+               f', with a damping of the posture of {rate:g} 1/s')
