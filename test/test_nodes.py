@@ -207,7 +207,7 @@ def test_commands_are_in_the_order_of_the_parameter_and_states_in_any(spin):
      "jump: 'panda_joint1' went 1e+200"),
 ])
 def test_bad_joint_state_is_reported_and_the_next_good_one_is_answered(spin, bad, message):
-    rig = Rig(spin).activate()
+    rig = Rig(spin, velocity='measured').activate()
     rig.until_said(message, lambda: rig.hardware.state(**bad))
     rig.spin(lambda: np.allclose(rig.ask(), gravity(READY), atol=1e-8), why='for its weight')
     assert all(np.isfinite(command.data).all() for command in rig.hardware.commands)

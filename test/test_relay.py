@@ -180,7 +180,13 @@ def test_what_the_driver_adds_by_itself_is_left_to_it(spin):
 
 def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
     rig = Rig(spin, state_timeout=0.2).forwarding()
-    rig.until_sent(gravity(READY), rig.ends.command)
+    weight = gravity(READY)
+    before = rig.ends.tick
+    # an arm that rests has its weight's torque, and so have all the states that are remembered
+    rig.until(lambda: rig.ends.tick > before + 100, lambda: rig.talk(weight))
+    rig.until(lambda: rig.ends.labels[-1] == messages.HOLD_LABEL,
+              lambda: rig.ends.command(weight))
+    rig.until_sent(weight, lambda: rig.ends.command(weight))
     assert rig.ends.labels[-1] == messages.HOLD_LABEL
 
 

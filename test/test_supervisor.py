@@ -188,8 +188,8 @@ def test_gravest_of_several_causes_decides(graver, lighter):
 
 def test_stale_state_is_answered_by_what_carries_the_arm_where_it_was():
     bench = Bench()
-    bench.see(READY, [1.0] * 7)
-    bench.supervisor.torque(law())
+    bench.see()
+    bench.supervisor.torque(law(gravity(READY)))
     bench.wait(0.11)
     assert bench.supervisor.watch() and bench.supervisor.blind
     for _ in range(40):

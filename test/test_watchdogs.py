@@ -1,5 +1,6 @@
 """The watchdogs of the controller over real DDS: what sets them off, and what they do about it."""
 
+from functools import partial
 import gc
 import subprocess
 import sys
@@ -206,6 +207,29 @@ def test_watchdog_can_deactivate_the_node_which_leaves_the_idle_command(spin):
     assert len(rig.hardware.commands) <= count + 2
 
 
+def test_driver_that_sends_no_velocities_is_served(spin):
+    rig = Rig(spin)
+    rig.hardware.state = partial(rig.hardware.state, velocity=[])
+    rig.activate()
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
+    assert rig.controller._reader.used == 'estimated'
+    assert spin.said('velocities are estimated from positions: joint_states has 7 names and 0')
+
+    def goes_on():
+        rig.hardware.state(q=READY + 0.2 * 0.002 * rig.hardware.tick)
+        return np.allclose(rig.controller._qd, 0.2, atol=1e-3)
+
+    rig.spin(goes_on, why='for the speed of the joints')
+
+
+def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(spin):
+    rig = Rig(spin, state_timeout=1.0).activate()
+    rig.ask()
+    rig.until_held(gravity(READY))
+    assert not rig.controller._guard.reaction
+    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
+
+
 def test_law_that_fails_is_replaced_and_goes_on_when_it_can(spin, monkeypatch):
     rig = Watched(spin, 'not_finite', 'gravity', settle_time=0.01)
     with monkeypatch.context() as patch:
@@ -277,6 +301,7 @@ def test_state_timeout_is_followed_by_what_is_set(spin):
     rig = Watched(spin, 'stale_state', 'gravity', state_timeout=0.2)
     assert not rig.controller.set_parameters(
         given(watchdog__stale_state__reaction='report'))[0].successful
-    rig.spin(lambda: rig.controller._guard.blind, why='for a stale state')
+    rig.spin(lambda: rig.controller._guard.cause, why='for a stale state')
+    assert rig.controller._guard.blind
     assert rig.controller._guard.reaction == 'gravity'
     assert JOINTS == rig.controller._loop.reader.names

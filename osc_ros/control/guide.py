@@ -16,7 +16,9 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-LONGEST_STEP = 0.25  # between two ticks; after a longer pause the target goes on where it was [s]
+LONGEST_STEP = 0.04  # between two ticks; after a longer pause the target goes on where it was [s]
+LONGEST_STEPS = 4.0  # times the step before, of slow states: neither is that a pause
+LONGEST_BACK = 0.25  # that time goes back; and a longer step is a pause in any case [s]
 TOLERATED = 1.02  # of a limit, to be spared a stop on the way
 SPARSEST = 0.25  # between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist meets later is none yet [s]
@@ -131,6 +133,7 @@ class Guide:
         # times: of the last tick; the end of a twist; on the late clock of the motion: when the
         # arm was left behind, when there is something to do next, when the last pose came
         self._now, self._until = -np.inf, np.inf
+        self._pace = 0.0
         self._stopped, self._event = 0.0, np.inf
         self._posed = -np.inf
         self._late = 0.0
@@ -189,10 +192,12 @@ class Guide:
 
     def _advance(self, time: float) -> None:
         step = time - self._now
-        if not 0.0 <= step <= LONGEST_STEP and self._now > -np.inf:
+        longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
+        if not 0.0 <= step <= longest and self._now > -np.inf:
             self._late += step
+        self._pace = step
         self._now = time
-        if -np.inf < step < -LONGEST_STEP:
+        if -np.inf < step < -LONGEST_BACK:
             self._pending = [(-np.inf, STOP)]
 
     def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,

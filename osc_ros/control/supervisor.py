@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_damping_rate
+from osc_ros.control.prediction import Prediction
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -28,6 +29,10 @@ JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
 CLOCK_STEPS = -1.0, 10.0  # from one state to the next: beyond it is another clock [s]
 HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
 AT_REST = 0.01  # [rad/s, m/s]
+LATE_PERIODS = 4.0  # mean intervals between states: one that is later than that is missing
+LATE_SHARE = 0.05  # of the time-out of stale states: before it, none is missing
+INTERVAL_SHARE = 0.125  # of the last interval in the mean
+BLIND_RATE = 10.0  # the least rate of braking by prediction: it must end before its trust [1/s]
 LONGEST_TICK = 0.05  # that limits move on by at once [s]
 PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
 
@@ -95,6 +100,10 @@ class Supervision:
         Expected from one state to the next.
     idle : str
         What an arm that was stopped for good is left with: 'gravity' or 'zero'.
+    bridges : bool
+        Whether a gap between the states is braked in before STALE_STATE is a cause: as soon as
+        a state is missing, that is after LATE_PERIODS mean intervals, or LATE_SHARE of the
+        time-out of STALE_STATE if that is longer.
 
     Raises
     ------
@@ -112,6 +121,7 @@ class Supervision:
     deadline: float = np.inf
     period: float = 0.002
     idle: str = 'gravity'
+    bridges: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
@@ -164,7 +174,8 @@ class Supervisor:
     cause, reaction, reason : str
         The gravest cause at present, and what is done about it; empty if there is none.
     blind : bool
-        Whether the state is too old to act on: then 'hold' and 'damp' carry the weight only.
+        Whether the state is too old to act on: then the arm is braked along a state that is
+        predicted (`osc_ros.control.prediction`), and at its end the weight is held there.
     counts : Counter of str
         How often each cause began.
 
@@ -188,6 +199,7 @@ class Supervisor:
         self.settings = settings
         self._inverse_dynamics = inverse_dynamics
         self._tell, self._clock = tell, clock
+        self._prediction = Prediction(robot, inverse_dynamics)
         self._names = robot.joint_names
         self._lower, self._upper = robot.position_limits.T
         self._fastest = np.asarray(robot.velocity_limits)
@@ -219,6 +231,9 @@ class Supervisor:
         self._doubted: tuple[float, Array, Array] | None = None
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
+        self._came, self._interval = now, self.settings.period  # of the states, on our clock
+        self._is_predicting = self._was_blind = False
+        self._prediction.forget()
 
     def release(self) -> None:
         """Let latched causes go that are gone."""
@@ -241,12 +256,14 @@ class Supervisor:
     def finished(self) -> bool:
         """Whether the arm was stopped for good and is left alone, or does not rest within 2 s."""
         return self.reaction == 'deactivate' and (
-            self.blind or self._rests and self._fade is None
+            self.blind and (self._tau is None or self._is_predicting and self._prediction.is_over)
+            or self._rests and self._fade is None
             or self._clock() - self._began > PATIENCE)
 
     def last(self) -> Array:
         """Torque (n,) to leave behind, for the arm where it was seen last [N·m]."""
         limits = self.settings.effort_limits
+        self._predict(self._clock())
         return np.clip(self._stop_if_possible(self.settings.idle), -limits, limits)
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
@@ -292,7 +309,12 @@ class Supervisor:
                     self._doubted = time, q, qd
                     return False
                 self._source = ''  # whatever follows, begins anew from the torque sent last
+        now = self._clock()
+        if self._seen and time > self._new_time:
+            apart = min(now - self._came, LATE_PERIODS * self._interval)
+            self._interval += INTERVAL_SHARE * (apart - self._interval)
         self._seen, self._q, self._qd, self._new_time = True, q, qd, time
+        self._came, self.blind, self._is_predicting = now, False, False
         if STALE_STATE in self._watches:
             self.feed(STALE_STATE)
         return True
@@ -300,7 +322,7 @@ class Supervisor:
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; to be asked now and then."""
         self._judge()
-        return self.reaction not in ('', 'report')
+        return self.reaction not in ('', 'report') or self.blind
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
@@ -323,9 +345,11 @@ class Supervisor:
         if not self.watch() and law is not None:
             tau = self._asked(law)
             self.watch()
-        if tau is None or self.reaction not in ('', 'report'):
+        if tau is None or self.reaction not in ('', 'report') or self.blind:
+            self._predict(self._clock())
             return self._sent(self._source_of_stop(), None)
-        return self._sent('law', tau)
+        # a law that was not asked for a while answers once as for a long tick: fade from there too
+        return self._sent('law' if self._source in ('', 'law', 'resumed') else 'resumed', tau)
 
     def _asked(self, law: Callable[[], Array]) -> Array | None:
         began = self._clock()
@@ -346,11 +370,14 @@ class Supervisor:
         if self.reaction == 'zero':
             return 'zero'
         if self.reaction == 'deactivate':
-            self._rests = self._rests or float(np.abs(self._qd).max()) < AT_REST
+            _, qd = self._state()
+            self._rests = self._rests or float(np.abs(qd).max()) < AT_REST
             if self._rests:
                 return self.settings.idle
-        if self.blind or self.reaction == 'gravity':
+        if self.reaction == 'gravity':
             return 'gravity'
+        if self.blind:
+            return 'weight' if self._prediction.is_over else 'brake'
         return 'damp' if self.reaction == 'damp' else 'hold'
 
     def _sent(self, source: str, tau: Array | None) -> Array:
@@ -364,8 +391,13 @@ class Supervisor:
                 self._q + self._qd / self.settings.stop_rate, self._lower, self._upper)
         limits = self._bounds(min(dt, LONGEST_TICK))
         wanted = self._stop_if_possible(source) if tau is None else tau
-        if source != self._source and self._tau is not None:
+        # a prediction that was not asked for a while has gone on without a torque to show for it
+        is_late = self.blind and dt > LATE_PERIODS * self.settings.period
+        if self._tau is not None and (
+                source != self._source or self.blind != self._was_blind or is_late):
             self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
+        self._was_blind = self.blind
+        is_answer = self._new_time != self._time and not self.blind
         self._source, self._time, self._at = source, self._new_time, now
         if self._fade is not None:
             # however long nothing was sent: the joints had the last torque
@@ -373,7 +405,24 @@ class Supervisor:
             if self._fade.age >= self._fade.duration:
                 self._fade = None
         self._tau = np.minimum(np.maximum(wanted, -limits), limits)
+        if is_answer:
+            self._prediction.record(self._new_time, self._q, self._qd, self._tau)
         return self._tau
+
+    def _predict(self, now: float) -> None:
+        """Bring the prediction to now [s], if there are no states."""
+        if not self.blind or self._tau is None:
+            return
+        if not self._is_predicting:
+            self._is_predicting = True
+            self._prediction.begin(self._came, self._q, self._qd, self.settings.effort_limits)
+        self._prediction.advance(now, self._tau)
+
+    def _state(self) -> tuple[Array, Array]:
+        """State (n,), (n,) to stop from: the one seen last, or predicted."""
+        if self.blind and self._is_predicting:
+            return self._prediction.q, self._prediction.qd
+        return self._q, self._qd
 
     def _bounds(self, dt: float) -> Array:
         """Effort limits (n,) after dt [s] more; what was or will be infinite changes at once."""
@@ -396,23 +445,27 @@ class Supervisor:
 
     def _stop(self, source: str) -> Array:
         """Torque (n,) that stops the arm, or carries it."""
-        q, qd, rest = self._q, self._qd, np.zeros_like(self._qd)
+        (q, qd), rest = self._state(), np.zeros_like(self._qd)
         if source == 'zero':
             return rest
-        if source == 'gravity':
-            return self._inverse_dynamics(q, rest, rest)
+        # a payload has weight, known or not: while there are states, they tell of it
+        more = self._prediction.unmodelled if self.blind else rest
+        if source in ('gravity', 'weight'):
+            return self._inverse_dynamics(q, rest, rest) + more
         rate = self.settings.stop_rate
+        if source == 'brake':
+            rate = max(rate, BLIND_RATE)
         if source == 'hold':
             # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
             qdd = rate * (rate * self._way(self._anchor - q) - 2.0 * qd)
         else:
             qdd = -rate * qd
         qdd -= self._extra_rate(q, qd) * qd
-        tau = self._inverse_dynamics(q, qd, qdd)
+        tau = self._inverse_dynamics(q, qd, qdd) + more
         limits = self._limits
         if (np.abs(tau) > limits).any():
             # one factor for all joints: the kinetic energy falls as long as it is not zero
-            h = self._inverse_dynamics(q, qd, rest)
+            h = self._inverse_dynamics(q, qd, rest) + more
             room = np.where(tau > h, limits - h, limits + h)
             moving = (tau != h) & (room > 0.0)
             h += min(1.0, np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)) * (tau - h)
@@ -451,6 +504,11 @@ class Supervisor:
                         f'accepted is {allowed[i]:.4g}')
         return ''
 
+    def _lateness(self, timeout: float) -> float:
+        """Age [s] at which a state is missing, for a time-out of stale states [s]."""
+        share = LATE_SHARE * timeout if timeout < np.inf else 0.0
+        return max(LATE_PERIODS * max(self._interval, self.settings.period), share)
+
     def _is_there(self, watch: _Watch, now: float) -> bool:
         return now - watch.seen <= self.settings.settle_time
 
@@ -475,8 +533,10 @@ class Supervisor:
         if self._stopping:
             self.cause, self.reaction, self.reason = 'stop', 'deactivate', 'told to stop'
         state = self._watches.get(STALE_STATE)
-        self.blind = (state is not None
-                      and now - state.fed > self.settings.watchdogs[STALE_STATE].timeout)
+        timeout = np.inf if state is None else self.settings.watchdogs[STALE_STATE].timeout
+        self.blind = (state is not None and now - state.fed > timeout
+                      or self.settings.bridges and self._seen
+                      and now - self._came > self._lateness(timeout))
         if (self.cause, self.reaction) != before:
             if self.reaction != before[1]:
                 self._began, self._rests = now, False

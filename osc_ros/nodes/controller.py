@@ -54,6 +54,7 @@ from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
 from osc_ros.nodes.parameters import declare, Entry, given, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers
 from osc_ros.nodes.run import run
+from osc_ros.nodes.states import StateInput, VELOCITY
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -66,8 +67,8 @@ LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')
 
 WATCHDOGS = {
-    STALE_STATE: ('hold', 'joint states that do not come; where they do not, hold and damp carry '
-                  'the weight only'),
+    STALE_STATE: ('hold', 'joint states that do not come; hold and damp then brake the arm along '
+                  'a state predicted by the model, and carry the weight where it ends'),
     STALE_TARGET: ('report', 'targets that do not come'),
     DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
     NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
@@ -91,6 +92,7 @@ PARAMETERS = (
     Entry('rate', 500.0, 'Rate at which joint states are expected [Hz]; longer gaps count as '
           'missed states, longer updates as missed deadlines, and it bounds the gains', lower=1.0,
           upper=20000.0),
+    VELOCITY,
     Entry('update', 'on_state', 'When the torque is computed: on_state, in the callback of every '
           'joint state, or on_timer, from the last one at `rate`',
           choices=('on_state', 'on_timer')),
@@ -378,7 +380,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._guard = Supervisor(robot, law.inverse_dynamics, self._supervision(found),
                                  self._on_change)
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        self._loop = Loop(self, law, self._guard, messages.JointStateReader(robot.joint_names),
+        self._loop = Loop(self, law, self._guard,
+                          StateInput(robot, found['velocity'], self._on_velocity),
                           self._commands, order, self._period, found['update'] == 'on_timer',
                           self._watch, self._report, self._on_stopped)
         self._apply_times(found)
@@ -444,7 +447,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if loop.state_age > self._state_timeout:
             names = ', '.join(loop.reader.names)
             raise InputError(f'no good joint_states for {self._state_timeout} s: wanted are '
-                             f'positions and velocities of {names}'
+                             f'positions of {names}'
+                             + (', and velocities' if loop.reader.mode == 'measured' else '')
                              + (f' (last refusal: {loop.refusal})' if loop.refusal else ''))
         self._check()
         loop.activate()
@@ -565,7 +569,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                     timeouts.get(name, np.inf)) for name in WATCHDOGS}
         return Supervision(watchdogs, self._law.settings.limits.effort, found['stop_rate'],
                            found['fade_time'], found['blend_time'], found['settle_time'],
-                           self._period, self._period, found['idle'])
+                           self._period, self._period, found['idle'], bridges=True)
 
     def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
         """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
@@ -577,12 +581,19 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._robot, None if compensates == 'none' else Driver(self._known, compensates)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
+        self._loop.reader.mode = found['velocity']
         self._state_timeout = found['state_timeout']
         self._twist_timeout = found['target.twist_timeout']
         self._sign = 1.0 if found['force.measured'] == 'by_robot' else -1.0
         self._loop.report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
 
-    # the loop: the first two are called in its thread
+    # the loop, which calls the first three in its thread
+
+    def _on_velocity(self, text: str) -> None:
+        self._loop.post(self._log_velocity, text)
+
+    def _log_velocity(self, text: str) -> None:
+        self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _watch(self) -> None:
         if self._others:

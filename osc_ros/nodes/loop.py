@@ -22,12 +22,13 @@ from osc_ros.control.supervisor import CLOCK_STEPS, NOT_FINITE, Supervisor
 from osc_ros.errors import InputError, OscError
 from osc_ros.nodes import messages
 from osc_ros.nodes.run import EventsExecutor
+from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.statistics import Window
 
 Array = NDArray[np.float64]
 
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
-WATCH_PERIOD = 0.01  # how often the age of the state is looked at, of wall time [s]
+WATCH_PERIOD = 0.01  # how often at least the age of the state is looked at, of wall time [s]
 
 
 class Loop:
@@ -67,7 +68,7 @@ class Loop:
         Whose names, context and clock are used; its executor runs what is posted.
     law : Law
     guard : Supervisor
-    reader : JointStateReader
+    reader : StateInput
     commands : Publisher
     order : (n,) int
         Place, base first, of the joint that entry i of a command is for.
@@ -76,7 +77,7 @@ class Loop:
     on_timer : bool
         Whether the newest state is answered every period, and not each when it comes.
     watch : callable
-        Called in this thread every WATCH_PERIOD before the supervisor is asked.
+        Called in this thread every period, WATCH_PERIOD at most, before the supervisor is asked.
     report : callable
         Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
     stopped : callable
@@ -85,7 +86,7 @@ class Loop:
     """
 
     def __init__(self, owner: Node, law: Law, guard: Supervisor,
-                 reader: messages.JointStateReader, commands: Publisher, order: NDArray[np.intp],
+                 reader: StateInput, commands: Publisher, order: NDArray[np.intp],
                  period: float, on_timer: bool, watch: Callable[[], None],
                  report: Callable[..., None], stopped: Callable[[], None]) -> None:
         self.law, self.guard, self.reader = law, guard, reader
@@ -105,7 +106,8 @@ class Loop:
             JointState, owner.resolve_topic_name('joint_states'),
             self._guarded(self._on_joint_states), qos_profile_sensor_data)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._node.create_timer(WATCH_PERIOD, self._guarded(self._watch), clock=steady)
+        self._node.create_timer(min(WATCH_PERIOD, period), self._guarded(self._watch),
+                                clock=steady)
         if on_timer:
             self._node.create_timer(period, self._guarded(self._update), clock=steady)
         self._executor = EventsExecutor(context=owner.context)
@@ -192,11 +194,13 @@ class Loop:
     def _on_joint_states(self, message: JointState) -> None:
         arrived = perf_counter()
         try:
-            q, qd = self.reader.read(message)
+            state = self.reader.read(message)
         except InputError as error:
             self._refuse(message, str(error))
             return
-        time = messages.seconds(message.header.stamp)
+        if state is None:
+            return
+        time, q, qd = state
         if self.acts and not self.guard.see(time, q, qd):
             if self.guard.watch():
                 self._publish(self.guard.torque(), messages.label_of(message.header.stamp))

@@ -77,22 +77,45 @@ class JointStateReader:
             that are not there, numbers that are not finite.
 
         """
+        return self.positions(message), self.velocities(message)
+
+    def positions(self, message: JointState) -> Array:
+        """
+        Return positions (n,) [rad, m]; the velocities may be anything.
+
+        Raises
+        ------
+        InputError
+            As `read`, the velocities aside.
+
+        """
         if message.name != self._seen:
             self._at = self._places(message.name)
             self._seen = list(message.name)
-        size = len(message.name)
-        found = []
-        for field, values in (('position', message.position), ('velocity', message.velocity)):
-            if len(values) != size:
-                raise InputError(f'{self._topic} has {size} names and {len(values)} '
-                                 f'entries of {field}: accepted is one {field} for each name')
-            chosen = np.frombuffer(values).take(self._at)
-            if not all(map(math.isfinite, chosen.tolist())):
-                i = int(np.flatnonzero(~np.isfinite(chosen))[0])
-                raise InputError(f"{self._topic}: {field} of '{self.names[i]}' is {chosen[i]}: "
-                                 'accepted are finite numbers')
-            found.append(chosen)
-        return found[0], found[1]
+        return self._chosen('position', message.position, len(message.name))
+
+    def velocities(self, message: JointState) -> Array:
+        """
+        Return velocities (n,) [rad/s, m/s] of the message whose positions were read last.
+
+        Raises
+        ------
+        InputError
+            Velocities that are not there, do not fit the names, or are not finite.
+
+        """
+        return self._chosen('velocity', message.velocity, len(message.name))
+
+    def _chosen(self, field: str, values: Any, size: int) -> Array:
+        if len(values) != size:
+            raise InputError(f'{self._topic} has {size} names and {len(values)} '
+                             f'entries of {field}: accepted is one {field} for each name')
+        chosen = np.frombuffer(values).take(self._at)
+        if not all(map(math.isfinite, chosen.tolist())):
+            i = int(np.flatnonzero(~np.isfinite(chosen))[0])
+            raise InputError(f"{self._topic}: {field} of '{self.names[i]}' is {chosen[i]}: "
+                             'accepted are finite numbers')
+        return chosen
 
     def efforts(self, message: JointState) -> Array:
         """Efforts (n,) [N·m; N] of the message that was read last; NaN where there are none."""
@@ -120,9 +143,7 @@ def positions(message: JointState, names: Sequence[str]) -> Array:
         As `JointStateReader.read`, the velocities aside.
 
     """
-    still = JointState(name=message.name, position=message.position)
-    still.velocity = [0.0] * len(message.name)
-    return JointStateReader(names, 'target_posture').read(still)[0]
+    return JointStateReader(names, 'target_posture').positions(message)
 
 
 def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:

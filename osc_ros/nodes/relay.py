@@ -32,6 +32,7 @@ from osc_ros.nodes.publishers import (
     with_info,
 )
 from osc_ros.nodes.run import run
+from osc_ros.nodes.states import StateInput, VELOCITY
 from osc_ros.nodes.statistics import Window
 
 COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
@@ -40,12 +41,13 @@ LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'more than one publishes commands, and none of them has been the only one to send any'
-WATCH_PERIOD = 0.005  # how often the ages are looked at, of wall time [s]
+WATCH_PERIOD = 0.005  # how often at least the ages are looked at, of wall time [s]
 STEEPEST = 200.0  # times its limit a torque may change, where nothing is said: limits bite [1/s]
 
 PARAMETERS = (
     *description.ENTRIES,
     *(replace(entry, live=False) for entry in description.LOAD_ENTRIES),
+    VELOCITY,
     Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
     Entry('reaction', 'hold', 'What the arm does without good commands: hold stops and stays '
           'there, damp stops and can be pushed, gravity carries only the weight, zero sends no '
@@ -54,8 +56,9 @@ PARAMETERS = (
           live=True),
     Entry('command_timeout', 0.05, 'Silence of the controller after which the relay stops the '
           'arm, and another publisher may take over [s]', lower=1e-3, upper=60.0, live=True),
-    Entry('state_timeout', 0.1, 'Without a good joint state for so long, only the weight is '
-          'carried, where the arm was last [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('state_timeout', 0.1, 'Without a good joint state for so long, the arm is braked '
+          'along a state predicted by the model, and the weight carried where it ends [s]',
+          lower=1e-3, upper=60.0, live=True),
     Entry('settle_time', 0.1, 'How long commands have to be good before they are forwarded again '
           '[s]', lower=1e-3, upper=60.0, live=True),
     Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
@@ -92,8 +95,9 @@ class Relay(Node):  # type: ignore[misc]
         self._heard = self._told = self._refused_other = -np.inf
         self._source = Source(self.get_parameter('rate').value)
         self._taken: dict[str, str] = {}  # publishers that the commands may be of, by GID
-        self._create_interface()
         found = values(self, PARAMETERS)
+        self._watch_period = min(WATCH_PERIOD, 1.0 / found['rate'])
+        self._create_interface()
         if found['robot_description'] or found['robot_description_file']:
             self._take_robot(found, description.description(found))
 
@@ -107,7 +111,7 @@ class Relay(Node):  # type: ignore[misc]
         self._input = self.create_subscription(
             Float64MultiArray, 'osc_controller/commands', with_info(self._on_command), INPUT_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
-        for period, callback in ((WATCH_PERIOD, self._watch), (1.0, self._diagnose)):
+        for period, callback in ((self._watch_period, self._watch), (1.0, self._diagnose)):
             self.create_timer(period, callback, clock=self._steady)
 
     # the robot
@@ -135,7 +139,7 @@ class Relay(Node):  # type: ignore[misc]
                                       STEEPEST * settings.effort_limits, robot)
         self._judge = CommandJudge(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
-        self._reader = messages.JointStateReader(robot.joint_names)
+        self._states = StateInput(robot, found['velocity'], self._on_velocity)
         self._command = messages.Command(robot.n)
         self._label = ''  # of the newest state
         # compiles the kernels, so that nothing is slow when it is needed
@@ -147,6 +151,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _apply(self, found: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)
+        self._states.mode = found['velocity']
 
     # the loop
 
@@ -154,14 +159,19 @@ class Relay(Node):  # type: ignore[misc]
         if self._guard is None:
             return
         try:
-            q, qd = self._reader.read(message)
+            state = self._states.read(message)
         except InputError as error:
             self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
             return
-        self._guard.see(messages.seconds(message.header.stamp), q, qd)
+        if state is None:
+            return
+        self._guard.see(*state)
         self._label = messages.label_of(message.header.stamp)
         if self._acts and self._guard.watch():
             self._send(self._label)
+
+    def _on_velocity(self, text: str) -> None:
+        self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _on_command(self, message: Float64MultiArray, info: dict[str, Any]) -> None:
         started = perf_counter()
@@ -313,6 +323,7 @@ class Relay(Node):  # type: ignore[misc]
                  ('last refusal', self._refusal), ('sent of its own', self._own),
                  ('commands of', _listed(self._taken)), ('other publishers', _listed(others)),
                  ('refused of other publishers', self._of_others),
+                 ('velocity', self._states.used if self._guard is not None else ''),
                  ('command age [s]', f'{perf_counter() - self._heard:.3f}')]
         if self._guard is not None:
             level = DiagnosticStatus.ERROR if self._guard.reaction else level

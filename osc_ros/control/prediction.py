@@ -1,0 +1,155 @@
+"""Where an arm is while no joint states come: its model, integrated with the torques sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+TRUST = 1.0  # after the last state the prediction is not continued [s]
+STEP = 0.002  # of the integration; longer ones where one call would take more than MOST_STEPS [s]
+MOST_STEPS = 25
+REMEMBERED = 24  # answered states from which the unmodelled torque is estimated
+LEAST = 4  # pairs of them, for an estimate
+LONGEST_PAIR = 0.05  # between two states that are compared [s]
+NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque is taken for noise
+FRICTION = 0.05  # of the effort limit: a smaller one along the motion is taken for friction
+LARGEST = 0.3  # of the effort limit: a larger one is not taken for a payload
+FASTEST = 2.0  # times the velocity limit: no joint is predicted to be faster
+STILL = 1e-3  # a predicted speed below this is rest [rad/s, m/s]
+
+
+class Prediction:
+    """
+    Open-loop state of an arm, from the torques that it was sent since its last state.
+
+    The model's forward dynamics is integrated by the midpoint method. A torque that
+    the model lacks (payload, friction) is estimated from the last states before: the mean over
+    them of the torque sent less the inverse dynamics of the motion measured. It is taken to stay
+    as it is, less NEGLIGIBLE of the effort limit, for noise. Where it acts along the motion, its
+    first FRICTION of the limit is taken for dry friction, which is predicted, but not
+    compensated: it lets the arm rest.
+
+    Attributes
+    ----------
+    q, qd : (n,)
+        Predicted state [rad, m; rad/s, m/s].
+    unmodelled : (n,)
+        Torque that the joints need beside that of the model [N·m; N].
+    is_over : bool
+        Whether the prediction has ended: at rest, TRUST after the last state, or because the
+        model gave no finite number. `q` then stays.
+
+    Parameters
+    ----------
+    robot : Robot
+        For its limits.
+    inverse_dynamics : callable
+        Torque (n,) for q, q̇, q̈ (n,) each.
+
+    """
+
+    def __init__(self, robot: Robot,
+                 inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
+        self._inverse_dynamics = inverse_dynamics
+        self._lower, self._upper = robot.position_limits.T
+        self._fastest = FASTEST * np.asarray(robot.velocity_limits)
+        self._eye, self._rest = np.eye(robot.n), np.zeros(robot.n)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all states and what was estimated."""
+        self._answered: deque[tuple[float, Array, Array, Array]] = deque(maxlen=REMEMBERED)
+        self.q = self.qd = self.unmodelled = self._friction = self._rest
+        self.is_over = True
+        self._began = self._now = -math.inf
+
+    def record(self, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Take a state (n,), (n,) at its time [s], and the torque (n,) that answered it."""
+        self._answered.append((time, q, qd, tau))
+
+    def begin(self, now: float, q: Array, qd: Array, effort_limits: Array) -> None:
+        """
+        Start from the last state.
+
+        Parameters
+        ----------
+        now : float
+            When that state came, on the clock of `advance` [s].
+        q, qd : (n,)
+        effort_limits : (n,)
+            Of the joints [N·m]; where infinite, no unmodelled torque is estimated.
+
+        """
+        self.q, self.qd, self._began, self._now = q.copy(), qd.copy(), now, now
+        self.is_over, self._friction = False, self._rest
+        try:
+            self._estimate(effort_limits)
+        except Exception:  # of the model, at an absurd state
+            self.unmodelled = self._friction = self._rest
+        self._answered.clear()
+
+    def _estimate(self, limits: Array) -> None:
+        """Estimate the unmodelled torque; where too few states came, the last estimate stays."""
+        total, duration, count = self._rest, 0.0, 0
+        states = list(self._answered)
+        for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(states, states[1:]):
+            dt = after - time
+            if 0.0 < dt <= LONGEST_PAIR:
+                tau_model = self._inverse_dynamics(
+                    0.5 * (q + q_after), 0.5 * (qd + qd_after), (qd_after - qd) / dt)
+                total = total + dt * (tau - tau_model)
+                duration, count = duration + dt, count + 1
+        if count >= LEAST:
+            mean = np.where(np.isfinite(limits), total / duration, 0.0)
+            bounds = np.where(np.isfinite(limits), limits, 0.0)
+            rubs = mean * self.qd > 0.0
+            least = np.where(rubs, FRICTION, NEGLIGIBLE) * bounds
+            self._friction = np.where(rubs, np.minimum(np.abs(mean), least), 0.0)
+            size = np.clip(np.abs(mean) - least, 0.0, LARGEST * bounds)
+            self.unmodelled = np.sign(mean) * size if np.isfinite(mean).all() else self._rest
+
+    def advance(self, now: float, tau: Array) -> None:
+        """Predict the state at a time [s], to which the joints had the torque tau (n,)."""
+        elapsed, self._now = now - self._now, now
+        if self.is_over or not elapsed > 0.0:
+            return
+        elapsed = min(elapsed, TRUST)
+        count = min(max(1, math.ceil(elapsed / STEP - 1e-6)), MOST_STEPS)
+        dt = elapsed / count
+        try:
+            for _ in range(count):
+                self._step(dt, tau - self.unmodelled)
+        except Exception:  # LinAlgError, an absurd state
+            self.is_over = True
+        if now - self._began >= TRUST or not (np.abs(self.qd) > STILL).any():
+            self.is_over = True
+        if self.is_over:
+            self.qd = self._rest
+
+    def _step(self, dt: float, tau: Array) -> None:
+        half = self.qd + 0.5 * dt * self._acceleration(self.q, self.qd, tau)
+        qdd = self._acceleration(self.q + 0.5 * dt * self.qd, half, tau)
+        q = self.q + dt * half
+        qd = np.clip(self.qd + dt * qdd, -self._fastest, self._fastest)
+        if not (np.isfinite(q).all() and np.isfinite(qd).all()):
+            raise ArithmeticError
+        # a joint at the end of its range has hit its stop
+        self.q = np.clip(q, np.minimum(self._lower, self.q), np.maximum(self._upper, self.q))
+        # friction stops a joint, and does not turn it round
+        turns = (self._friction > 0.0) & (qd * self.qd < 0.0)
+        self.qd = np.where((self.q == q) & ~turns, qd, 0.0)
+
+    def _acceleration(self, q: Array, qd: Array, tau: Array) -> Array:
+        """Forward dynamics (n,) by inverse dynamics alone: M column by column."""
+        h = self._inverse_dynamics(q, qd, self._rest)
+        weight = self._inverse_dynamics(q, self._rest, self._rest)
+        M = np.array([self._inverse_dynamics(q, self._rest, one) for one in self._eye]) - weight
+        return np.linalg.solve(M, tau - self._friction * np.sign(qd) - h)

@@ -1,0 +1,147 @@
+"""Arms under law and supervisor in lockstep, whose joint states fail for a while."""
+
+from dataclasses import fields
+
+import numpy as np
+
+from arm import PANDA, settings
+from foreign import ForeignPlant
+from judge import robot_cases
+from osc_ros import Robot
+from osc_ros.control.law import Law
+from osc_ros.control.supervisor import (
+    JUMP,
+    NOT_FINITE,
+    STALE_STATE,
+    Supervision,
+    Supervisor,
+    Watchdog,
+)
+from osc_ros.control.task import TargetLimits
+from osc_ros.sim import Plant
+
+TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # of the parameters
+STARTS = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
+          'xarm7': [0.0, 0.3, 0.0, 1.2, 0.0, 0.9, 0.0],
+          'kinova': [0.5, 2.6, 1.4, 0.6, 1.8, 0.4]}
+
+
+class Sensed:
+    """
+    One arm whose states go through a sensor to a supervised law, on a clock set by hand.
+
+    Parameters
+    ----------
+    name : str
+        'panda' is simulated by MuJoCo, others by `ForeignPlant`.
+    rate : float
+        Of the states [Hz].
+    friction, payload : float
+        That the law is not told of.
+    counts : int, optional
+        Of the encoders in a turn; exact positions if not given.
+    source : object, optional
+        Gives the velocity that the law gets, by `read(time, q, qd)`.
+
+    """
+
+    def __init__(self, name, rate=500.0, friction=0.0, payload=0.0, counts=None, source=None,
+                 reaction='hold', **given):
+        case = robot_cases()[name]
+        self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+        self.period, n = 1.0 / rate, self.robot.n
+        if name == 'panda':
+            self.plant = Plant(case.urdf_text, case.base, self.robot.joint_names,
+                               friction=[friction] * n, damping=[0.0] * n,
+                               **({'ball': payload} if payload else {}))
+        else:
+            self.plant = ForeignPlant(name, self.robot.joint_names, friction, payload=payload)
+        self.is_panda, self.counts, self.source = name == 'panda', counts, source
+        base = settings(self.robot, limits=TARGETS)
+        self.limits = base.limits
+        self.law = Law(self.robot, base)
+        self.clock = 100.0
+        known = {field.name for field in fields(Supervision)}
+        self.guard = Supervisor(self.robot, self.law.inverse_dynamics, Supervision(
+            {STALE_STATE: Watchdog(reaction, timeout=0.1), JUMP: Watchdog(reaction),
+             NOT_FINITE: Watchdog(reaction)}, self.limits.effort, period=self.period,
+            **({'bridges': True} if 'bridges' in known else {})), clock=lambda: self.clock)
+        q = np.array(STARTS[name])
+        self.plant.reset(q)
+        self.law.latch(q)
+        self.guard.see(0.0, q, 0.0 * q)
+        self.pose = self.law.pose.copy()
+        self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []
+        self.causes, self.sources = [], []
+        self.tau = self.plant.weight if self.is_panda else self.plant.weight()
+        self.guard.begin(self.tau)
+
+    def tip(self):
+        """Return the pose of the tip by the simulation."""
+        return self.plant.pose(PANDA.tip) if self.is_panda else self.plant.pose()
+
+    def sensed(self):
+        """Return positions and velocities as they are measured."""
+        q, qd = self.plant.q.copy(), self.plant.qd.copy()
+        if self.counts:
+            turn = 2.0 * np.pi / self.counts
+            q = turn * np.round(q / turn)
+        return q, qd
+
+    def run(self, until, sees=lambda time: True):
+        """Go on to a time; a state comes when `sees` says so, and the loop runs all the time."""
+        while self.plant.time < until - 0.5 * self.period:
+            time, (q, qd) = self.plant.time, self.sensed()
+            tau = None
+            if sees(time):
+                tau = self.answer(time, q, qd)
+            elif self.guard.watch():
+                tau = self.guard.torque()
+            self.times.append(time)
+            self.q.append(self.plant.q.copy())
+            self.qd.append(self.plant.qd.copy())
+            self.poses.append(self.tip())
+            self.tau = self.tau if tau is None else tau
+            self.torques.append(self.tau)
+            self.causes.append(self.guard.cause)
+            self.sources.append(self.guard._source)
+            if self.is_panda:
+                self.plant.step(self.tau, round(self.period / 0.001))
+            else:
+                self.plant.step(self.tau, self.period)
+            self.clock += self.period
+        return self
+
+    def answer(self, time, q, qd):
+        """Return the torque for a state, as the controller does."""
+        if self.source is not None:
+            qd = self.source.read(time, q, qd)
+            if qd is None:
+                return self.guard.torque() if self.guard.watch() else None
+        if not self.guard.see(time, q, qd):
+            return self.guard.torque() if self.guard.watch() else None
+        return self.guard.torque(lambda: self.law.torque(time, q, qd))
+
+    # what the simulation saw
+
+    def speeds(self, begin=0.0, end=np.inf):
+        """Return the largest speed of a joint, as a share of its limit, between two times."""
+        t = np.array(self.times)
+        return (np.abs(self.qd) / self.robot.velocity_limits)[(t >= begin) & (t < end)].max(axis=1)
+
+    def steps(self, begin=0.0, end=np.inf):
+        """Return the largest step of torque, as a share of the limit, between two times."""
+        t = np.array(self.times)[1:]
+        return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort)[
+            (t >= begin) & (t < end)].max()
+
+    def travelled(self, begin, end):
+        """Return the distance of the tip between two times [m]."""
+        a, b = (self.poses[min(int(np.searchsorted(self.times, t - 1e-9)), len(self.poses) - 1)]
+                for t in (begin, end))
+        return np.linalg.norm(a[:3, 3] - b[:3, 3])
+
+    def errors(self, path):
+        """Distance to a path [m], at each time."""
+        return np.array([np.linalg.norm(T[:3, 3] - path.at(t).pose[:3, 3])
+                         for T, t in zip(self.poses, self.times)])

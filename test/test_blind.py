@@ -1,0 +1,178 @@
+"""What a user sees when joint states or their velocities do not come, on arms in simulation."""
+
+import numpy as np
+import pytest
+
+from arm import moved
+from blind import Sensed
+from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, VelocitySource, WINDOW
+from osc_ros.errors import InputError
+
+AWAY = {'panda': (0.0, 0.6, -0.2), 'xarm7': (-0.1, 0.6, 0.1), 'kinova': (0.0, 0.3, 0.1)}
+NOTICED = 0.01  # a gap of that is noticed at 500 Hz, at the latest [s]
+STOP_RATE = 10.0
+
+
+class Source:
+    """Velocities as the nodes find them, where a sensor sends them only sometimes."""
+
+    def __init__(self, robot, mode='auto', sends=lambda time: True):
+        self.source, self.sends, self.used = VelocitySource(robot, mode), sends, []
+
+    def read(self, time, q, qd):
+        """Return the velocities for a state."""
+        found = self.source.velocity(time, q, qd if self.sends(time) else None, 'none')
+        self.used.append(self.source.used)
+        return found
+
+
+def fast(name, begin, gap, after=0.3, **given):
+    """Return an arm in fast motion that saw no state for a gap from a time on [s]."""
+    arm = Sensed(name, **given)
+    arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+    return arm.run(begin + gap + after, lambda t: not begin - 1e-6 <= t < begin + gap - 1e-6)
+
+
+def eight(name, mode='auto', sends=lambda time: True, until=1.4, **given):
+    """Return an arm that follows a figure of eight, and its distances from it [mm]."""
+    arm = Sensed(name, **given)
+    arm.source = Source(arm.robot, mode, sends)
+    size = 0.05 if name == 'kinova' else 0.3
+    path = figure_of_eight(arm.tip(), size, 0.5 * size, 2.0, 1.0, 0.2)
+    arm.law.follow(path, 0.0)
+    arm.run(until)
+    return arm, 1e3 * arm.errors(path)
+
+
+@pytest.mark.parametrize('gap', [0.02, 0.05, 0.1, 0.3])
+@pytest.mark.parametrize('name', ['panda', 'xarm7', 'kinova'])
+def test_arm_in_fast_motion_whose_states_stop_is_braked_without_a_step(name, gap):
+    begin = 0.5
+    arm = fast(name, begin, gap)
+    before = arm.speeds(begin - 0.004, begin).max()
+    assert before > 0.8
+    assert arm.speeds(begin, begin + gap).max() < max(before + 0.02, 1.0)
+    speed = arm.travelled(begin - 0.002, begin) / 0.002
+    # a fade and the notice at most at the speed before, then an exponential
+    farthest = speed * (min(gap, NOTICED + 0.5 * 0.05 + 0.01) + 1.0 / STOP_RATE)
+    assert arm.travelled(begin, begin + gap) < farthest
+    if gap >= 0.3:
+        assert arm.speeds(begin + gap - 0.004, begin + gap).max() < 0.4 * before
+    assert arm.steps(begin, begin + gap + 0.1) < 0.05
+    assert arm.speeds(begin + gap).max() < 1.02
+
+
+def test_arm_that_rubs_stays_where_it_was_stopped_for_a_second_without_states():
+    begin, gap = 0.3, 1.0
+    arm = fast('panda', begin, gap, friction=0.5)
+    assert arm.speeds(begin, begin + gap).max() < 1.0
+    assert arm.speeds(begin + 0.6, begin + gap).max() < 0.05
+    assert arm.steps(begin, begin + gap + 0.1) < 0.05
+
+
+@pytest.mark.parametrize('gap', [0.002, 0.004, 0.006])
+def test_state_that_is_one_to_three_periods_late_changes_nothing(gap):
+    arm = fast('xarm7', 0.3, gap, after=0.1)
+    assert 'brake' not in arm.sources
+    assert set(arm.causes) == {''}
+    assert arm.steps(0.3, 0.4) < 0.02
+
+
+def test_driver_slower_than_it_was_said_to_be_is_not_braked_at_every_state():
+    arm = Sensed('panda')
+    arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.0))), 0.0)
+    arm.run(0.5, lambda t: round(t / arm.period) % 5 == 0)
+    assert arm.sources.count('brake') < 10
+
+
+def test_unknown_payload_does_not_fall_while_no_states_come():
+    begin, gap = 0.6, 0.3
+    arm = Sensed('xarm7', payload=2.0)
+    path = figure_of_eight(arm.tip(), 0.1, 0.05, 2.0, 1.0, 0.2)
+    arm.law.follow(path, 0.0)
+    arm.run(begin + gap + 0.3, lambda t: not begin - 1e-6 <= t < begin + gap - 1e-6)
+    assert arm.speeds(begin, begin + gap).max() < 0.7
+    assert arm.travelled(begin, begin + gap) < 0.05
+    assert arm.steps(begin) < 0.05
+
+
+@pytest.mark.parametrize('name, rate, counts', [
+    ('xarm7', 500.0, 2**14), ('xarm7', 1000.0, 2**16), ('kinova', 500.0, 2**14),
+    ('kinova', 1000.0, 2**16), ('panda', 500.0, 2**16)])
+def test_driver_that_sends_no_velocities_follows_nearly_as_well(name, rate, counts):
+    _, measured = eight(name, 'measured', rate=rate, counts=counts)
+    arm, estimated = eight(name, sends=lambda time: False, rate=rate, counts=counts)
+    assert set(arm.source.used[LEAST:]) == {'estimated'}
+    assert estimated[50:].max() < 1.5 * measured[50:].max() + 0.1
+    assert arm.steps(0.1) < 0.06
+
+
+def test_velocities_that_are_missing_for_a_second_change_nothing_to_speak_of():
+    arm, errors = eight('xarm7', sends=lambda time: not 0.4 <= time < 1.4, until=1.8)
+    assert {'measured', 'estimated'} == set(arm.source.used)
+    assert errors[50:].max() < 0.3
+    assert arm.steps() < 0.02
+    assert set(arm.causes) == {''}
+
+
+def test_velocities_that_are_always_zero_are_not_believed():
+    arm, errors = eight('xarm7')
+    zero = Sensed('xarm7')
+    zero.source = Source(zero.robot)
+    zero.sensed = lambda: (zero.plant.q.copy(), np.zeros(zero.robot.n))
+    path = figure_of_eight(zero.tip(), 0.3, 0.15, 2.0, 1.0, 0.2)
+    zero.law.follow(path, 0.0)
+    zero.run(1.4)
+    assert zero.source.used[-1] == 'estimated'
+    assert 'zero while positions change' in zero.source.source.reason
+    assert 1e3 * zero.errors(path)[-200:].max() < errors.max() + 1.0
+
+
+ROBOT = Sensed('kinova').robot  # with continuous joints
+
+
+@pytest.mark.parametrize('jitter', [0.0, 0.4])
+def test_velocity_of_a_constant_acceleration_is_exact_whatever_the_stamps(jitter):
+    rng, estimator = np.random.default_rng(3), VelocityEstimator(ROBOT)
+    times = 5.0 + 0.002 * (np.arange(60) + jitter * rng.uniform(-1.0, 1.0, 60))
+    for time in times:
+        q = (3.0 + 0.4 * time + 0.1 * time ** 2) * np.ones(6)
+        q[0] = (q[0] + np.pi) % (2.0 * np.pi) - np.pi  # turns over on the way
+        estimator.add(time, q)
+        estimator.add(time, q)  # sent twice
+    np.testing.assert_allclose(estimator.velocity(), 0.4 + 0.2 * times[-1], rtol=1e-6)
+
+
+def test_spike_and_gap_leave_no_trace_in_the_velocity():
+    estimator = VelocityEstimator(ROBOT)
+    for k in range(40):
+        estimator.add(0.002 * k, np.full(6, 0.5 * 0.002 * k + (0.7 if k == 35 else 0.0)))
+        if k > 35:
+            np.testing.assert_allclose(estimator.velocity(), 0.5, rtol=1e-6)
+    estimator.add(0.5, np.zeros(6))
+    assert estimator.velocity() is None
+    for k in range(1, LEAST):
+        estimator.add(0.5 + 0.002 * k, np.zeros(6))
+    np.testing.assert_allclose(estimator.velocity(), 0.0, atol=1e-12)
+
+
+def test_noise_of_the_velocity_is_as_stated():
+    rng, estimator, found = np.random.default_rng(0), VelocityEstimator(ROBOT), []
+    for k in range(400):
+        estimator.add(0.002 * k, 1e-4 * rng.standard_normal(6))
+        found.append(estimator.velocity())
+    noise = np.std(np.array(found[30:]))
+    assert noise < 1.3 * 14.0 * 1e-4 / (WINDOW * np.sqrt(WINDOW / 0.002 + 1))
+
+
+def test_stamps_that_stand_still_are_refused_by_message():
+    source = VelocitySource(ROBOT)
+    with pytest.raises(InputError, match='have the stamp 0.000 s: velocities can be estimated'):
+        for k in range(REPEATED + 2):
+            source.velocity(0.0, np.full(6, 1e-4 * k), None)
+
+
+def test_missing_velocities_are_refused_where_measured_ones_are_wanted():
+    with pytest.raises(InputError, match='there are none'):
+        VelocitySource(ROBOT, 'measured').velocity(0.0, np.zeros(6), None, 'there are none')
