@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.driver import Driver
-from osc_ros.control.friction import Friction
+from osc_ros.control.friction import feedback_gain, Friction, least_inertia
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level, settling
-from osc_ros.control.limits import EFFORT, Limiter, Limits, posture_acceleration
+from osc_ros.control.limits import Limiter, Limits, posture_acceleration
+from osc_ros.control.reference import feedback_rate, Reference
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -135,6 +136,11 @@ class _Setup:
                                       Articulated(replace(robot, tips=self.links)))
         self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time,
                                         None if before is None else before.limiter)
+        self.reference = Reference(at, len(self.links), robot.n)
+        if settings.friction is not None:
+            known = before is not None and before.robot is robot and before.settings.friction
+            self.least_inertia: Array = (before.least_inertia if before is not None and known
+                                         else least_inertia(robot))
         self.J = np.zeros((6 * len(self.links), robot.n))
         rest = np.zeros(robot.n)
         if q is None:
@@ -220,7 +226,7 @@ class Law:
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
         self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
-        self._left_beyond = self._rest
+        self._left_beyond = self._friction_torque = self._rest
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
         self._time = -math.inf
         self._last: tuple[float, Array, Array, Array] | None = None
@@ -328,7 +334,8 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
-        Friction(self._rest, self._rest).helped(*[self._rest] * 4)
+        Friction(self._rest, self._rest).compensation(
+            *[self._rest] * 6, 0.0, self._rest, self.limiter.table)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
@@ -350,6 +357,8 @@ class Law:
         for level, i in zip(setup.levels, setup.at):
             level.latch(poses[i])
         setup.limiter.forget()
+        setup.reference.forget()
+        self._friction_torque = self._rest
 
     def change(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
         """
@@ -536,7 +545,7 @@ class Law:
         if fading is not self._rest:
             tau = tau + fading
         tau = self._limited(time, q, qd, tau, fading)
-        tau = self._commandable(q, qd, tau, self._setup.limiter.unlimited)
+        tau = self._commandable(time, q, qd, tau, fading)
         if fading is not self._rest:
             tau = tau + self._fading(time, self._left_beyond)
         tau = self._setup.limiter.paced(time, tau)
@@ -574,7 +583,7 @@ class Law:
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             F = setup.solver.forces[6 * k:6 * k + 6]
             terms[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
-        self._add_terms_of_joints(terms, time, q, qd)
+        self._add_terms_of_joints(terms, q, qd)
         terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
         terms['limits'] = tau - sum(terms.values())
         return terms
@@ -584,16 +593,14 @@ class Law:
             raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
         return self._last
 
-    def _add_terms_of_joints(self, terms: dict[str, Array], time: float, q: Array, qd: Array
-                             ) -> None:
+    def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
         """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
         settings = self._setup.settings
         friction, driver = settings.friction, settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
         if friction is not None:
-            predicted = self._predicted(q, self._fading(time))
-            terms['friction'] = friction.helped(qd, predicted, self._rest, self._rest + np.inf)
+            terms['friction'] = self._friction_torque
 
     def inertia(self) -> Array:
         """
@@ -662,18 +669,29 @@ class Law:
 
         return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
 
-    def _commandable(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
+    def _commandable(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
         friction, driver = setup.settings.friction, setup.settings.driver
         if friction is not None:
-            tau = friction.helped(qd, qdd, tau, setup.limiter.table[EFFORT])
+            self._friction_torque = self._against_friction(time, q, qd, tau, fading, friction)
+            tau = tau + self._friction_torque
         return tau if driver is None else tau - driver.torque(q, qd)
 
-    def _predicted(self, q: Array, more: Array) -> Array:
-        """Acceleration of the joints (n,) that the last tick and more torques command."""
+    def _against_friction(self, time: float, q: Array, qd: Array, tau: Array, fading: Array,
+                          friction: Friction) -> Array:
+        """Torques (n,) against friction, beside tau that the law gives after the last setup."""
         setup = self._setup
-        return self._qdd_posture + setup.dynamics.response(q, more, setup.solver.F)
+        reference, table = setup.reference, setup.limiter.table
+        Lambda_inv = self._links.Lambda_inv
+        reference.advance(time, q, setup.solver.rows, setup.levels, setup.J, Lambda_inv,
+                          setup.settings.damping, setup.dynamics, table,
+                          self._posture_acceleration)
+        model = setup.dynamics.inverse_dynamics(q, qd, reference.acceleration)
+        gain = feedback_gain(feedback_rate(setup.levels, Lambda_inv, setup.at), reference.tick)
+        torque = friction.compensation(q, qd, reference.velocity, reference.acceleration, model,
+                                       tau - fading - model, gain, setup.least_inertia, table)
+        return friction.added(tau, torque, table)
 
     def _settle_posture(self, time: float) -> None:
         """Bring the posture to where it is wanted, C¹."""
@@ -697,15 +715,15 @@ class Law:
         """Let the next setup work, starting from the torque that the present one gives."""
         fading = self._fading(time)
         before = self._commanded(time, q, qd) + fading
-        sent = (self._commandable(q, qd, before, self._predicted(q, fading))
+        sent = (self._commandable(time, q, qd, before, fading)
                 + self._fading(time, self._left_beyond))
+        following.reference.go_on_as(self._setup.reference)
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
         self._left_over, self._left_at = before - self._commanded(time, q, qd), time
-        self._left_beyond = sent - self._commandable(q, qd, before,
-                                                     self._predicted(q, self._left_over))
+        self._left_beyond = sent - self._commandable(time, q, qd, before, self._left_over)
         self._blend_time = self._setup.settings.blend_time
 
     def _fading(self, time: float, left_over: Array | None = None) -> Array:

@@ -48,6 +48,10 @@ class Level:
         How much of each axis of the task's frame is in force.
     wrench : (6,)
         By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
+    moves : (6,)
+        1 for the axes of motion, 0 for the others.
+    rate : float [1/s]
+        Highest rate of its velocity feedback, springs not counted.
 
     Parameters
     ----------
@@ -68,14 +72,17 @@ class Level:
         self.task = task
         self._blend_time = blend_time
         self._force = task.along('force')
+        self.moves = task.along('motion')
+        self.rate = task.force.damping * float(self._force.max())
         self._pushes = bool(self._force.any())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
+            self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
-        self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
+        self._shape = np.array([self.moves, task.force.damping * self._force, pace,
                                 gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation: Array = self._shape[5]
