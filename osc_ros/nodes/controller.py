@@ -36,6 +36,7 @@ from osc_ros.control.supervisor import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
+    OVERSPEED,
     REACTIONS,
     STALE_STATE,
     Supervision,
@@ -72,6 +73,8 @@ WATCHDOGS = {
     DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
     NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
     JUMP: ('hold', 'a position that jumps by more than twice what the speed limit allows'),
+    OVERSPEED: ('hold', 'a measured joint speed of more than 1.2 times limits.velocity in two '
+                'states, or 1.5 times in one'),
     OTHER_PUBLISHER: ('report', 'somebody else who publishes on the command topic'),
 }
 
@@ -431,6 +434,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                              f'positions and velocities of {names}'
                              + (f' (last refusal: {self._refusal})' if self._refusal else ''))
         self._check()
+        self._law.require_holding(self._q)
         self._reset_counts(keep_state=True)
         self._law.latch(self._q)
         self._guard.begin(self._guard.sent if self._ending else None)
@@ -517,7 +521,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _apply(self, found: dict[str, Any]) -> None:
         robot, driver = self._model(found)
-        self._law.change(_settings(found, robot, driver), robot)
+        self._law.change(_settings(found, robot, driver), robot,
+                         self._q if len(self._q) else None)
         self._apply_times(found)
         self._guard.settings = self._supervision(found)
 
@@ -526,9 +531,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         watchdogs = {name: Watchdog(found[f'watchdog.{name}.reaction'],
                                     found[f'watchdog.{name}.latched'],
                                     timeouts.get(name, np.inf)) for name in WATCHDOGS}
-        return Supervision(watchdogs, self._law.settings.limits.effort, found['stop_rate'],
+        limits = self._law.settings.limits
+        return Supervision(watchdogs, limits.effort, found['stop_rate'],
                            found['fade_time'], found['blend_time'], found['settle_time'],
-                           self._period, self._period, found['idle'])
+                           self._period, self._period, found['idle'], limits.velocity)
 
     def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
         """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
@@ -820,6 +826,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._diagnose()
         realtime.collect_garbage()
 
+    def _friction_use(self) -> float:
+        """Largest share of a joint's effort limit that compensates friction now."""
+        law = self._law
+        return float(np.max(np.abs(law.friction_torque) / law.settings.limits.effort))
+
     def _diagnose(self) -> None:
         self._changed = False
         guard = self._guard
@@ -866,6 +877,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
                     *((f'watchdog {name}', count) for name, count in guard.counts.items()),
                     ('start-up check', self._finding),
+                    ('friction torque use', f'{self._friction_use():.3f}'),
                     ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),
