@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 # Share of a joint's effort limit by which a change may move its torque each second [1/s].
-CHANGE_RATE = 0.5
+CHANGE_RATE = 1.0
 LONGEST_TICK = 0.02  # by which a fade goes on at once [s]
 
 

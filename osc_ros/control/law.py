@@ -290,8 +290,8 @@ class Law:
         Raises
         ------
         InputError
-                If what is set is not three finite numbers, or if the arm could not hold itself in it
-            where it is (see `require_holding`).
+            If what is set is not three finite numbers, or a gravity in which the arm could not
+            hold itself where it is (see `osc_ros.control.load.require_holding`).
 
         """
         return self._gravity.copy()

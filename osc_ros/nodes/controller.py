@@ -200,7 +200,7 @@ PARAMETERS = (
     Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Dry friction of every joint, base first [N m], that is '
-          'compensated; none: 0', lower=0.0, live=True),
+          'compensated in the direction of the wanted motion; none: 0', lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of the same [N m s/rad]', lower=0.0,
           live=True),
     Entry('friction.velocity', 0.02, 'Width of the change of direction of dry friction [rad/s]',
