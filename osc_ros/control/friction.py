@@ -21,12 +21,16 @@ LOOK_AHEAD = 0.01
 # Most that feedback by the compensation adds to the law's own, and most of the rate [1/s] times
 # the tick [s] that both together may have: a velocity loop with one tick of delay and a sampled
 # output is stable below 1.
-FEEDBACK, FASTEST_LOOP = 3.0, 0.35
+FEEDBACK, FASTEST_LOOP = 4.0, 0.4
 # Share of the torque that the reference motion takes, by the model, up to which feedback against
 # the motion is taken for an error of the model, and not for a joint that is helped too much.
 MODEL_ERROR = 0.1
 # Share of the velocity limit over which the compensation fades out below it.
 FADE = 0.2
+# What feedback does not ask for accelerates no joint by more than brings it to its speed limit in
+# the reaction time of the limits over this, by the least inertia of the model: feedback has to be
+# able to take it back.
+PUSH = 2.0
 _STATES = 16  # to look for the least inertia in
 
 
@@ -50,14 +54,14 @@ def feedback_gain(rate: float, tick: float) -> float:
 def _compensation(q, qd, reference, acceleration, model, demand, gain, coulomb, viscous, velocity,
                   inertia, table, torque):
     for i in range(len(torque)):
-        most = inertia[i] * table[SPEED, i] * table[RATE, i]
+        most = PUSH * inertia[i] * table[SPEED, i] * table[RATE, i]
         sliding = np.tanh((reference[i] + LOOK_AHEAD * acceleration[i]) / velocity)
         wanted = coulomb[i] * sliding + viscous[i] * reference[i]
-        wanted = min(max(wanted, -most), most)
-        free = min(coulomb[i], most) * (1.0 - np.abs(sliding))
+        free = coulomb[i] * (1.0 - np.abs(sliding))
+        lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
         unsure = MODEL_ERROR * np.abs(sliding * model[i])
         feedback = gain * (demand[i] - min(max(demand[i], -unsure), unsure))
-        wanted = min(max(wanted + feedback, min(wanted, 0.0) - free), max(wanted, 0.0) + free)
+        wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
         fastest, hasty = table[SPEED, i], table[DECELERATION, i] / table[RATE, i]
         distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
         allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * table[DECELERATION, i]
@@ -89,7 +93,8 @@ class Friction:
       much; and it takes back what it helps too much as soon as the law brakes. κ is bounded by
       `feedback_gain`, so that the amplified law stays well damped at its rate.
     - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
-      no friction is compensated beyond.
+      no friction is compensated beyond; what feedback does not ask for is bounded
+      by PUSH.
 
     Attributes
     ----------
