@@ -211,3 +211,31 @@ def test_simulated_driver_reports_what_the_check_expects_and_holds_the_arm(spin,
     assert np.abs(simulator._plant.q - READY).max() < 1e-6
     assert rig.spin.said('start-up check: ' + {'none': 'all is well', 'gravity': 'the driver '
                                                'compensates gravity, as told'}[compensates])
+
+
+def test_payload_that_the_arm_cannot_hold_is_refused_with_what_it_could(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(InertiaStamped, 'osc_controller/payload', 10)
+    rig.until_said(r'payload refused, the old one stays: payload of 50 kg: joint',
+                   lambda: publisher.publish(payload(50.0)))
+    [result] = rig.controller.set_parameters(given(gravity=[0.0, 0.0, -100.0]))
+    assert not result.successful
+    assert 'gravity of 100 m/s²' in result.reason and 'accepted there is at most' in result.reason
+    np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+
+
+def test_arm_that_could_not_hold_its_payload_is_not_activated(spin):
+    rig = Rig(spin, payload__mass=50.0)
+    assert rig.controller.trigger_configure() == SUCCESS
+    rig.spin(lambda: rig.hardware.states.get_subscription_count() > 0)
+
+    def heard():
+        rig.hardware.state()
+        return rig.controller._state_age() < 1.0
+
+    rig.spin(heard, why='for a state')
+    assert rig.controller.trigger_activate() == FAILURE
+    [result] = rig.controller.set_parameters(given(payload__mass=0.0))
+    assert result.successful
+    rig.hardware.state()
+    assert rig.controller.trigger_activate() == SUCCESS

@@ -15,6 +15,7 @@ from osc_ros.control.supervisor import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
+    OVERSPEED,
     REACTIONS,
     STALE_STATE,
     Supervision,
@@ -401,3 +402,52 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
         drawn('relay', times, {
             'speed [rad/s]': dict(zip(map(str, range(1, 8)), speeds.T)),
             'torque [% of limit]': dict(zip(map(str, range(1, 8)), (100 * torques / LIMITS).T))})
+
+
+def at_speed(share):
+    """Return the speeds of an arm whose first joint has that share of its limit."""
+    return np.array([share * ROBOT.velocity_limits[0], *REST[1:]])
+
+
+def braking(**given):
+    """Return a bench that watches for overspeed."""
+    bench = Bench(**given)
+    bench.supervisor.settings = replace(bench.supervisor.settings,
+                                        watchdogs={OVERSPEED: Watchdog('hold')})
+    bench.supervisor.begin()
+    bench.see()
+    return bench
+
+
+def test_joint_beyond_its_speed_limit_is_braked():
+    for shares, brakes in (([1.15] * 20, False), ([1.3, 1.0, 1.3, 1.0], False), ([1.3] * 2, True),
+                           ([1.6], True)):
+        bench = braking()
+        for share in shares:
+            bench.see(qd=at_speed(share))
+        assert bench.supervisor.watch() is brakes
+        tau = bench.supervisor.torque(law())
+        assert (bench.supervisor.cause == OVERSPEED) is brakes
+        if brakes:
+            assert "'panda_joint1' moves at" in bench.supervisor.reason
+            for _ in range(40):
+                bench.see(qd=at_speed(shares[-1]))
+                tau = bench.supervisor.torque(law())
+            assert tau[0] < SPACE.inverse_dynamics(READY, at_speed(shares[-1]), REST)[0]
+
+
+def test_speed_limit_that_is_lowered_on_the_way_gives_the_arm_time_to_slow_down():
+    bench = braking()
+    lower = 0.5 * np.array(ROBOT.velocity_limits)
+    for _ in range(10):
+        bench.see(qd=at_speed(0.9))
+    bench.supervisor.settings = replace(bench.supervisor.settings, velocity_limits=lower)
+    for k in range(150):
+        bench.see(qd=at_speed(0.5 + 0.4 * np.exp(-PERIOD * k / 0.1)))
+        assert not bench.supervisor.watch()
+    for _ in range(400):
+        bench.see(qd=at_speed(0.5))
+    assert not bench.supervisor.watch()
+    for _ in range(2):
+        bench.see(qd=at_speed(0.8))
+    assert bench.supervisor.watch()

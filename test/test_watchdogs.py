@@ -68,6 +68,11 @@ def jump(rig):
     rig.hardware.state(q=READY + [0.5, 0, 0, 0, 0, 0, 0])
 
 
+def too_fast(rig):
+    """Say that a joint moves at 1.6 times its limit."""
+    rig.hardware.state(velocity=[3.5, *[0.0] * 6])
+
+
 def publisher(rig):
     """Publish where the controller does."""
     rig.other = rig.hardware.create_publisher(
@@ -91,6 +96,7 @@ CAUSES = {
     'deadline': (nothing, {'rate': 20000.0}, 'an update took '),
     'not_finite': (bad_state, {}, "joint_states: position of 'panda_joint1' is nan"),
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
+    'overspeed': (too_fast, {}, "'panda_joint1' moves at 3.5: its limit is 2.175"),
     'other_publisher': (publisher, {}, '/hardware'),
 }
 

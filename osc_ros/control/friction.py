@@ -1,4 +1,4 @@
-"""Torques against the friction in the joints."""
+"""Torques against the friction in the joints, which feed no motion that they cause themselves."""
 
 from __future__ import annotations
 
@@ -7,32 +7,94 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# How far ahead of the measured velocity the sign of dry friction is taken [s]. A joint that stands
-# still sticks, and only what it is about to do says which way it is to be helped.
-LOOK_AHEAD = 0.02
+# Time ahead of the reference velocity at which the sign of dry friction is taken [s]: a joint has
+# to be freed a little before it turns round.
+LOOK_AHEAD = 0.01
+# Most that feedback by the compensation adds to the law's own, and most of the rate [1/s] times
+# the tick [s] that both together may have: a velocity loop with one tick of delay and a sampled
+# output is stable below 1.
+FEEDBACK, FASTEST_LOOP = 4.0, 0.4
+# Share of the torque that the reference motion takes, by the model, up to which feedback against
+# the motion is taken for an error of the model, and not for a joint that is helped too much.
+MODEL_ERROR = 0.1
+# Share of the velocity limit over which the compensation fades out below it.
+FADE = 0.2
+# What feedback does not ask for accelerates no joint by more than brings it to its speed limit in
+# the reaction time of the limits over this, by the least inertia of the model: feedback has to be
+# able to take it back.
+PUSH = 2.0
+_STATES = 16  # to look for the least inertia in
+
+
+def feedback_gain(rate: float, tick: float) -> float:
+    """
+    Gain of the compensation's feedback (1), at most FEEDBACK.
+
+    Parameters
+    ----------
+    rate : float [1/s]
+        Of the law's velocity feedback, the highest of all tasks.
+    tick : float [s]
+        Time between two torques.
+
+    """
+    loop = rate * tick
+    return FEEDBACK if loop <= 0.0 else min(max(FASTEST_LOOP / loop - 1.0, 0.0), FEEDBACK)
 
 
 @kernel
-def _helped(qd, qdd, coulomb, viscous, velocity, tau, most, helped):
-    for i in range(len(helped)):
-        sliding = np.tanh((qd[i] + LOOK_AHEAD * qdd[i]) / velocity)
-        total = tau[i] + coulomb[i] * sliding + viscous[i] * qd[i]
-        helped[i] = min(max(total, -most[i]), most[i])
+def _compensation(q, qd, reference, acceleration, model, demand, gain, coulomb, viscous, velocity,
+                  inertia, table, torque):
+    for i in range(len(torque)):
+        most = PUSH * inertia[i] * table[SPEED, i] * table[RATE, i]
+        sliding = np.tanh((reference[i] + LOOK_AHEAD * acceleration[i]) / velocity)
+        wanted = coulomb[i] * sliding + viscous[i] * reference[i]
+        free = coulomb[i] * (1.0 - np.abs(sliding))
+        lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
+        unsure = MODEL_ERROR * np.abs(sliding * model[i])
+        feedback = gain * (demand[i] - min(max(demand[i], -unsure), unsure))
+        wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
+        fastest, hasty = table[SPEED, i], table[DECELERATION, i] / table[RATE, i]
+        distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
+        allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * table[DECELERATION, i]
+                                       * max(distance, 0.0)) - hasty)
+        x = 1.0
+        if fastest < np.inf:
+            x = min(max((allowed - np.abs(qd[i])) / (FADE * fastest), 0.0), 1.0)
+        torque[i] = x * x * (3.0 - 2.0 * x) * wanted
 
 
 @dataclass(frozen=True, eq=False)
 class Friction:
     """
-    Friction of the joints: τ = f_c tanh(v / v_s) + f_v q̇, with v = q̇ + LOOK_AHEAD q̈.
+    Friction of the joints, f_c sign(q̇) + f_v q̇, and its compensation.
 
-    The direction is that in which the joint is commanded to go, so that it is freed where it
-    sticks, at reversals above all. What is compensated too much makes the joint hunt: give
-    less rather than more.
+    Compensating the sign of the *measured* velocity feeds energy into every motion, also into one
+    that the compensation caused: told more friction than there is, the joint runs away. Therefore:
+
+    - A joint that the targets or the posture move is helped by φ = f_c tanh(q̇ᵣ/v_s) + f_v q̇ᵣ,
+      with the reference velocity q̇ᵣ, which does not depend on the measured one (`Reference`). This
+      is the desired-velocity compensation of Armstrong-Hélouvry, Dupont and Canudas de Wit, "A
+      survey of models, analysis tools and compensation methods for the control of machines with
+      friction", Automatica 30 (1994), section 5; Kelly, Llamas and Campa, "A measurement procedure
+      for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49 (2000), identify f_c, f_v.
+    - The feedback torque τₑ that the law asks for beside that motion is amplified by 1 + κ where
+      this is not in the way of φ: the compensation is φ + κ τₑ, kept between 0 and φ while the
+      reference moves, and between -f_c and f_c while it rests. So it lies in the sector [0, κ τₑ]
+      about φ: where φ is 0 it does work on a joint only while the law does, and at most κ times as
+      much; and it takes back what it helps too much as soon as the law brakes. κ is bounded by
+      `feedback_gain`, so that the amplified law stays well damped at its rate.
+    - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
+      no friction is compensated beyond; what feedback does not ask for is bounded
+      by PUSH.
 
     Attributes
     ----------
@@ -41,8 +103,7 @@ class Friction:
     viscous : (n,) [N·m·s/rad; N·s/m]
         f_v.
     velocity : float [rad/s; m/s]
-        Width v_s of the change from one direction to the other; against chatter, from noise in
-        the velocities as well.
+        Width v_s of the change from one direction to the other.
 
     Raises
     ------
@@ -69,8 +130,48 @@ class Friction:
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
 
-    def helped(self, qd: Array, qdd: Array, tau: Array, most: Array) -> Array:
-        """Torques tau (n,) and those against friction, within the most, by the commanded q̈."""
-        helped = np.empty(len(tau))
-        _helped(qd, qdd, self.coulomb, self.viscous, self.velocity, tau, most, helped)
-        return helped
+    def compensation(self, q: Array, qd: Array, reference: Array, acceleration: Array,
+                     model: Array, demand: Array, gain: float, inertia: Array, table: Array
+                     ) -> Array:
+        """
+        Torques (n,) against friction [N·m].
+
+        Parameters
+        ----------
+        q, qd : (n,)
+            As measured.
+        reference, acceleration : (n,), (n,)
+            Of the motion that the targets and the posture ask for [rad/s], [rad/s²].
+        model : (n,)
+            Torque that this motion takes by the model [N·m].
+        demand : (n,)
+            Torque τₑ of the law beside that [N·m].
+        gain : float
+            κ, see `feedback_gain`.
+        inertia : (n,)
+            Least of each joint, while the others are free [kg·m²].
+        table : (8, n)
+            Of `Limits`.
+
+        """
+        torque = np.empty(len(q))
+        _compensation(q, qd, reference, acceleration, model, demand, float(gain),
+                      self.coulomb, self.viscous, self.velocity, inertia, table, torque)
+        return torque
+
+    def added(self, tau: Array, torque: Array, table: Array) -> Array:
+        """Compensation (n,) that leaves the sum with tau (n,) within the limits of effort."""
+        most = table[EFFORT]
+        return np.minimum(np.maximum(tau + torque, np.minimum(tau, -most)),
+                          np.maximum(tau, most)) - tau
+
+
+def least_inertia(robot: Robot) -> Array:
+    """Least inertia (n,) of each joint while the others are free, of many configurations."""
+    dynamics, rng, M_inv = Articulated(robot), np.random.default_rng(0), np.zeros(2 * (robot.n,))
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    most = np.zeros(robot.n)
+    for _ in range(_STATES):
+        q = rng.uniform(np.minimum(lower, upper), upper)
+        most = np.maximum(most, np.diagonal(dynamics.M_inv(q, M_inv)))
+    return np.asarray(1.0 / most)

@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.driver import Driver
-from osc_ros.control.friction import Friction
+from osc_ros.control.fade import Fade
+from osc_ros.control.friction import feedback_gain, Friction, least_inertia
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.level import Level, settling
-from osc_ros.control.limits import EFFORT, Limiter, Limits, posture_acceleration
+from osc_ros.control.limits import Limiter, Limits, posture_acceleration
+from osc_ros.control.load import require_holding
+from osc_ros.control.reference import feedback_rate, Reference
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -30,6 +33,7 @@ Array = NDArray[np.float64]
 
 # Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
 GRAVITY_RATE = 20.0
+STANDARD_GRAVITY = 9.81  # [m/s²]
 STRONGEST = 1e5  # no arm pushes with more [N·m, N]
 ARRIVED = 1e-9  # a posture that is nearer than this to the wanted one [rad, m]
 PAUSE = 0.1  # a longer tick is one, and what changed in it has changed [s]
@@ -137,6 +141,11 @@ class _Setup:
         self.dynamics: Articulated = (before.dynamics if before is not None and same else
                                       Articulated(replace(robot, tips=self.links)))
         self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
+        self.reference = Reference(at, len(self.links), robot.n)
+        if settings.friction is not None:
+            known = before is not None and before.robot is robot and before.settings.friction
+            self.least_inertia: Array = (before.least_inertia if before is not None and known
+                                         else least_inertia(robot))
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self.levels: list[Level] = []
@@ -262,14 +271,16 @@ class Law:
         self._next: _Setup | None = None
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
-        self._left_over, self._left_at, self._blend_time = self._rest, -math.inf, 1.0
-        self._left_beyond = self._rest
+        self._fade = Fade()
+        self._scale: Articulated | None = None
+        self._friction_torque = self._rest
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
         self._time, self._period = -math.inf, 0.0
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
         self.latch(np.clip(self._rest, *robot.position_limits.T))
         self._rehearse()
+        self._is_placed = False  # until the next latch
 
     @property
     def robot(self) -> Robot:
@@ -327,6 +338,11 @@ class Law:
         return self._setup.limiter.saturated
 
     @property
+    def friction_torque(self) -> Array:
+        """Torques (n,) of the last tick that compensate friction [N·m]."""
+        return self._friction_torque
+
+    @property
     def gravity(self) -> Array:
         """
         Gravity (3,) in the base frame, less the base's acceleration, as the model has it [m/s²].
@@ -337,14 +353,22 @@ class Law:
         Raises
         ------
         InputError
-            If what is set is not three finite numbers.
+            If what is set is not three finite numbers, or a gravity in which the arm could not
+            hold itself where it is (see `osc_ros.control.load.require_holding`).
 
         """
         return self._gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
-        self._wanted_gravity = finite_array('gravity', gravity, (3,)).copy()
+        wanted = finite_array('gravity', gravity, (3,)).copy()
+        if self._is_placed:
+            robot = self.robot
+            if self._scale is None or self._scale.robot is not robot:
+                self._scale = Articulated(robot)  # takes as long as many ticks
+            require_holding(robot, wanted, self._q, self.settings.limits.effort,
+                            (robot, self._wanted_gravity), self._scale)
+        self._wanted_gravity = wanted
 
     @property
     def pose(self) -> Array:
@@ -391,7 +415,8 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
-        Friction(self._rest, self._rest).helped(*[self._rest] * 4)
+        Friction(self._rest, self._rest).compensation(
+            *[self._rest] * 6, 0.0, self._rest, self.limiter.table)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
@@ -403,8 +428,9 @@ class Law:
         setup = self._next or self._setup
         if setup.space is not self._setup.space:
             self._setup.space.close()
-        self._setup, self._next, self._left_over = setup, None, self._rest
-        self._left_beyond = self._rest
+        self._setup, self._next = setup, None
+        self._fade.forget()
+        self._is_placed = True
         setup.fall(self._gravity)
         self._last = self._before = None
         self.posture = self._q = np.array(q, dtype=np.float64)
@@ -413,25 +439,54 @@ class Law:
         for level, i in zip(setup.levels, setup.at):
             level.latch(poses[i])
         setup.limiter.forget()
+        setup.reference.forget()
+        self._friction_torque = self._rest
 
-    def change(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
+    def require_holding(self, q: ArrayLike) -> None:
+        """
+        Refuse a payload, or a gravity beyond 9.81 m/s², that the arm cannot hold at q (n,).
+
+        Raises
+        ------
+        InputError
+            See `osc_ros.control.load.require_holding`.
+
+        """
+        robot, gravity = self.robot, self._wanted_gravity
+        usual = gravity * min(1.0, STANDARD_GRAVITY / max(float(np.linalg.norm(gravity)), 1e-9))
+        require_holding(robot, gravity, np.asarray(q, dtype=np.float64),
+                        self.settings.limits.effort, (robot.without_payload(), usual))
+
+    def change(self, settings: Settings | None = None, robot: Robot | None = None,
+               q: Array | None = None) -> None:
         """
         Let other settings, or another robot with the same joints, work from the next tick on.
 
         Nothing jumps: that tick computes the torque both ways, and the difference is added and
-        faded out in `blend_time`. Tasks keep their targets by name; their activation, and that of
-        single axes, goes to its new value in that time too, from 0 for a new task.
+        faded out in `blend_time`, or later: no torque changes by more than the share CHANGE_RATE
+        (see `osc_ros.control.fade`) of its limit a second. Tasks keep their targets by name; their
+        activation, and that of single axes, goes to its new value in `blend_time`, from 0 for a
+        new task.
+
+        Parameters
+        ----------
+        settings : Settings, optional
+        robot : Robot, optional
+        q : (n,), optional
+            Where the arm is; that of the last tick or `latch` if not given.
 
         Raises
         ------
         InputError
             What the constructor refuses; other joints; another robot, where several processes
-            evaluate it (its gravity may be set).
+            evaluate it (its gravity may be set); a robot that could not hold itself where it is
+            (`osc_ros.control.load.require_holding`).
 
         """
-        self.take(self.prepared(settings, robot))
+        self.take(self.prepared(settings, robot, q))
 
-    def prepared(self, settings: Settings | None = None, robot: Robot | None = None) -> _Setup:
+    def prepared(self, settings: Settings | None = None, robot: Robot | None = None,
+                 q: Array | None = None) -> _Setup:
         """
         What `change` wants for these settings and this robot, for `take`.
 
@@ -448,6 +503,11 @@ class Law:
         if robot is not before.robot and before.space.plan.workers > 1:
             raise InputError(f'{before.space.plan.workers} workers evaluate this robot: another '
                              'one is accepted where one does')
+        gravity = (self._wanted_gravity if np.array_equal(robot.gravity, before.robot.gravity)
+                   else robot.gravity)
+        if robot is not before.robot and (q is not None or self._is_placed):
+            require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
+                            (before.robot, self._wanted_gravity))
         return _Setup(robot, settings, self._method, self._workers, self._setup)
 
     def take(self, following: _Setup) -> None:
@@ -455,7 +515,7 @@ class Law:
         before = self._next or self._setup
         following.start(self._q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):
-            self.gravity = following.robot.gravity
+            self._wanted_gravity = np.array(following.robot.gravity)
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
@@ -611,13 +671,15 @@ class Law:
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         tau = self._commanded(time, q, qd)
-        fading = self._fading(time)
-        if fading is not self._rest:
+        left = self._fade.advance(time)
+        fading = self._rest
+        if left is not None:
+            fading = left[0]
             tau = tau + fading
         tau = self._limited(time, q, qd, tau, fading)
-        tau = self._commandable(q, qd, tau, self._setup.limiter.unlimited)
-        if fading is not self._rest:
-            tau = tau + self._fading(time, self._left_beyond)
+        tau = self._commandable(time, q, qd, tau, fading)
+        if left is not None:
+            tau = tau + left[1]
         tau = self._setup.limiter.paced(time, tau)
         _finite(tau)
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
@@ -679,8 +741,9 @@ class Law:
         for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
             F = setup.solver.forces[6 * k:6 * k + 6]
             terms[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
-        self._add_terms_of_joints(terms, time, q, qd)
-        terms['fading'] = self._fading(time) + self._fading(time, self._left_beyond)
+        self._add_terms_of_joints(terms, q, qd)
+        left = self._fade.left
+        terms['fading'] = self._rest if left is None else left.sum(axis=0)
         terms['limits'] = tau - sum(terms.values())
         return terms
 
@@ -689,16 +752,14 @@ class Law:
             raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
         return self._last
 
-    def _add_terms_of_joints(self, terms: dict[str, Array], time: float, q: Array, qd: Array
-                             ) -> None:
+    def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
         """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
         settings = self._setup.settings
         friction, driver = settings.friction, settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
         if friction is not None:
-            predicted = self._predicted(q, self._fading(time))
-            terms['friction'] = friction.helped(qd, predicted, self._rest, self._rest + np.inf)
+            terms['friction'] = self._friction_torque
 
     def inertia(self) -> Array:
         """
@@ -767,18 +828,29 @@ class Law:
 
         return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
 
-    def _commandable(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
+    def _commandable(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
         friction, driver = setup.settings.friction, setup.settings.driver
         if friction is not None:
-            tau = friction.helped(qd, qdd, tau, setup.limiter.table[EFFORT])
+            self._friction_torque = self._against_friction(time, q, qd, tau, fading, friction)
+            tau = tau + self._friction_torque
         return tau if driver is None else tau - driver.torque(q, qd)
 
-    def _predicted(self, q: Array, more: Array) -> Array:
-        """Acceleration of the joints (n,) that the last tick and more torques command."""
+    def _against_friction(self, time: float, q: Array, qd: Array, tau: Array, fading: Array,
+                          friction: Friction) -> Array:
+        """Torques (n,) against friction, beside tau that the law gives after the last setup."""
         setup = self._setup
-        return self._qdd_posture + setup.dynamics.response(q, more, setup.solver.F)
+        reference, table = setup.reference, setup.limiter.table
+        Lambda_inv = self._links.Lambda_inv
+        reference.advance(time, q, setup.solver.rows, setup.levels, setup.J, Lambda_inv,
+                          setup.settings.damping, setup.dynamics, table,
+                          self._posture_acceleration)
+        model = setup.dynamics.inverse_dynamics(q, qd, reference.acceleration)
+        gain = feedback_gain(feedback_rate(setup.levels, Lambda_inv, setup.at), reference.tick)
+        torque = friction.compensation(q, qd, reference.velocity, reference.acceleration, model,
+                                       tau - fading - model, gain, setup.least_inertia, table)
+        return friction.added(tau, torque, table)
 
     def _settle_posture(self, time: float) -> None:
         """Bring the posture to where it is wanted, C¹."""
@@ -800,29 +872,24 @@ class Law:
 
     def _take_over(self, following: _Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work, starting from the torque that the present one gives."""
-        fading = self._fading(time)
+        left = self._fade.advance(time)
+        fading = self._rest if left is None else left[0]
         before = self._commanded(time, q, qd) + fading
-        sent = (self._commandable(q, qd, before, self._predicted(q, fading))
-                + self._fading(time, self._left_beyond))
+        sent = self._commandable(time, q, qd, before, fading)
+        if left is not None:
+            sent = sent + left[1]
+        following.reference.go_on_as(self._setup.reference)
         if following.space is not self._setup.space:
             self._setup.space.close()
         self._setup, self._next = following, None
         following.fall(self._gravity)
         if self._period > following.longest_period:
             following.soften(self._period)
-        self._left_over, self._left_at = before - self._commanded(time, q, qd), time
-        self._left_beyond = sent - self._commandable(q, qd, before,
-                                                     self._predicted(q, self._left_over))
-        self._blend_time = self._setup.settings.blend_time
-
-    def _fading(self, time: float, left_over: Array | None = None) -> Array:
-        """What the last change left over (n,), of the arm's torques if not given, fading C¹."""
-        left_over = self._left_over if left_over is None else left_over
-        x = (time - self._left_at) / self._blend_time
-        if x >= 1.0:
-            return self._rest
-        x = max(x, 0.0)
-        return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * left_over)
+        left_over = before - self._commanded(time, q, qd)
+        beyond = sent - self._commandable(time, q, qd, before, left_over)
+        settings = following.settings
+        self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,
+                         settings.blend_time)
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: what holds the arm's motion as it is, against its own weight."""

@@ -55,6 +55,10 @@ class Level:
         By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
     longest_period : float
         Of the states, with which the loop carries the gains as they are set [s].
+    moves : (6,)
+        1 for the axes of motion, 0 for the others.
+    rate : float [1/s]
+        Highest rate of its velocity feedback, springs not counted.
 
     Parameters
     ----------
@@ -75,14 +79,17 @@ class Level:
         self.task = task
         self._blend_time = blend_time
         self._force = task.along('force')
+        self.moves = task.along('motion')
+        self.rate = task.force.damping * float(self._force.max())
         self._pushes = bool(self._force.any())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
+            self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
-        self._shape = np.array([task.along('motion'), task.force.damping * self._force, pace,
+        self._shape = np.array([self.moves, task.force.damping * self._force, pace,
                                 gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._find_bandwidth(task)
         self._integral_rate = task.force.integral_rate

@@ -23,10 +23,14 @@ REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # the l
 
 # What a supervisor finds by itself, where it is asked to watch for it.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
+OVERSPEED = 'overspeed'
 
 JUMP_FACTOR = 2.0  # times the velocity limit is a jump: limits are kept by a law, roughly
 JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
 CLOCK_STEPS = -1.0, 10.0  # from one state to the next: beyond it is another clock [s]
+# A joint is too fast where it exceeds its limit by these factors, in two states that follow each
+# other, or in one, and by more than noise in either case [rad/s, m/s].
+OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
 AT_REST = 0.01  # [rad/s, m/s]
 LATE_PERIODS = 4.0  # mean intervals between states: one that is later than that is missing
@@ -104,6 +108,9 @@ class Supervision:
         Whether a gap between the states is braked in before STALE_STATE is a cause: as soon as
         a state is missing, that is after LATE_PERIODS mean intervals, or LATE_SHARE of the
         time-out of STALE_STATE if that is longer.
+    velocity_limits : (n,), optional
+        Beyond which a measured speed is 'overspeed' [rad/s, m/s]; those of the robot if not given.
+        Lower ones come into force with the time constant `blend_time`.
 
     Raises
     ------
@@ -122,6 +129,7 @@ class Supervision:
     period: float = 0.002
     idle: str = 'gravity'
     bridges: bool = False
+    velocity_limits: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
@@ -225,6 +233,7 @@ class Supervisor:
         self._tau, self._source, self._at = tau, '', now
         self._fade: _Fade | None = None
         self._limits = self._wanted = self.settings.effort_limits
+        self._speeds, self._speeds_at, self._was_fast = self._wanted_speeds(), now, False
         self._moving: _Fade | None = None  # of the limits
         self._began, self._stopping, self._rests = now, False, False
         self._seen = False
@@ -315,9 +324,33 @@ class Supervisor:
             self._interval += INTERVAL_SHARE * (apart - self._interval)
         self._seen, self._q, self._qd, self._new_time = True, q, qd, time
         self._came, self.blind, self._is_predicting = now, False, False
+        self._look_at_speed(qd)
         if STALE_STATE in self._watches:
             self.feed(STALE_STATE)
         return True
+
+    def _wanted_speeds(self) -> Array:
+        wanted = self.settings.velocity_limits
+        return self._fastest if wanted is None else wanted
+
+    def _look_at_speed(self, qd: Array) -> None:
+        """Trip where a joint is faster than its limit by the margins of OVERSPEED."""
+        wanted, now = self._wanted_speeds(), self._clock()
+        if self._speeds is not wanted:
+            # a joint that was within the limits of a moment ago has time to slow down
+            kept = self._speeds * np.exp(-(now - self._speeds_at) / self.settings.blend_time)
+            self._speeds = np.where(np.isfinite(kept) & (kept > wanted), kept, wanted)
+            if np.array_equal(self._speeds, wanted):
+                self._speeds = wanted
+        self._speeds_at = now
+        speed, limits = np.abs(qd), self._speeds
+        fast = speed > OVERSPEED_TWICE * limits + OVERSPEED_FLOOR
+        was_fast, self._was_fast = self._was_fast, bool(fast.any())
+        if self._was_fast:
+            i = int(np.argmax(np.where(fast, speed / limits, 0.0)))
+            if was_fast or speed[i] > OVERSPEED_ONCE * limits[i] + OVERSPEED_FLOOR:
+                self.trip(OVERSPEED, f"'{self._names[i]}' moves at {speed[i]:.4g}: its limit is "
+                                     f'{limits[i]:.4g}')
 
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; to be asked now and then."""

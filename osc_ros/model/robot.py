@@ -89,6 +89,8 @@ class Robot:
     frames : mapping of str to (int, (4, 4))
         Every link of the description: the body that carries it (-1 is the base) and its pose in
         that body's frame, for the locked joints at their locked values.
+    described_inertia : (b, 6, 6), optional
+        `inertia` without payloads; None where there are none.
 
     """
 
@@ -107,6 +109,7 @@ class Robot:
     effort_limits: Array
     gravity: Array
     frames: Mapping[str, tuple[int, Array]]
+    described_inertia: Array | None = None
 
     def __post_init__(self) -> None:
         """
@@ -322,7 +325,21 @@ class Robot:
         carried[body, 3:, :3] += mass * cross.T
         carried[body, 3:, 3:] += mass * np.eye(3)
         symmetric = (carried + carried.transpose(0, 2, 1)) / 2
-        return replace(self, inertia=symmetric)
+        described = self.inertia if self.described_inertia is None else self.described_inertia
+        return replace(self, inertia=symmetric, described_inertia=described)
+
+    def without_payload(self) -> Robot:
+        """Return the same robot without the bodies that `with_payload` has added."""
+        if self.described_inertia is None:
+            return self
+        return replace(self, inertia=self.described_inertia, described_inertia=None)
+
+    @property
+    def payload_mass(self) -> float:
+        """Mass of all that `with_payload` has added [kg]."""
+        if self.described_inertia is None:
+            return 0.0
+        return float((self.inertia - self.described_inertia)[:, 5, 5].sum())
 
     def with_tool(self, T_tip_tool: ArrayLike, name: str | None = None) -> Robot:
         """

@@ -35,6 +35,7 @@ from osc_ros.control.supervisor import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
+    OVERSPEED,
     REACTIONS,
     STALE_STATE,
     Supervision,
@@ -73,6 +74,8 @@ WATCHDOGS = {
     DEADLINE: ('report', 'an update that takes longer than a period of `rate`'),
     NOT_FINITE: ('hold', 'joint states and torques that are not finite, or not to be had'),
     JUMP: ('hold', 'a position that jumps by more than twice what the speed limit allows'),
+    OVERSPEED: ('hold', 'a measured joint speed of more than 1.2 times limits.velocity in two '
+                'states, or 1.5 times in one'),
     OTHER_PUBLISHER: ('report', 'another publisher on the command topic, looked for once a '
                       'second'),
 }
@@ -208,7 +211,7 @@ PARAMETERS = (
     Entry('singularity.high', 0.06, 'The same, above which it is fully controlled', lower=1e-12,
           upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Dry friction of every joint, base first [N m], that is '
-          'compensated; none: 0', lower=0.0, live=True),
+          'compensated in the direction of the wanted motion; none: 0', lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of the same [N m s/rad]', lower=0.0,
           live=True),
     Entry('friction.velocity', 0.02, 'Width of the change of direction of dry friction [rad/s]',
@@ -451,6 +454,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                              + (', and velocities' if loop.reader.mode == 'measured' else '')
                              + (f' (last refusal: {loop.refusal})' if loop.refusal else ''))
         self._check()
+        self._law.require_holding(loop.q)
         loop.activate()
         self.get_logger().info('active: holding the present pose')
 
@@ -548,7 +552,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _apply(self, found: dict[str, Any]) -> None:
         require_bandwidth(found, self._period, self._delay(), values(self, self._table))
         robot, driver = self._model(found)
-        prepared = self._law.prepared(_settings(found, robot, driver), robot)
+        q = self._loop.q
+        prepared = self._law.prepared(_settings(found, robot, driver), robot,
+                                      q if len(q) else None)
         with self._loop.lock:
             self._law.take(prepared)
             self._guard.settings = self._supervision(found)
@@ -567,9 +573,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         watchdogs = {name: Watchdog(found[f'watchdog.{name}.reaction'],
                                     found[f'watchdog.{name}.latched'],
                                     timeouts.get(name, np.inf)) for name in WATCHDOGS}
-        return Supervision(watchdogs, self._law.settings.limits.effort, found['stop_rate'],
+        limits = self._law.settings.limits
+        return Supervision(watchdogs, limits.effort, found['stop_rate'],
                            found['fade_time'], found['blend_time'], found['settle_time'],
-                           self._period, self._period, found['idle'], bridges=True)
+                           self._period, self._period, found['idle'], bridges=True,
+                           velocity_limits=limits.velocity)
 
     def _model(self, found: dict[str, Any]) -> tuple[Robot, Driver | None]:
         """Return the robot as it is loaded, the same one while nothing changes, and its driver."""
@@ -721,9 +729,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _on_gravity(self, message: Vector3Stamped) -> None:
         try:
             R = self._frame_pose(message.header.frame_id)[:3, :3]
-            gravity = R @ messages.vector_array(message.vector)
-            with self._loop.lock:
-                self._law.gravity = gravity
+            self._law.gravity = R @ messages.vector_array(message.vector)
         except InputError as error:
             self.get_logger().error(f'gravity refused, the old one stays: {error}',
                                     throttle_duration_sec=1.0)
@@ -784,6 +790,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._diagnose()
         realtime.collect_garbage()
 
+    def _friction_use(self) -> float:
+        """Largest share of a joint's effort limit that compensates friction now."""
+        law = self._law
+        return float(np.max(np.abs(law.friction_torque) / law.settings.limits.effort))
+
     def _diagnose(self) -> None:
         guard, loop = self._guard, self._loop
         guides = [level.guide for level in self._law.levels.values()]
@@ -835,6 +846,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                     *((f'watchdog {name}', count) for name, count in guard.counts.items()),
                     ('gain share', f'{gain_share:.3f}'),
                     ('start-up check', self._finding),
+                    ('friction torque use', f'{self._friction_use():.3f}'),
                     ('payload [kg]', self.get_parameter('payload.mass').value),
                     ('conditioning', f'{solved.ratios[0].min():.3e}'),
                     ('least controlled share', f'{solved.shares[0].min():.3f}'),

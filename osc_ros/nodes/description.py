@@ -110,7 +110,8 @@ def robot(values: dict[str, Any], text: str) -> Robot:
 
 
 LOAD_ENTRIES = (
-    Entry('payload.mass', 0.0, 'Mass of what the arm carries beside what is described [kg]',
+    Entry('payload.mass', 0.0, 'Mass of what the arm carries beside what is described [kg]; '
+          'refused if holding it where the arm is takes more than 90 % of limits.effort',
           lower=0.0, upper=1e4, live=True),
     Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Where it is in the frame of payload.link '
           '[m]', lower=-1e2, upper=1e2, size=3, live=True),
