@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, lsq_linear
+from scipy.optimize import lsq_linear
 
 from osc_ros.control import limits
+from osc_ros.control.nearest import nearest_within
 import tolerances
 
 QUICKEST = 250.0  # of ticks of 2 ms [1/s]
@@ -88,7 +89,7 @@ def nearest(K, qdd, lower, upper, side=None):
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)
-    assert limits.nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
+    assert nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
                                  np.zeros((n, n)), push, change)
     return change, push, side
 
@@ -118,56 +119,3 @@ def test_least_change_is_continuous_where_a_bound_is_met():
                       for s in np.linspace(0.0, 5.0, 5001)])
     assert (np.abs(found[-1]) > 0.0).any()
     assert np.abs(np.diff(found, axis=0)).max() < 50.0 * 1e-3
-
-
-def lexicographic(base, task, posture, limit):
-    """Return the largest α, and then the largest β, by linear programming."""
-    A = np.column_stack([np.r_[task, -task, -1.0], np.r_[posture, -posture, 1.0]])
-    b = np.r_[limit - base, limit + base, 0.0]
-    alpha = linprog([-1.0, 0.0], A, b, bounds=[(0.0, 1.0)] * 2).x[0]
-    beta = linprog([0.0, -1.0], A, b, bounds=[(alpha - 1e-9, 1.0), (0.0, 1.0)]).x[1]
-    return alpha, beta
-
-
-def shares(base, task, posture, limit):
-    """Return α and β."""
-    found = np.zeros(2)
-    limits.shares_within(base, task, posture, limit, np.zeros((2 * len(base) + 5, 3)), found)
-    return found
-
-
-def test_shares_keep_the_limits_and_the_task_gets_its_largest_one_but_for_a_percent():
-    rng = np.random.default_rng(5)
-    least, given_up = 1.0, 0
-    for _ in range(300):
-        limit = rng.uniform(1.0, 4.0, size=7)
-        base = 0.8 * limit * rng.uniform(-1.0, 1.0, size=7)
-        task, posture = rng.normal(scale=2.0, size=(2, 7))
-        alpha, beta = shares(base, task, posture, limit)
-        assert (np.abs(base + alpha * task + beta * posture) <= limit * (1.0 + 1e-9)).all()
-        best, _ = lexicographic(base, task, posture, limit)
-        assert alpha >= best - 0.01
-        least, given_up = min(least, alpha), given_up + (beta < 1e-9)
-    assert least < 0.2
-    assert given_up > 10
-
-
-def test_shares_of_torques_within_the_limits_are_one():
-    np.testing.assert_array_equal(
-        shares(np.ones(3), np.ones(3), np.ones(3), np.full(3, 3.1)), [1.0, 1.0])
-
-
-def test_shares_are_continuous():
-    rng = np.random.default_rng(7)
-    limit = np.ones(7)
-    base, task, posture = rng.uniform(-0.5, 0.5, size=7), *rng.normal(size=(2, 7))
-    found = np.array([shares(base, s * task, np.sqrt(s) * posture, limit)
-                      for s in np.linspace(0.0, 3.0, 30001)])
-    assert found.min() < 0.3
-    assert np.abs(np.diff(found, axis=0)).max() < 0.02
-
-
-def test_where_the_load_alone_is_too_much_the_others_go_on_a_little():
-    alpha, beta = shares(np.array([8.0, 0.5]), np.array([1.0, 0.5]), np.zeros(2),
-                         np.array([5.0, 5.0]))
-    np.testing.assert_allclose([alpha, beta], [0.25, 0.25], atol=1e-6)

@@ -255,12 +255,12 @@ class Law:
 
     @property
     def limiter(self) -> Limiter:
-        """What keeps the limits: joints that are at one, and the shares of task and posture."""
+        """What keeps the limits: joints that are at one, and what is left of task and posture."""
         return self._setup.limiter
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Joints (n,) whose torque of the last tick was cut to its limit."""
+        """Joints (n,) whose torque of the last tick was brought to its limit."""
         return self._setup.limiter.saturated
 
     @property
@@ -635,7 +635,7 @@ class Law:
         setup = self._setup
         settings = setup.settings
         self._qdd_posture = self._posture_acceleration(q, qd)
-        self._links = links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
+        links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = setup.limiter.is_at_work
         for level, i, frame, row in setup.asked:
@@ -649,18 +649,8 @@ class Law:
     def _limited(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Joint torques (n,) within the limits, for those of the last `_commanded`."""
         setup = self._setup
-        solver, limiter = setup.solver, setup.limiter
-
-        def parts() -> tuple[Array, Array]:
-            # the tasks' torques as they were with no posture to make up for
-            a0 = self._links.a0 - setup.J @ self._qdd_posture
-            forces = solver.forces.copy()
-            task = setup.J.T @ solver.solve(setup.J, self._links.Lambda_inv, a0,
-                                            setup.settings.damping)
-            solver.forces[:] = forces
-            return self.bias_torque(q, qd), task + fading
-
-        return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
+        return setup.limiter.kept(time, q, qd, self._qdd_posture, tau, fading, setup.solver,
+                                  setup.settings.damping.length)
 
     def _commandable(self, q: Array, qd: Array, tau: Array, qdd: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
