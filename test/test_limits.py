@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
+from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control import limits
-from osc_ros.control.nearest import nearest_within
+from osc_ros.control.nearest import nearest_within, room_for, torques_within, YIELDING
+from osc_ros.dynamics.priority import WIDTH
 import tolerances
 
 QUICKEST = 250.0  # of ticks of 2 ms [1/s]
@@ -73,7 +74,7 @@ def test_joint_beyond_its_limit_is_brought_back_without_haste():
 
 def test_joint_without_position_limits_is_held_to_its_velocity_only():
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), 2.0, 5.0, 25.0)
-    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 25.0 * (1.0 + 9.0 / 2.0 ** 4)])
+    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 25.0 * (1.0 + 9.0 / 2.0 ** 8)])
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), np.inf, 5.0, 25.0)
     assert (lower, upper) == (-np.inf, np.inf)
 
@@ -119,3 +120,71 @@ def test_least_change_is_continuous_where_a_bound_is_met():
                       for s in np.linspace(0.0, 5.0, 5001)])
     assert (np.abs(found[-1]) > 0.0).any()
     assert np.abs(np.diff(found, axis=0)).max() < 50.0 * 1e-3
+
+
+def problem(rng, n=7):
+    """Return what `torques_within` is handed, at random, and which can be met."""
+    M = spd(rng, n, 100.0)
+    M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
+    qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)
+    effort = np.abs(M @ inside + bias) + rng.uniform(0.05, 1.0, size=n)
+    return (M_inv, J, np.linalg.inv(J @ M_inv @ J.T)[None], np.zeros((1, WIDTH)), 0.3, np.zeros(n),
+            qdd, inside - rng.uniform(0.0, 4.0, size=n), inside + rng.uniform(0.0, 4.0, size=n),
+            effort, np.ones(n)), M @ qdd + bias
+
+
+def within(given, tau):
+    """Return the torques within the limits, and whether anything is at a bound."""
+    n, tau = len(tau), tau.copy()
+    found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)), 0, 0.0,
+                           np.zeros(1), np.zeros(3 * n, dtype=np.int64),
+                           np.zeros(6 * n + 6, dtype=np.int64), room_for(n), tau, np.zeros(2))
+    return tau, found
+
+
+def test_torques_are_those_of_the_least_change_within_all_limits():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        given, tau = problem(rng)
+        M_inv, J, Lambda, _, length, _, qdd, lower, upper, effort, _ = given
+        M = np.linalg.inv(M_inv)
+        bias = tau - M @ qdd
+        # what a joint's own torque cannot do is not asked for
+        lower = np.minimum(lower, (effort - bias) / np.diag(M))
+        upper = np.maximum(upper, (-effort - bias) / np.diag(M))
+        S = np.repeat([1.0, length], 3)
+        mobility = np.trace(J @ M_inv @ J.T / np.outer(S, S)) / 6.0
+        A = M + J.T @ np.diag(1.0 / (mobility * S * S)) @ J / YIELDING
+        rows = np.vstack([np.eye(7), -np.eye(7), M, -M])
+        room = np.r_[upper, -lower, effort - bias, effort + bias]
+        expected = minimize(lambda x: (x - qdd) @ A @ (x - qdd), np.zeros(7), method='SLSQP',
+                            jac=lambda x: 2.0 * A @ (x - qdd), options={
+                                'maxiter': 1000, 'ftol': 1e-14},
+                            constraints={'type': 'ineq', 'fun': lambda x: room - rows @ x,
+                                         'jac': lambda x: -rows}).x
+        found, is_at_bound = within(given, tau)
+        assert is_at_bound
+        assert (np.abs(found) <= effort).all()
+        np.testing.assert_allclose(M_inv @ (found - bias), expected, atol=2e-2)
+
+
+def test_torques_within_the_limits_stay_as_they_are():
+    given, tau = problem(np.random.default_rng(6))
+    wide = (*given[:7], *np.full((3, 7), 1e3) * [[-1.0], [1.0], [1.0]], given[10])
+    found, is_at_bound = within(wide, tau)
+    np.testing.assert_allclose(found, tau, rtol=1e-12)
+    assert not is_at_bound
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_torques_change_continuously_though_limits_contradict(seed):
+    rng = np.random.default_rng(seed)
+    given, tau = problem(rng)
+    steps = []
+    for count in (1001, 10001):
+        # the load grows until it is more than a limit
+        found = [within(given, tau + share * 2.0 * np.where(np.arange(7) == 2, given[9], 0.0))[0]
+                 / given[9] for share in np.linspace(0.0, 1.0, count)]
+        assert np.abs(found).max() <= 1.0
+        steps.append(np.abs(np.diff(found, axis=0)).max())
+    assert steps[1] < 0.15 * steps[0]

@@ -172,7 +172,7 @@ def _approached(gap, fastest, rate, quickest):
         eager = HASTE
     else:
         slow = gap / fastest if gap < fastest else 1.0
-        eager = 1.0 + (EAGERNESS - 1.0) * slow * slow * slow * slow
+        eager = 1.0 + (EAGERNESS - 1.0) * (slow * slow) ** 4
     return gap * min(rate * eager, max(rate, quickest))
 
 

@@ -20,9 +20,12 @@ contradicts, and has one solution, which is continuous in all that it is made of
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.compiled import inlined, kernel
+
+Array = NDArray[np.float64]
 
 # What a lost acceleration of the posture counts, relative to one of the last task; of that, the
 # same to the task above. It is also where the tasks give way: a joint whose motion helps a task
@@ -35,6 +38,7 @@ SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
 # the tasks [1/s]; this comes, and goes, within CALMING [s].
 CALM, CALMING = 20.0, 0.1
 _ROUNDING = 1e-12  # relative: an acceleration at its bound
+_LEAST = 1e-12  # a load that no joint changes
 
 
 @inlined
@@ -182,7 +186,6 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
                 A[a, b] = ((1.0 if a == b else 0.0) - X[a, b]) / (yielding * mobility * units)
     for a in range(6):
         for i in range(n):
-            X[a, 0] = 0.0
             there[a, i] = 0.0
             for b in range(6):
                 there[a, i] += A[a, b] * J[b, i]
@@ -240,8 +243,9 @@ def _soften_loads(M_inv, rows, joints, count, G):
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
-        firm = max(joints[k, 1], 1e-6)
-        G[2 * n + k, 2 * n + k] += (SOFT_LOAD / firm + 1e-9) * total
+        # it comes into force smoothly: soft beside the tasks first
+        firm = max(joints[k, 1], 1e-2)
+        G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
 
 
 @inlined
@@ -249,7 +253,7 @@ def _exceeded(value, lower, upper, unit):
     return max(value - upper, lower - value) / unit
 
 
-def room_for(n: int) -> np.ndarray:
+def room_for(n: int) -> Array:
     """Room that `torques_within` works in, for n joints."""
     return np.zeros(4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n)
 
@@ -295,7 +299,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
 
     """
     n = len(qd)
-    size, start = n * n, 0
+    size = n * n
     M = room[:size].reshape((n, n))
     B = room[size:2 * size].reshape((n, n))
     there = room[2 * size:3 * size].reshape((n, n))
@@ -343,8 +347,9 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         low[i] = min(lower[i], (effort[i] - bias) / M[i, i])
         high[i] = max(upper[i], (-effort[i] - bias) / M[i, i])
         low[n + i], high[n + i] = -effort[i], effort[i]
-        far = max(far, _exceeded(qdd[i], low[i], high[i], deceleration[i]),
-                  _exceeded(tau[i], -effort[i], effort[i], effort[i]))
+        far = max(far, _exceeded(qdd[i], low[i], high[i], deceleration[i]))
+        if effort[i] < np.inf:
+            far = max(far, _exceeded(tau[i], -effort[i], effort[i], effort[i]))
     for k in range(count):
         low[2 * n + k], high[2 * n + k] = -np.inf, most[k]
         total = 0.0
