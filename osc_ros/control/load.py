@@ -115,7 +115,7 @@ class Loads:
         self.count, self._idle = 0, 0
 
     def look(self, q: Array, qd: Array, effort: Array) -> int:
-        """How many loads are bounded at a state, with effort limits (n,); seldom if all are low."""
+        """How many loads are bounded at a state; looks seldom while all are low."""
         if self._idle > 0:
             self._idle -= 1
             return 0
