@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog, lsq_linear
+from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control import limits
+from osc_ros.control.nearest import nearest_within, room_for, torques_within, YIELDING
+from osc_ros.dynamics.priority import WIDTH
 import tolerances
 
 QUICKEST = 250.0  # of ticks of 2 ms [1/s]
@@ -72,7 +74,7 @@ def test_joint_beyond_its_limit_is_brought_back_without_haste():
 
 def test_joint_without_position_limits_is_held_to_its_velocity_only():
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), 2.0, 5.0, 25.0)
-    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 25.0 * (1.0 + 9.0 / 2.0 ** 4)])
+    np.testing.assert_allclose([lower, upper], [-3.0 * 250.0, 25.0 * (1.0 + 9.0 / 2.0 ** 8)])
     lower, upper = bounds(50.0, 1.0, (-np.inf, np.inf), np.inf, 5.0, 25.0)
     assert (lower, upper) == (-np.inf, np.inf)
 
@@ -88,7 +90,7 @@ def nearest(K, qdd, lower, upper, side=None):
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)
-    assert limits.nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
+    assert nearest_within(K, qdd, lower, upper, side, np.zeros(n, dtype=np.int64),
                                  np.zeros((n, n)), push, change)
     return change, push, side
 
@@ -120,54 +122,73 @@ def test_least_change_is_continuous_where_a_bound_is_met():
     assert np.abs(np.diff(found, axis=0)).max() < 50.0 * 1e-3
 
 
-def lexicographic(base, task, posture, limit):
-    """Return the largest α, and then the largest β, by linear programming."""
-    A = np.column_stack([np.r_[task, -task, -1.0], np.r_[posture, -posture, 1.0]])
-    b = np.r_[limit - base, limit + base, 0.0]
-    alpha = linprog([-1.0, 0.0], A, b, bounds=[(0.0, 1.0)] * 2).x[0]
-    beta = linprog([0.0, -1.0], A, b, bounds=[(alpha - 1e-9, 1.0), (0.0, 1.0)]).x[1]
-    return alpha, beta
+def problem(rng, n=7):
+    """Return what `torques_within` is handed, at random, and which can be met."""
+    M = spd(rng, n, 100.0)
+    M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
+    qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)
+    effort = np.abs(M @ inside + bias) + rng.uniform(0.05, 1.0, size=n)
+    return (M_inv, J, np.linalg.inv(J @ M_inv @ J.T)[None], np.zeros((1, WIDTH)), 0.3, np.zeros(n),
+            qdd, inside - rng.uniform(0.0, 4.0, size=n), inside + rng.uniform(0.0, 4.0, size=n),
+            effort, np.ones(n)), M @ qdd + bias
 
 
-def shares(base, task, posture, limit):
-    """Return α and β."""
-    found = np.zeros(2)
-    limits.shares_within(base, task, posture, limit, np.zeros((2 * len(base) + 5, 3)), found)
-    return found
+def within(given, tau):
+    """Return the torques within the limits, and whether anything is at a bound."""
+    n, tau = len(tau), tau.copy()
+    found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)), 0, 0.0,
+                           np.zeros(1), np.zeros(3 * n, dtype=np.int64),
+                           np.zeros(6 * n + 6, dtype=np.int64), room_for(n), tau, np.zeros(2))
+    return tau, found
 
 
-def test_shares_keep_the_limits_and_the_task_gets_its_largest_one_but_for_a_percent():
+def least_change(A, qdd, rows, room):
+    """Return the x with rows x ≤ room that is nearest to q̈, by scipy."""
+    return minimize(lambda x: (x - qdd) @ A @ (x - qdd), np.zeros(len(qdd)), method='SLSQP',
+                    jac=lambda x: 2.0 * A @ (x - qdd),
+                    constraints={'type': 'ineq', 'fun': lambda x: room - rows @ x,
+                                 'jac': lambda x: -rows},
+                    options={'maxiter': 1000, 'ftol': 1e-14}).x
+
+
+def test_torques_are_those_of_the_least_change_within_all_limits():
     rng = np.random.default_rng(5)
-    least, given_up = 1.0, 0
-    for _ in range(300):
-        limit = rng.uniform(1.0, 4.0, size=7)
-        base = 0.8 * limit * rng.uniform(-1.0, 1.0, size=7)
-        task, posture = rng.normal(scale=2.0, size=(2, 7))
-        alpha, beta = shares(base, task, posture, limit)
-        assert (np.abs(base + alpha * task + beta * posture) <= limit * (1.0 + 1e-9)).all()
-        best, _ = lexicographic(base, task, posture, limit)
-        assert alpha >= best - 0.01
-        least, given_up = min(least, alpha), given_up + (beta < 1e-9)
-    assert least < 0.2
-    assert given_up > 10
+    for _ in range(20):
+        given, tau = problem(rng)
+        M_inv, J, Lambda, _, length, _, qdd, lower, upper, effort, _ = given
+        M = np.linalg.inv(M_inv)
+        bias = tau - M @ qdd
+        # what a joint's own torque cannot do is not asked for
+        lower = np.minimum(lower, (effort - bias) / np.diag(M))
+        upper = np.maximum(upper, (-effort - bias) / np.diag(M))
+        S = np.repeat([1.0, length], 3)
+        mobility = np.trace(J @ M_inv @ J.T / np.outer(S, S)) / 6.0
+        A = M + J.T @ np.diag(1.0 / (mobility * S * S)) @ J / YIELDING
+        expected = least_change(A, qdd, np.vstack([np.eye(7), -np.eye(7), M, -M]),
+                                np.r_[upper, -lower, effort - bias, effort + bias])
+        found, is_at_bound = within(given, tau)
+        assert is_at_bound
+        assert (np.abs(found) <= effort).all()
+        np.testing.assert_allclose(M_inv @ (found - bias), expected, atol=2e-2)
 
 
-def test_shares_of_torques_within_the_limits_are_one():
-    np.testing.assert_array_equal(
-        shares(np.ones(3), np.ones(3), np.ones(3), np.full(3, 3.1)), [1.0, 1.0])
+def test_torques_within_the_limits_stay_as_they_are():
+    given, tau = problem(np.random.default_rng(6))
+    wide = (*given[:7], *np.full((3, 7), 1e3) * [[-1.0], [1.0], [1.0]], given[10])
+    found, is_at_bound = within(wide, tau)
+    np.testing.assert_allclose(found, tau, rtol=1e-12)
+    assert not is_at_bound
 
 
-def test_shares_are_continuous():
-    rng = np.random.default_rng(7)
-    limit = np.ones(7)
-    base, task, posture = rng.uniform(-0.5, 0.5, size=7), *rng.normal(size=(2, 7))
-    found = np.array([shares(base, s * task, np.sqrt(s) * posture, limit)
-                      for s in np.linspace(0.0, 3.0, 30001)])
-    assert found.min() < 0.3
-    assert np.abs(np.diff(found, axis=0)).max() < 0.02
-
-
-def test_where_the_load_alone_is_too_much_the_others_go_on_a_little():
-    alpha, beta = shares(np.array([8.0, 0.5]), np.array([1.0, 0.5]), np.zeros(2),
-                         np.array([5.0, 5.0]))
-    np.testing.assert_allclose([alpha, beta], [0.25, 0.25], atol=1e-6)
+@pytest.mark.parametrize('seed', range(3))
+def test_torques_change_continuously_though_limits_contradict(seed):
+    rng = np.random.default_rng(seed)
+    given, tau = problem(rng)
+    steps = []
+    for count in (1001, 10001):
+        # the load grows until it is more than a limit
+        found = [within(given, tau + share * 2.0 * np.where(np.arange(7) == 2, given[9], 0.0))[0]
+                 / given[9] for share in np.linspace(0.0, 1.0, count)]
+        assert np.abs(found).max() <= 1.0
+        steps.append(np.abs(np.diff(found, axis=0)).max())
+    assert steps[1] < 0.15 * steps[0]

@@ -12,9 +12,9 @@ from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
 from osc_ros.control.fade import CHANGE_RATE, Fade
 from osc_ros.control.friction import FEEDBACK, feedback_gain, Friction, PUSH
+from osc_ros.control.holding import HOLDING
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
-from osc_ros.control.load import HOLDING
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError

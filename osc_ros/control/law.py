@@ -14,9 +14,9 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.fade import Fade
 from osc_ros.control.friction import feedback_gain, Friction, least_inertia
 from osc_ros.control.guide import Motion, rehearse, require, STOP
+from osc_ros.control.holding import require_holding
 from osc_ros.control.level import Level, settling
 from osc_ros.control.limits import Limiter, Limits, posture_acceleration
-from osc_ros.control.load import require_holding
 from osc_ros.control.reference import feedback_rate, Reference
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
@@ -309,7 +309,7 @@ class Law:
 
     @property
     def limiter(self) -> Limiter:
-        """What keeps the limits: joints that are at one, and the shares of task and posture."""
+        """What keeps the limits: joints that are at one, and what is left of task and posture."""
         return self._setup.limiter
 
     @property
@@ -334,7 +334,7 @@ class Law:
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Joints (n,) whose torque of the last tick was cut to its limit."""
+        """Joints (n,) whose torque of the last tick was brought to its limit."""
         return self._setup.limiter.saturated
 
     @property
@@ -354,7 +354,7 @@ class Law:
         ------
         InputError
             If what is set is not three finite numbers, or a gravity in which the arm could not
-            hold itself where it is (see `osc_ros.control.load.require_holding`).
+            hold itself where it is (see `osc_ros.control.holding.require_holding`).
 
         """
         return self._gravity.copy()
@@ -449,7 +449,7 @@ class Law:
         Raises
         ------
         InputError
-            See `osc_ros.control.load.require_holding`.
+            See `osc_ros.control.holding.require_holding`.
 
         """
         robot, gravity = self.robot, self._wanted_gravity
@@ -480,7 +480,7 @@ class Law:
         InputError
             What the constructor refuses; other joints; another robot, where several processes
             evaluate it (its gravity may be set); a robot that could not hold itself where it is
-            (`osc_ros.control.load.require_holding`).
+            (`osc_ros.control.holding.require_holding`).
 
         """
         self.take(self.prepared(settings, robot, q))
@@ -801,7 +801,7 @@ class Law:
         setup = self._setup
         settings = setup.settings
         self._qdd_posture = self._posture_acceleration(q, qd)
-        self._links = links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
+        links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = setup.limiter.is_at_work
         for level, i, frame, row in setup.asked:
@@ -815,18 +815,8 @@ class Law:
     def _limited(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Joint torques (n,) within the limits, for those of the last `_commanded`."""
         setup = self._setup
-        solver, limiter = setup.solver, setup.limiter
-
-        def parts() -> tuple[Array, Array]:
-            # the tasks' torques as they were with no posture to make up for
-            a0 = self._links.a0 - setup.J @ self._qdd_posture
-            forces = solver.forces.copy()
-            task = setup.J.T @ solver.solve(setup.J, self._links.Lambda_inv, a0,
-                                            setup.settings.damping)
-            solver.forces[:] = forces
-            return self.bias_torque(q, qd), task + fading
-
-        return limiter.kept(time, q, qd, self._qdd_posture, tau, fading, solver, parts)
+        return setup.limiter.kept(time, q, qd, self._qdd_posture, tau, fading, setup.solver,
+                                  setup.settings.damping.length)
 
     def _commandable(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""

@@ -2,24 +2,24 @@
 Limits of the joints, kept without bending the motion that was asked for more than they must.
 
 Position and velocity are limits of acceleration: towards a limit a joint may be as fast as it can
-still brake from. What breaks them is changed as little as can be, the posture before the task, by
-Gauss's principle: of all accelerations within the bounds, the one nearest to that of the law. Near
-is measured by the joint-space inertia, in which what the tasks feel counts many times.
-
-Torque then: the posture is given up first, and then the task scaled, its direction kept.
+still brake from. These, the limits of torque, and the loads that joints can hold
+(`osc_ros.control.load`) are kept together: of all accelerations within the bounds, the one nearest
+to that of the law is commanded, where a task's count more than the posture's
+(`osc_ros.control.nearest`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.load import Loads
+from osc_ros.control.nearest import room_for, torques_within
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.priority import Priorities
+from osc_ros.dynamics.priority import Priorities, WIDTH
 from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -27,16 +27,6 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 Sides = NDArray[np.int64]
 
-# What the tasks give way to limits, relative to what the posture does: of the push of a limit, the
-# last task feels about the least of these shares, unless there is no other way. It grows with what
-# is to be changed over what the joint can brake with, up to the greatest: with its square, and at
-# once for a joint of which the posture can move less than the hard share of its mobility, which
-# would else be held by wild motions of the others.
-LEAST_YIELDING, YIELDING_RISE, GREATEST_YIELDING, HARD = 1e-3, 1e-2, 0.1, 1e-2
-# How much more a lost share of the task counts than a lost share of the posture, squared.
-PRECEDENCE = 1e4
-# A joint that its load overwhelms leaves so much of its torque to the choice of the others'.
-LEAST_ROOM = 0.05
 # Of the torque that is there when nothing moves, for what is not counted: the motion of the other
 # joints, and a model that is not exact.
 BRAKING_SHARE = 0.7
@@ -50,7 +40,6 @@ HARDEST = 50.0  # deceleration that nobody needs more of [rad/s², m/s²]
 # how soon it can brake, torque and its rate, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
 _STATES = 64  # to look for the least deceleration in
-_ROUNDING = 1e-12  # relative: an acceleration at its bound
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +178,7 @@ def _approached(gap, fastest, rate, quickest):
         eager = HASTE
     else:
         slow = gap / fastest if gap < fastest else 1.0
-        eager = 1.0 + (EAGERNESS - 1.0) * slow * slow * slow * slow
+        eager = 1.0 + (EAGERNESS - 1.0) * (slow * slow) ** 4
     return gap * min(rate * eager, max(rate, quickest))
 
 
@@ -256,12 +245,6 @@ def _exceeds(tau, table, where):
 
 
 @kernel
-def exceeds(tau, table, where):
-    """Whether any torque (n,) is beyond its limit; and which ones, into where (n,) bool."""
-    return _exceeds(tau, table, where)
-
-
-@kernel
 def judged(qdd, more, q, qd, tau, table, quickest, lower, upper, where):
     """
     Whether an acceleration keeps its bounds, and whether the torque is too large.
@@ -273,7 +256,7 @@ def judged(qdd, more, q, qd, tau, table, quickest, lower, upper, where):
     q, qd, table, quickest, lower, upper
         See `acceleration_bounds`.
     tau, where : (n,), (n,)
-        See `exceeds`.
+        Of the law; and, written, which of them are beyond their limits.
 
     """
     _put_bounds(q, qd, table, quickest, lower, upper)
@@ -321,210 +304,6 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
 
 
 @kernel
-def mobility_against(M_inv, J, inertias, levels, qdd, lower, upper, table, there, force, K):
-    """
-    K = M⁻¹ - Σ (1 - yieldingᵢ) M⁻¹JᵢᵀΛᵢJᵢM⁻¹: how joints move when all tasks resist.
-
-    The last level yields as told at LEAST_YIELDING, those above it by the powers of that.
-
-    Parameters
-    ----------
-    M_inv : (n, n)
-    J, inertias : (6 k, n), (k, 6, 6)
-        Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
-    levels : int
-        Of priority, of which k is a multiple.
-    qdd, lower, upper : (n,)
-        What is to be brought within bounds.
-    table : (8, n)
-        Of `Limits`.
-    there, force : (6 k, n), written
-        JᵢM⁻¹, and (1 - yieldingᵢ) ΛᵢJᵢM⁻¹: with what the tasks resist a torque.
-    K : (n, n), written
-
-    """
-    m, n = J.shape
-    for k in range(m):
-        for j in range(n):
-            total = 0.0
-            for i in range(n):
-                total += J[k, i] * M_inv[i, j]
-            there[k, j] = total
-    for k in range(m):
-        level, row = k // 6, k % 6
-        for j in range(n):
-            total = 0.0
-            for i in range(6):
-                total += inertias[level, row, i] * there[6 * level + i, j]
-            force[k, j] = total
-    yielding = LEAST_YIELDING
-    for j in range(n):
-        far = max(qdd[j] - upper[j], lower[j] - qdd[j]) / table[DECELERATION, j]
-        if far > 0.0:
-            left = M_inv[j, j]
-            for k in range(m):
-                left -= there[k, j] * force[k, j]
-            held = HARD / (HARD + max(left, 0.0) / M_inv[j, j])
-            yielding = max(yielding, LEAST_YIELDING + far * (held + YIELDING_RISE * far))
-    yielding = min(yielding, GREATEST_YIELDING)
-    for k in range(m):
-        resists = 1.0 - yielding ** (levels - k // 6 % levels)
-        for j in range(n):
-            force[k, j] *= resists
-    for i in range(n):
-        for j in range(i + 1):
-            total = 0.0
-            for k in range(m):
-                total += there[k, i] * force[k, j] + there[k, j] * force[k, i]
-            K[i, j] = K[j, i] = M_inv[i, j] - 0.5 * total
-
-
-@inlined
-def _solved(K, chosen, count, factor, x):
-    """x = K⁻¹ x for the chosen rows and columns of a symmetric positive definite K."""
-    for a in range(count):
-        for b in range(a + 1):
-            total = K[chosen[a], chosen[b]]
-            for c in range(b):
-                total -= factor[a, c] * factor[b, c]
-            factor[a, b] = np.sqrt(total) if a == b else total / factor[b, b]
-    for a in range(count):
-        for c in range(a):
-            x[a] -= factor[a, c] * x[c]
-        x[a] /= factor[a, a]
-    for a in range(count - 1, -1, -1):
-        for c in range(a + 1, count):
-            x[a] -= factor[c, a] * x[c]
-        x[a] /= factor[a, a]
-
-
-@kernel
-def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
-    """
-    The least change of q̈ that brings it within bounds: of x = q̈ + Kλ the nearest in xᵀK⁻¹x.
-
-    That is the linear complementarity problem of bounds and pushes λ. It has one solution, which
-    is continuous in q̈ and the bounds, for K is positive definite. Found by principal pivoting:
-    all rows that are wrong change at once as long as that makes them fewer, else the last of them
-    alone, which ends (Murty; Júdice and Pires). It begins with the sides that are given, so from
-    one tick to the next one solution is mostly enough.
-
-    Parameters
-    ----------
-    K : (n, n)
-    qdd, lower, upper : (n,)
-    side : (n,) int, overwritten
-        -1 at the lower bound, 1 at the upper, 0 between.
-    chosen, factor : (n,) int, (n, n), overwritten
-    push, change : (n,), written
-        λ, not positive at an upper bound nor negative at a lower one, and Kλ.
-
-    Returns
-    -------
-    Whether it was found.
-
-    """
-    n = len(qdd)
-    fewest, patience = n + 1, 3
-    for _ in range(100 + 10 * n):
-        count = 0
-        for i in range(n):
-            push[i] = 0.0
-        for i in range(n):
-            if side[i] != 0:
-                chosen[count] = i
-                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
-                count += 1
-        _solved(K, chosen, count, factor, push)
-        for a in range(count - 1, -1, -1):  # chosen[a] ≥ a: nothing is lost
-            value, push[a] = push[a], 0.0
-            push[chosen[a]] = value
-        for i in range(n):
-            change[i] = 0.0
-            for j in range(n):
-                change[i] += K[i, j] * push[j]
-        wrong, last = 0, -1
-        for i in range(n):
-            margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
-            if side[i] == 0:
-                off = qdd[i] + change[i] > upper[i] + margin or (
-                    qdd[i] + change[i] < lower[i] - margin)
-            else:
-                off = push[i] * side[i] > 0.0
-            if off:
-                wrong, last = wrong + 1, i
-        if wrong == 0:
-            return True
-        if wrong < fewest:
-            fewest, patience = wrong, 3
-        else:
-            patience -= 1
-        for i in range(last if patience < 0 else 0, last + 1):
-            if side[i] != 0:
-                if push[i] * side[i] > 0.0:
-                    side[i] = 0
-            elif qdd[i] + change[i] > upper[i]:
-                side[i] = 1
-            elif qdd[i] + change[i] < lower[i]:
-                side[i] = -1
-    return False
-
-
-@kernel
-def shares_within(base, task, posture, limits, rows, shares):
-    """
-    Largest shares 1 ≥ α ≥ β ≥ 0 of task and posture torque within the limits, α first.
-
-    The ones nearest to (1, 1), a share of the task counting √PRECEDENCE times one of the posture,
-    so they change continuously with the torques. `base`, which is neither, is never scaled; where
-    it leaves a joint less than LEAST_ROOM of its limit, that much is granted.
-
-    Parameters
-    ----------
-    base, task, posture, limits : (n,) [N·m]
-    rows : (2 n + 5, 3), overwritten
-    shares : (2,), written
-
-    """
-    scale = 1.0 / np.sqrt(PRECEDENCE)
-    # half planes a x + b y ≤ c of x = √PRECEDENCE (α - 1) and y = β - 1, to be nearest to 0
-    rows[0, 0], rows[0, 1], rows[0, 2] = 1.0, 0.0, 0.0
-    rows[1, 0], rows[1, 1], rows[1, 2] = 0.0, 1.0, 0.0
-    rows[2, 0], rows[2, 1], rows[2, 2] = -1.0, 0.0, 1.0 / scale
-    rows[3, 0], rows[3, 1], rows[3, 2] = 0.0, -1.0, 1.0
-    across = np.sqrt(1.0 + scale * scale)
-    rows[4, 0], rows[4, 1], rows[4, 2] = -scale / across, 1.0 / across, 0.0
-    count = 5
-    for i in range(len(base)):
-        for sign in (1.0, -1.0):
-            a, b = sign * scale * task[i], sign * posture[i]
-            norm = np.sqrt(a * a + b * b)
-            room = max(limits[i] - sign * base[i], LEAST_ROOM * limits[i])
-            if norm > 1e-9 * room:
-                rows[count, 0], rows[count, 1] = a / norm, b / norm
-                rows[count, 2] = (room - sign * (task[i] + posture[i])) / norm
-                count += 1
-    x, y = 0.0, 0.0
-    for k in range(count):
-        a, b, c = rows[k, 0], rows[k, 1], rows[k, 2]
-        if a * x + b * y <= c:
-            continue
-        # the nearest one is now on this line, (c a, c b) + t (-b, a)
-        first, last = -np.inf, np.inf
-        for j in range(k):
-            across = rows[j, 1] * a - rows[j, 0] * b
-            room = rows[j, 2] - c * (rows[j, 0] * a + rows[j, 1] * b)
-            if across > 1e-12:
-                last = min(last, room / across)
-            elif across < -1e-12:
-                first = max(first, room / across)
-        t = min(max(0.0, first), last)
-        x, y = c * a - t * b, c * b + t * a
-    shares[0] = min(max(1.0 + scale * x, 0.0), 1.0)
-    shares[1] = min(max(1.0 + y, 0.0), 1.0)
-
-
-@kernel
 def slowed(last, wanted, table, duration):
     """Largest share of the way from the last torques (n,) to the wanted ones that rates allow."""
     share = 1.0
@@ -539,17 +318,17 @@ class Limiter:
     """
     Keeps the torques of a law within limits.
 
-    It remembers the torque that was put out last, for its rate, and when its limits changed, and
-    nothing else that matters. The attributes describe the last tick.
+    It remembers the torque that was put out last, for its rate, when its limits changed, and how
+    far the posture is given up for a damping, for 0.1 s. The attributes describe the last tick.
 
     Attributes
     ----------
     sides : (n,) int
         -1 or 1 for joints that a limit below or above holds to an acceleration, else 0.
     saturated : (n,) bool
-        Whether a torque was too large.
+        Whether a torque is at its limit.
     shares : (2,)
-        Of task and posture in what was put out.
+        How much of the accelerations of tasks and posture the limits left, 0 to 1.
     slowed : float
         Share of the change of the torques that their rates let through.
     is_at_work : bool
@@ -578,24 +357,23 @@ class Limiter:
         self._from: Array | None = None
         self._since = np.inf
         self._lower, self._upper = np.zeros(n), np.zeros(n)
-        self._M_inv, self._K, self._factor = (np.zeros((n, n)) for _ in range(3))
-        self._J = self._there = self._force = np.zeros((0, n))
-        self._chosen = np.zeros(n, dtype=np.int64)
-        self._push, self._change = np.zeros(n), np.zeros(n)
-        self._rows = np.zeros((2 * n + 5, 3))
-        self.sides: Sides = np.zeros(n, dtype=np.int64)
+        self._M_inv, self._room = np.zeros((n, n)), room_for(n)
+        self._chosen: Sides = np.zeros(6 * n + 6, dtype=np.int64)
+        self._sides: Sides = np.zeros(3 * n, dtype=np.int64)
+        self._calm = np.zeros(1)
+        self.loads: Loads = Loads(dynamics)
+        self.sides: Sides = self._sides[:n]
         self.shares: Array = np.ones(2)
         self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
         self.slowed = 1.0
         self.is_at_work: bool = False
         self.unlimited: Array = np.zeros(n)
-        self._rest, self._others = np.zeros(n), np.zeros(n, dtype=np.int64)
         self._last: Array | None = None
         self._time = 0.0
 
     def go_on_from(self, before: Limiter) -> None:
         """Take the place of another one, from its limits to the own in `blend_time`."""
-        self.sides[:] = before.sides
+        self._sides[:], self._calm[:] = before._sides, before._calm
         self.saturated[:] = before.saturated
         self.is_at_work = before.is_at_work
         self._last, self._time = before._last, before._time
@@ -605,7 +383,8 @@ class Limiter:
 
     def forget(self) -> None:
         """Begin anew: the next torque may be any."""
-        self.sides[:], self.shares[:], self.saturated[:] = 0, 1.0, False
+        self._sides[:], self.shares[:], self.saturated[:], self._calm[:] = 0, 1.0, False, 0.0
+        self.loads.forget()
         self.slowed, self.is_at_work = 1.0, False
         self._last, self._time = None, 0.0
         self.table[:], self._from = self._wanted, None
@@ -628,7 +407,7 @@ class Limiter:
             self._from = None
 
     def kept(self, time: float, q: Array, qd: Array, qdd: Array, tau: Array, more: Array,
-             solver: Priorities, parts: Callable[[], tuple[Array, Array]]) -> Array:
+             solver: Priorities, length: float) -> Array:
         """
         Torques (n,) [N·m] nearest to those of the law that keep the limits, but for their rate.
 
@@ -644,37 +423,33 @@ class Limiter:
         more : (n,) [N·m]
         solver : Priorities
             The forces of the tasks, and with what these resist.
-        parts : callable
-            What gives C + G (n,), and the part of tau (n,) that the tasks take [N·m].
+        length : float
+            That a turn of 1 rad of a task counts as [m].
 
         """
         if self._from is not None:
             self._blend(time)
         table = self.table
         self.unlimited = self._dynamics.response(q, more, solver.F)
-        is_next = self._last is not None and time > self._time
-        quickest = 0.5 / (time - self._time) if is_next else 0.0
-        is_kept, is_strong = judged(self.unlimited, qdd, q, qd, tau, table, quickest, self._lower,
-                                    self._upper, self.saturated)
-        self.sides[:] *= not is_kept
+        dt = time - self._time if self._last is not None and time > self._time else 0.0
+        is_kept, is_strong = judged(self.unlimited, qdd, q, qd, tau, table,
+                                    0.5 / dt if dt > 0.0 else 0.0, self._lower, self._upper,
+                                    self.saturated)
         self.shares[:] = 1.0
-        if not is_kept:
-            self._prepare(q, solver)
-            tau = tau + self._push_against(self.unlimited, self.sides)
-            is_strong = exceeds(tau, table, self.saturated)
-        if is_strong:
-            h, task = parts()
-            if is_kept:
-                self._prepare(q, solver)
-            # Nothing but the load and what the limits take, then the tasks with it, then all:
-            # each keeps the bounds of acceleration, and so does all that is between the three.
-            base = h + self._push_alone(self._rest, self._freed())
-            bare = h + task + self._push_against(self._M_inv @ task, self._freed())
-            most = table[EFFORT]
-            shares_within(base, bare - base, tau - bare, most, self._rows, self.shares)
-            tau = base + self.shares[0] * (bare - base) + self.shares[1] * (tau - bare)
-            tau = np.minimum(np.maximum(tau, -most), most)
-        self.is_at_work = is_strong or not is_kept and bool(self.sides.any())
+        loads = self.loads
+        count = loads.look(q, qd, table[EFFORT])
+        if is_kept and not is_strong and self._calm[0] == 0.0 and not (
+                count and (loads.rows[:count] @ self.unlimited > loads.most[:count]).any()):
+            self._sides[:], self.is_at_work = 0, False
+            return tau
+        self._dynamics.M_inv(q, self._M_inv)
+        J, inertias = solver.resistance()
+        tau = tau.copy()
+        self.is_at_work = torques_within(
+            self._M_inv, J, inertias, solver.rows, length, qd, self.unlimited, self._lower,
+            self._upper, table[EFFORT], table[DECELERATION], loads.rows, loads.most, loads.joints,
+            count, dt, self._calm, self._sides, self._chosen, self._room, tau, self.shares)
+        self.saturated[:] = self._sides[len(q):2 * len(q)] != 0
         return tau
 
     def paced(self, time: float, tau: Array) -> Array:
@@ -693,45 +468,19 @@ class Limiter:
         self._last, self._time = tau, time
         return tau
 
-    def _prepare(self, q: Array, solver: Priorities) -> None:
-        """M⁻¹, and how joints move against the tasks."""
-        J, inertias = solver.resistance()
-        self._J = J
-        if self._there.shape != J.shape:
-            self._there, self._force = np.zeros(J.shape), np.zeros(J.shape)
-        self._dynamics.M_inv(q, self._M_inv)
-        mobility_against(self._M_inv, J, inertias, len(solver.rows), self.unlimited, self._lower,
-                         self._upper, self.table, self._there, self._force, self._K)
-
-    def _freed(self) -> Sides:
-        """Sides (n,) to begin with where there were none."""
-        self._others[:] = 0
-        return self._others
-
-    def _push_alone(self, qdd: Array, sides: Sides) -> Array:
-        """Torques (n,) that bring q̈ within its bounds while the tasks do not resist."""
-        nearest_within(self._M_inv, qdd, self._lower, self._upper, sides, self._chosen,
-                       self._factor, self._push, self._change)
-        return self._push
-
-    def _push_against(self, qdd: Array, sides: Sides) -> Array:
-        """Torques (n,) that bring q̈ within its bounds, and those of the tasks against it."""
-        nearest_within(self._K, qdd, self._lower, self._upper, sides, self._chosen, self._factor,
-                       self._push, self._change)
-        return np.asarray(self._push - self._J.T @ (self._force @ self._push))
-
     def rehearse(self) -> None:
         """Use everything once, for it to be compiled; then forget it."""
-        rest, n = np.zeros(len(self.sides)), len(self.sides)
+        n = len(self.sides)
+        rest = np.zeros(n)
         self._lower[:], self._upper[:] = -1.0, 1.0
         self._dynamics.M_inv(rest, self._M_inv)
-        mobility_against(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), 1, rest, self._lower,
-                         self._upper, self.table, np.zeros((6, n)), np.zeros((6, n)), self._K)
         judged(rest, rest, rest, rest, rest, self.table, 1.0, self._lower, self._upper,
                self.saturated)
-        nearest_within(self._K, rest, self._lower, self._upper, self.sides, self._chosen,
-                       self._factor, self._push, self._change)
-        shares_within(rest, rest, rest, rest + 1.0, self._rows, self.shares)
+        loads = self.loads
+        loads.look(rest, rest, self.table[EFFORT])
+        torques_within(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), np.zeros((1, WIDTH)),
+                       1.0, rest, rest, self._lower, self._upper, self.table[EFFORT],
+                       self.table[DECELERATION], loads.rows, loads.most, loads.joints, 0, 0.0,
+                       self._calm, self._sides, self._chosen, self._room, rest.copy(), self.shares)
         slowed(rest, rest, self.table, 0.0)
-        exceeds(rest, self.table, self.saturated)
         self.forget()

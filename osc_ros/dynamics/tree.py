@@ -1165,6 +1165,11 @@ class Articulated:
         self.gravity: Array = self._constants[4]
         self._rest: Array = self._memory[4]
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """What the kernels of this module are handed first: integers, numbers and room."""
+        return self._integers, self._numbers, self._room
+
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and forces on the tips."""
         return self._accelerations(q, qd, tau, F, still=False)

@@ -1,0 +1,88 @@
+"""Whether an arm can hold what its model says that it carries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.tree import Articulated
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Share of the effort limit that holding may take: the rest is for moving, and for friction.
+HOLDING = 0.9
+
+
+def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
+                    before: tuple[Robot, Array] | None = None,
+                    dynamics: Articulated | None = None) -> None:
+    """
+    Refuse a model that the arm cannot hold at q (n,) with HOLDING of its effort limits.
+
+    Parameters
+    ----------
+    robot : Robot
+    gravity : (3,) [m/s²]
+    q : (n,)
+    effort : (n,)
+        Limits [N·m, N]; may be infinite.
+    before : (Robot, (3,)), optional
+        Model in force: a joint that takes no more than with this one is accepted.
+    dynamics : Articulated, optional
+        Of the robot, if there is one at hand; its gravity is changed.
+
+    Raises
+    ------
+    InputError
+        With the joint, what it would take, and the mass of the payload, or the gravity, that it
+        could hold there. Both are exact, as torque is affine in them.
+
+    """
+    most = HOLDING * effort
+    tau = weight(dynamics or Articulated(robot), gravity, q)
+    over = np.abs(tau) > most
+    if not over.any():
+        return
+    if before is not None:
+        over &= np.abs(tau) > np.abs(weight(Articulated(before[0]), before[1], q)) * (1.0 + 1e-9)
+        if not over.any():
+            return
+    i = int(np.argmax(np.where(over, np.abs(tau) / most, 0.0)))
+    mass = robot.payload_mass
+    where = (f"joint '{robot.joint_names[i]}' would take {abs(tau[i]):.4g} to hold the arm where "
+             f'it is, and may take {most[i]:.4g}, {HOLDING:.0%} of its effort limit of '
+             f'{effort[i]:g}')
+    turned = before is not None and not np.array_equal(gravity, before[1])
+    if mass > 0.0 and not turned:
+        alone = weight(Articulated(robot.without_payload()), gravity, q)
+        share = largest_share(alone, tau - alone, most)
+        raise InputError(f'payload of {mass:g} kg: {where}: accepted there is at most '
+                         f'{_down(share * mass)} kg')
+    share = largest_share(np.zeros_like(tau), tau, most)
+    size = float(np.linalg.norm(gravity))
+    raise InputError(f'gravity of {size:g} m/s² along {np.round(gravity / size, 3).tolist()}: '
+                     f'{where}: accepted there is at most {_down(share * size)} m/s²')
+
+
+def weight(dynamics: Articulated, gravity: Array, q: Array) -> Array:
+    """Torques (n,) that hold a robot at q (n,) in gravity (3,), which stays set [N·m]."""
+    rest = np.zeros(dynamics.robot.n)
+    dynamics.gravity[:] = gravity
+    return dynamics.inverse_dynamics(np.asarray(q, dtype=np.float64), rest, rest)
+
+
+def largest_share(base: Array, more: Array, most: Array) -> float:
+    """Largest s in [0, 1] with |base + s more| ≤ most everywhere; 0 if there is none."""
+    with np.errstate(divide='ignore', invalid='ignore'):
+        room = np.where(more == 0.0, np.inf, (np.copysign(most, more) - base) / more)
+    return float(np.clip(room.min(initial=1.0), 0.0, 1.0))
+
+
+def _down(x: float) -> str:
+    """A number with three digits, not rounded up."""
+    if x <= 0.0:
+        return '0'
+    unit = 10.0 ** (np.floor(np.log10(x)) - 2)
+    return f'{np.floor(x / unit * (1.0 + 1e-12)) * unit:.4g}'

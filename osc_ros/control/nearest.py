@@ -1,0 +1,434 @@
+"""
+The acceleration nearest to that of the law, and the torque for it, within all limits at once.
+
+With x = q̈ - q̈_law, three kinds of rows have bounds: the accelerations of the joints, their
+torques M q̈ + h, and the growth of loads (`osc_ros.control.load`). Of all accelerations within the
+bounds the one is taken that minimizes
+
+    xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDINGⁱ
+
+The first term is Gauss's principle. In the second every task loses as little as can be, measured
+by Wᵢ: for a task that is shaped as a linear system diag(ℓ², ℓ², ℓ², 1, 1, 1) by a mass, so what
+is left of its error at rest is the least pose error that the bounds allow nearby, with 1 rad
+counted as ℓ. For a spring it is Λᵢ, and the least energy.
+
+The bounds are slightly soft, the torques' the least. So the problem is strictly convex whatever
+contradicts, and has one solution, which is continuous in all that it is made of.
+
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics import priority
+from osc_ros.dynamics.compiled import inlined, kernel
+
+Array = NDArray[np.float64]
+
+# What a lost acceleration of the posture counts, relative to one of the last task; of that, the
+# same to the task above. It is also where the tasks give way: a joint whose motion helps a task
+# less than this is not moved fast for it.
+YIELDING = 0.04
+# How soft the bounds are, relative to the mobility of what they bound: of loads, accelerations
+# and torques. The first lose to the last.
+SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
+# What the null space of the tasks is damped with in place of its posture while limits take from
+# the tasks [1/s]; this comes, and goes, within CALMING [s].
+CALM, CALMING = 20.0, 0.1
+_ROUNDING = 1e-12  # relative: an acceleration at its bound
+_LEAST = 1e-12  # a load that no joint changes
+
+
+@inlined
+def _factored(K, chosen, count, factor):
+    """Cholesky factor of the chosen rows and columns of a symmetric positive definite K."""
+    for a in range(count):
+        for b in range(a + 1):
+            total = K[chosen[a], chosen[b]]
+            for c in range(b):
+                total -= factor[a, c] * factor[b, c]
+            factor[a, b] = np.sqrt(total) if a == b else total / factor[b, b]
+
+
+@inlined
+def _back(factor, count, x):
+    """x = K⁻¹ x, by the factor of K."""
+    for a in range(count):
+        for c in range(a):
+            x[a] -= factor[a, c] * x[c]
+        x[a] /= factor[a, a]
+    for a in range(count - 1, -1, -1):
+        for c in range(a + 1, count):
+            x[a] -= factor[c, a] * x[c]
+        x[a] /= factor[a, a]
+
+
+@inlined
+def _inverted(A, chosen, factor, inverse):
+    """A⁻¹, symmetric positive definite; its rows are those of its transpose."""
+    n = len(A)
+    for i in range(n):
+        chosen[i] = i
+    _factored(A, chosen, n, factor)
+    for i in range(n):
+        for j in range(n):
+            inverse[i, j] = 1.0 if i == j else 0.0
+        _back(factor, n, inverse[i])
+
+
+@kernel
+def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
+    """
+    The least change of q̈ that brings it within bounds: of x = q̈ + Kλ the nearest in xᵀK⁻¹x.
+
+    That is the linear complementarity problem of bounds and pushes λ. It has one solution, which
+    is continuous in q̈ and the bounds, for K is positive definite. Found by principal pivoting:
+    all rows that are wrong change at once as long as that makes them fewer, else the last of them
+    alone, which ends (Murty; Júdice and Pires). It begins with the sides that are given, so from
+    one tick to the next one solution is mostly enough.
+
+    Parameters
+    ----------
+    K : (n, n)
+    qdd, lower, upper : (n,)
+    side : (n,) int, overwritten
+        -1 at the lower bound, 1 at the upper, 0 between.
+    chosen, factor : (n,) int, (n, n), overwritten
+    push, change : (n,), written
+        λ, not positive at an upper bound nor negative at a lower one, and Kλ.
+
+    Returns
+    -------
+    Whether it was found.
+
+    """
+    n = len(qdd)
+    fewest, patience = n + 1, 3
+    for _ in range(100 + 10 * n):
+        count = 0
+        for i in range(n):
+            push[i] = 0.0
+        for i in range(n):
+            if side[i] != 0:
+                chosen[count] = i
+                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
+                count += 1
+        _factored(K, chosen, count, factor)
+        _back(factor, count, push)
+        for a in range(count - 1, -1, -1):  # chosen[a] ≥ a: nothing is lost
+            value, push[a] = push[a], 0.0
+            push[chosen[a]] = value
+        for i in range(n):
+            change[i] = 0.0
+            for a in range(count):
+                change[i] += K[i, chosen[a]] * push[chosen[a]]
+        wrong, last = 0, -1
+        for i in range(n):
+            margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
+            if side[i] == 0:
+                off = qdd[i] + change[i] > upper[i] + margin or (
+                    qdd[i] + change[i] < lower[i] - margin)
+            else:
+                off = push[i] * side[i] > 0.0
+            if off:
+                wrong, last = wrong + 1, i
+        if wrong == 0:
+            return True
+        if wrong < fewest:
+            fewest, patience = wrong, 3
+        else:
+            patience -= 1
+        for i in range(last if patience < 0 else 0, last + 1):
+            if side[i] != 0:
+                if push[i] * side[i] > 0.0:
+                    side[i] = 0
+            elif qdd[i] + change[i] > upper[i]:
+                side[i] = 1
+            elif qdd[i] + change[i] < lower[i]:
+                side[i] = -1
+    return False
+
+
+@inlined
+def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, there, B):
+    """
+    B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J of one task (6, n).
+
+    With C = W⁻¹ that is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding, which needs no
+    Λ⁻¹: directions that a task does not control have none.
+
+    """
+    n = J.shape[1]
+    mobility = 0.0
+    for a in range(6):
+        unit = 1.0 if a < 3 else 1.0 / length
+        for i in range(n):
+            total = 0.0
+            for j in range(n):
+                total += J[a, j] * M_inv[j, i]
+            mobility += unit * unit * total * J[a, i] / 6.0
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
+            A[a, b] = 1.0 if a == b else 0.0
+            A[a, b] += yielding * mobility * units * Lambda[a, b]
+    is_spring = yields or not mobility > 0.0
+    if not is_spring:
+        _inverted(A, chosen, there[:, :6], X)
+    for a in range(6):
+        for b in range(6):
+            units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
+            if is_spring:
+                A[a, b] = Lambda[a, b] / (1.0 + yielding)
+            else:
+                A[a, b] = ((1.0 if a == b else 0.0) - X[a, b]) / (yielding * mobility * units)
+    for a in range(6):
+        for i in range(n):
+            there[a, i] = 0.0
+            for b in range(6):
+                there[a, i] += A[a, b] * J[b, i]
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for a in range(6):
+                total += J[a, i] * there[a, j] + J[a, j] * there[a, i]
+            B[i, j] += 0.5 * total
+            if i != j:
+                B[j, i] += 0.5 * total
+
+
+@inlined
+def _put_mobility(M, M_inv, B, there, rows, count, G):
+    """
+    C K Cᵀ of C = [1; M; rows], with K = M⁻¹ - M⁻¹ B M⁻¹: how pushes move what is bounded.
+
+    `there` is M⁻¹ B; the diagonal is made stiffer by how soft the bounds are.
+
+    """
+    n = len(M)
+    for i in range(n):
+        for j in range(n):
+            G[i, n + j] = G[n + j, i] = (1.0 if i == j else 0.0) - there[i, j]
+            G[n + i, n + j] = M[i, j] - B[i, j]
+    for i in range(n):
+        for j in range(i + 1):
+            total = M_inv[i, j]
+            for k in range(n):
+                total -= 0.5 * (there[i, k] * M_inv[k, j] + there[j, k] * M_inv[k, i])
+            G[i, j] = G[j, i] = total
+    for k in range(count):
+        for i in range(2 * n):
+            total = 0.0
+            for j in range(n):
+                total += G[i, j] * rows[k, j]
+            G[i, 2 * n + k] = G[2 * n + k, i] = total
+    for k in range(count):
+        for m in range(count):
+            total = 0.0
+            for j in range(n):
+                total += rows[m, j] * G[j, 2 * n + k]
+            G[2 * n + k, 2 * n + m] = total
+    for i in range(n):
+        G[i, i] += SOFT_ACCELERATION * M_inv[i, i]
+        G[n + i, n + i] += SOFT_TORQUE * M[i, i]
+
+
+@inlined
+def _soften_loads(M_inv, rows, joints, count, G):
+    n = len(M_inv)
+    for k in range(count):
+        total = 0.0
+        for i in range(n):
+            for j in range(n):
+                total += rows[k, i] * M_inv[i, j] * rows[k, j]
+        # it comes into force smoothly: soft beside the tasks first
+        firm = max(joints[k, 1], 1e-2)
+        G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
+
+
+@inlined
+def _exceeded(value, lower, upper, unit):
+    return max(value - upper, lower - value) / unit
+
+
+def room_for(n: int) -> Array:
+    """Room that `torques_within` works in, for n joints."""
+    return np.zeros(4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n)
+
+
+@kernel
+def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, effort, deceleration,
+                   rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares):
+    """
+    Bring the torques of the law within all limits.
+
+    Parameters
+    ----------
+    M_inv : (n, n)
+    J, inertias : (6 k, n), (k, 6, 6)
+        Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
+    levels : (l, WIDTH)
+        What they ask for, `Priorities.rows`; k is a multiple of l.
+    length : float
+        That 1 rad counts as [m].
+    qd, qdd : (n,)
+        The acceleration is that of the law.
+    lower, upper : (n,)
+        Of accelerations. What a joint's own torque cannot do is not asked for.
+    effort, deceleration : (n,)
+        Torque limits; what joints can brake with.
+    rows, most, joints, count
+        See `osc_ros.control.load.bounded_loads`.
+    dt : float
+        Since the last tick [s], 0 at the first.
+    calm : (1,), overwritten
+        How far the posture is given up for a damping: 0 to 1.
+    sides : (3 n,) int, overwritten
+        -1 or 1 for what is at its bound: accelerations, torques, loads of joints.
+    chosen, room : (3 n + 6,) int, see `room_for`; overwritten
+    tau : (n,), overwritten
+        Of the law.
+    shares : (2,), written
+        How much of the accelerations of tasks and posture is left.
+
+    Returns
+    -------
+    Whether anything is at a bound.
+
+    """
+    n = len(qd)
+    size = n * n
+    M = room[:size].reshape((n, n))
+    B = room[size:2 * size].reshape((n, n))
+    there = room[2 * size:3 * size].reshape((n, n))
+    start = 4 * size
+    total_rows = 2 * n + count
+    G = room[start:start + total_rows * total_rows].reshape((total_rows, total_rows))
+    factor = room[start + 9 * size:start + 9 * size + total_rows * total_rows].reshape(
+        (total_rows, total_rows))
+    start += 18 * size
+    wide = max(n, 6)
+    moved = room[start:start + 6 * wide].reshape((6, wide))
+    start += 6 * wide
+    A = room[start:start + 36].reshape((6, 6))
+    X = room[start + 36:start + 72].reshape((6, 6))
+    start += 72
+    value = room[start:start + total_rows]
+    low = room[start + 3 * n:start + 3 * n + total_rows]
+    high = room[start + 6 * n:start + 6 * n + total_rows]
+    push = room[start + 9 * n:start + 9 * n + total_rows]
+    change = room[start + 12 * n:start + 12 * n + total_rows]
+    x = room[start + 15 * n:start + 16 * n]
+    y = room[start + 16 * n:start + 17 * n]
+    _inverted(M_inv, chosen, factor[:n, :n], M)
+    for i in range(n):
+        for j in range(n):
+            B[i, j] = 0.0
+    last = len(levels)
+    for k in range(len(inertias)):
+        yields = False
+        for a in range(6):
+            yields = yields or levels[k % last, priority.ROOT + a] > 0.0
+        _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
+                        YIELDING ** (last - k % last), chosen, A, X, moved, B)
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(n):
+                total += M_inv[i, k] * B[k, j]
+            there[i, j] = total
+    far = 0.0
+    for i in range(n):
+        bias = tau[i]
+        for j in range(n):
+            bias -= M[i, j] * qdd[j]
+        low[i] = min(lower[i], (effort[i] - bias) / M[i, i])
+        high[i] = max(upper[i], (-effort[i] - bias) / M[i, i])
+        low[n + i], high[n + i] = -effort[i], effort[i]
+        far = max(far, _exceeded(qdd[i], low[i], high[i], deceleration[i]))
+        if effort[i] < np.inf:
+            far = max(far, _exceeded(tau[i], -effort[i], effort[i], effort[i]))
+    for k in range(count):
+        low[2 * n + k], high[2 * n + k] = -np.inf, most[k]
+        total = 0.0
+        for j in range(n):
+            total += rows[k, j] * qdd[j]
+        far = max(far, joints[k, 1] * (total - most[k]) / effort[int(joints[k, 0])])
+    calm[0] += min(max(min(far, 1.0) - calm[0], -dt / CALMING), dt / CALMING)
+    calm[0] = min(max(calm[0], 0.0), 1.0)
+    # the null space is damped in place of its posture
+    for i in range(n):
+        x[i] = qdd[i] + CALM * qd[i]
+    for i in range(n):
+        y[i] = x[i]
+        for j in range(n):
+            y[i] -= there[i, j] * x[j]
+        y[i] *= -calm[0]
+    for i in range(n):
+        value[i], value[n + i] = qdd[i] + y[i], tau[i]
+        for j in range(n):
+            value[n + i] += M[i, j] * y[j]
+    for k in range(count):
+        value[2 * n + k] = 0.0
+        for j in range(n):
+            value[2 * n + k] += rows[k, j] * value[j]
+    _put_mobility(M, M_inv, B, there, rows, count, G)
+    _soften_loads(M_inv, rows, joints, count, G)
+    start_of = chosen[total_rows:]
+    for i in range(2 * n):
+        start_of[i] = sides[i]
+    for k in range(count):
+        start_of[2 * n + k] = sides[2 * n + int(joints[k, 0])]
+    for i in range(total_rows):
+        if start_of[i] != 0 and not np.isfinite(high[i] if start_of[i] > 0 else low[i]):
+            start_of[i] = 0
+    found = nearest_within(G, value, low, high, start_of[:total_rows], chosen[:total_rows],
+                           factor, push, change)
+    for i in range(3 * n):
+        sides[i] = 0
+    for i in range(n):
+        sides[i], sides[n + i] = start_of[i], start_of[n + i]
+        x[i] = push[i]
+        for j in range(n):
+            x[i] += M[i, j] * push[n + j]
+    for k in range(count):
+        sides[2 * n + int(joints[k, 0])] = start_of[2 * n + k]
+        for i in range(n):
+            x[i] += rows[k, i] * push[2 * n + k]
+    # y: the whole change of acceleration, x: of torque
+    is_at_bound = False
+    for i in range(total_rows):
+        is_at_bound = is_at_bound or start_of[i] != 0
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += M_inv[i, j] * x[j]
+        low[i] = total
+    for i in range(n):
+        total = x[i]
+        for j in range(n):
+            total -= B[i, j] * low[j]
+        high[i] = value[n + i] + total
+    for i in range(n):
+        y[i] += change[i] - SOFT_ACCELERATION * M_inv[i, i] * push[i]
+    _put_shares(M, B, qdd, y, shares)
+    for i in range(n):
+        wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
+        tau[i] = min(max(wanted, -effort[i]), effort[i])
+    return is_at_bound
+
+
+@inlined
+def _put_shares(M, B, qdd, change, shares):
+    """How much of q̈ is left after a change of it, as tasks and as posture measure it."""
+    tasks = posture = lost_tasks = lost_posture = 0.0
+    for i in range(len(qdd)):
+        for j in range(len(qdd)):
+            tasks += qdd[i] * B[i, j] * qdd[j]
+            lost_tasks += change[i] * B[i, j] * change[j]
+            posture += qdd[i] * (M[i, j] - B[i, j]) * qdd[j]
+            lost_posture += change[i] * (M[i, j] - B[i, j]) * change[j]
+    shares[0] = 1.0 - min(np.sqrt(max(lost_tasks, 0.0) / max(tasks, 1e-12)), 1.0)
+    shares[1] = 1.0 - min(np.sqrt(max(lost_posture, 0.0) / max(posture, 1e-12)), 1.0)
