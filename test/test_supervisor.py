@@ -451,3 +451,27 @@ def test_speed_limit_that_is_lowered_on_the_way_gives_the_arm_time_to_slow_down(
     for _ in range(2):
         bench.see(qd=at_speed(0.8))
     assert bench.supervisor.watch()
+
+
+@pytest.mark.parametrize('seed', range(6))
+def test_no_torque_changes_faster_than_its_rate_whatever_the_law_gives_and_whatever_fails(seed):
+    rates, rng = 50.0 * LIMITS, np.random.default_rng(seed)
+    bench = Bench(str(rng.choice(REACTIONS[1:-1])), settle_time=0.02, effort_rates=rates)
+    sent, times = [bench.supervisor.torque(law(0.0 * LIMITS))], [bench.clock.time]
+    for _ in range(400):
+        what = rng.integers(8)
+        if what == 0:
+            bench.supervisor.trip('told', 'a test')
+        if what == 1:
+            bench.wait(float(rng.choice([PERIOD, 0.03, 0.3])))
+            tau = bench.supervisor.torque()
+        else:
+            bench.see(READY + rng.uniform(-1e-3, 1e-3, 7), rng.uniform(-0.2, 0.2, 7))
+            wild = rng.choice([1.0, -1.0, 1e6, np.nan], 7, p=[0.45, 0.45, 0.09, 0.01]) * LIMITS
+            tau = bench.supervisor.torque(law(wild))
+        sent.append(tau)
+        times.append(bench.clock.time)
+    assert np.isfinite(sent).all() and (np.abs(sent) <= LIMITS).all()
+    allowed = np.minimum(np.diff(times), 0.1)[:, None] * rates
+    assert (np.abs(np.diff(sent, axis=0)) <= allowed * (1.0 + 1e-9) + 1e-9).all()
+    assert np.abs(sent).max() > 0.1 * LIMITS.max()

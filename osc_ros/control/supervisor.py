@@ -38,6 +38,7 @@ LATE_SHARE = 0.05  # of the time-out of stale states: before it, none is missing
 INTERVAL_SHARE = 0.125  # of the last interval in the mean
 BLIND_RATE = 10.0  # the least rate of braking by prediction: it must end before its trust [1/s]
 LONGEST_TICK = 0.05  # that limits move on by at once [s]
+LONGEST_GAP = 2.0  # mean intervals that torques move on by at once
 PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
 
 
@@ -111,6 +112,8 @@ class Supervision:
     velocity_limits : (n,), optional
         Beyond which a measured speed is 'overspeed' [rad/s, m/s]; those of the robot if not given.
         Lower ones come into force with the time constant `blend_time`.
+    effort_rates : (n,), optional
+        Most that any torque changes, whatever its source [N·m/s, N/s]; unlimited if not given.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class Supervision:
     idle: str = 'gravity'
     bridges: bool = False
     velocity_limits: Array | None = None
+    effort_rates: Array | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is not positive."""
@@ -437,10 +441,23 @@ class Supervisor:
             wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
-        self._tau = np.minimum(np.maximum(wanted, -limits), limits)
+        self._tau = self._within_rate(np.minimum(np.maximum(wanted, -limits), limits), dt)
         if is_answer:
             self._prediction.record(self._new_time, self._q, self._qd, self._tau)
         return self._tau
+
+    def _within_rate(self, wanted: Array, dt: float) -> Array:
+        """
+        Torques (n,) as near to the wanted ones as their rates allow after dt [s].
+
+        A gap counts as LONGEST_GAP mean intervals, since no torque was there meanwhile.
+
+        """
+        rates = self.settings.effort_rates
+        if rates is None or self._tau is None:
+            return wanted
+        step = rates * min(dt, LONGEST_GAP * max(self._interval, self.settings.period))
+        return np.minimum(np.maximum(wanted, self._tau - step), self._tau + step)
 
     def _predict(self, now: float) -> None:
         """Bring the prediction to now [s], if there are no states."""

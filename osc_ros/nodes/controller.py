@@ -220,8 +220,9 @@ PARAMETERS = (
           'reports do not agree with the model', choices=('off', 'warn', 'refuse'), live=True),
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
           'the robot description, which these may exceed', lower=1e-9, live=True),
-    Entry('limits.effort_rate', (), 'Most that the command of every joint changes [N m/s]; none: '
-          'as fast as it likes', lower=1e-6, live=True),
+    Entry('limits.effort_rate', (), 'Most that the command of every joint changes, also when a '
+          'watchdog takes over [N m/s]; none: from full torque to full torque the other way in '
+          'limits.reaction_time', lower=1e-6, live=True),
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; none: those of the robot '
           'description', lower=1e-6, live=True),
     Entry('limits.deceleration', (), 'With which every joint can brake, wherever the arm is '
@@ -925,7 +926,10 @@ def _limits(found: dict[str, Any], robot: Robot) -> Limits:
     for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
         if found[f'limits.{name}']:
             given[name] = description.per_joint(found, f'limits.{name}', (), robot)
-    return Limits.of(robot, **given)
+    limits = Limits.of(robot, **given)
+    if 'effort_rate' in given:
+        return limits
+    return replace(limits, effort_rate=2.0 * limits.effort / limits.reaction_time)
 
 
 def main(arguments: list[str] | None = None) -> None:
