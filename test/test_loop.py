@@ -65,7 +65,7 @@ def test_bad_states_are_refused_while_all_else_is_blocked_and_good_ones_answered
     rig, hardware, answered = alone
     before = rig.controller._loop.refused
     for _ in range(5):
-        hardware.state(velocity=[float('nan')] * 7)
+        hardware.state([float('nan')] * 7)
         answered()
     assert rig.controller._loop.refused > before
 

@@ -339,6 +339,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._ending:
             self._leave()
         if self._loop is not None:
+            self._loop.do_posted()
+        if self._loop is not None:  # that may have cleaned up
             self._loop.close()
         realtime.collect_garbage_as_usual()
 

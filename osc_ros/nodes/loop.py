@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from threading import RLock, Thread
@@ -28,6 +29,8 @@ from osc_ros.nodes.statistics import Window
 Array = NDArray[np.float64]
 
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
+POST_PERIOD = 0.005  # how often the owner's thread looks for what was posted [s]
+MOST_POSTED = 1000
 WATCH_PERIOD = 0.01  # how often at least the age of the state is looked at, of wall time [s]
 
 
@@ -98,6 +101,9 @@ class Loop:
         self._period, self._on_timer = period, on_timer
         self._watch_more, self._report, self._stopped = watch, report, stopped
         self._last_good, self._is_new = -np.inf, False
+        # not by the owner's executor, which is not safe to be called from another thread; of
+        # bounded length, in case that the owner's thread is blocked
+        self._posted: deque[tuple[Callable[..., None], Any]] = deque(maxlen=MOST_POSTED)
         self.reset_counts()
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
@@ -110,6 +116,7 @@ class Loop:
                                 clock=steady)
         if on_timer:
             self._node.create_timer(period, self._guarded(self._update), clock=steady)
+        self._poster = owner.create_timer(POST_PERIOD, self.do_posted, clock=steady)
         self._executor = EventsExecutor(context=owner.context)
         self._executor.add_node(self._node)
         self._is_open = True
@@ -118,6 +125,7 @@ class Loop:
 
     def close(self) -> None:
         """End the thread, whatever the arm does."""
+        self._owner.destroy_timer(self._poster)
         self._is_open = False
         self._executor.wake()
         self._thread.join()
@@ -165,10 +173,14 @@ class Loop:
             self.mode = IDLE
 
     def post(self, act: Callable[..., None], *arguments: Any) -> None:
-        """Let the owner's thread do something."""
-        executor = self._owner.executor
-        if executor is not None:
-            executor.create_task(act, *arguments)
+        """Let the owner's thread do something, at its next look, within POST_PERIOD."""
+        self._posted.append((act, arguments))
+
+    def do_posted(self) -> None:
+        """Do what was posted, in the order of its posting: in the owner's thread."""
+        while self._posted:
+            act, arguments = self._posted.popleft()
+            act(*arguments)
 
     def _spin(self) -> None:
         while self._is_open and self._owner.context.ok():
