@@ -40,6 +40,7 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+BRAKED = 2.0  # what the weight changes on the way that 0.3 rad/s takes to be braked [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
 
 
@@ -134,10 +135,10 @@ class Rig:
         return next(found for label in labels
                     if (found := self.hardware.answer(label)) is not None)
 
-    def until_held(self, tau):
+    def until_held(self, tau, atol=1e-8):
         """Wait for a command that answers no state, of these torques."""
         self.spin(lambda: messages.label(self.hardware.commands[-1]) == messages.HOLD_LABEL
-                  and np.allclose(self.hardware.commands[-1].data, tau, atol=1e-8),
+                  and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
     def until_said(self, text, act=lambda: None):
@@ -658,7 +659,7 @@ def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
 def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(spin):
     rig = Rig(spin, state_timeout=0.2).activate()
     rig.ask(velocity=[0.3] * 7)
-    rig.until_held(gravity(READY))
+    rig.until_held(gravity(READY), atol=BRAKED)
     assert spin.said('stale_state: nothing for 0.2')
     rig.controller.set_parameters(given(settle_time=0.001))
     rig.ask()
@@ -668,7 +669,7 @@ def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig = Rig(spin).activate()
     rig.ask(velocity=[0.3] * 7)
     rig.deactivate()
-    rig.until_held(gravity(READY))
+    rig.until_held(gravity(READY), atol=BRAKED)
 
 
 def test_cleanup_and_a_second_life(spin):
