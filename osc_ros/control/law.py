@@ -801,7 +801,8 @@ class Law:
         setup = self._setup
         settings = setup.settings
         self._qdd_posture = self._posture_acceleration(q, qd)
-        links = setup.space.outward(q, qd, posture_acceleration=self._qdd_posture)
+        self._links = links = setup.space.outward(
+            q, qd, posture_acceleration=self._qdd_posture)
         poses, twists = links.pose.reshape(-1, 4, 4), links.twist.reshape(-1, 6)
         is_saturated = setup.limiter.is_at_work
         for level, i, frame, row in setup.asked:
