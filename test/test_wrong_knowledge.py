@@ -145,8 +145,8 @@ def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_fe
     none, inertia = np.zeros(n), np.full(n, 1e3)
 
     def found(demand, qd=0.5 * qd, inertia=inertia):
-        return friction.compensation(q, qd, reference, none, none, demand, FEEDBACK, inertia,
-                                     limits.table)
+        return friction.compensation(q, qd, np.array([reference, none]), none, demand, none,
+                                     FEEDBACK, inertia, limits.table)
 
     plain, helped = found(none), found(demand)
     rests = reference == 0.0
