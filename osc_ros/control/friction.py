@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,25 +51,38 @@ def feedback_gain(rate: float, tick: float) -> float:
 
 
 @kernel
-def _compensation(q, qd, reference, acceleration, model, demand, gain, coulomb, viscous, velocity,
-                  inertia, table, torque):
+def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, inertia, table,
+                  torque):
+    coulomb, viscous = friction[0], friction[1]
+    # every joint's compensation accelerates the others too: the fastest one's share is for all
+    common = 1.0
     for i in range(len(torque)):
-        most = PUSH * inertia[i] * table[SPEED, i] * table[RATE, i]
-        sliding = np.tanh((reference[i] + LOOK_AHEAD * acceleration[i]) / velocity)
-        wanted = coulomb[i] * sliding + viscous[i] * reference[i]
+        if table[SPEED, i] < np.inf:
+            x = 1.0 - np.abs(qd[i]) / table[SPEED, i]
+            common = min(common, max(x / FADE, 0.0))
+    common *= common * (3.0 - 2.0 * common)
+    for i in range(len(torque)):
+        reference, acceleration = motion[0, i], motion[1, i]
+        fastest, rate, deceleration = table[SPEED, i], table[RATE, i], table[DECELERATION, i]
+        most = PUSH * inertia[i] * fastest * rate
+        sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / velocity)
+        wanted = coulomb[i] * sliding + viscous[i] * reference
         free = coulomb[i] * (1.0 - np.abs(sliding))
         lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
         unsure = MODEL_ERROR * np.abs(sliding * model[i])
-        feedback = gain * (demand[i] - min(max(demand[i], -unsure), unsure))
+        demand = tau[i] - fading[i] - model[i]
+        feedback = gain * (demand - min(max(demand, -unsure), unsure))
         wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
-        fastest, hasty = table[SPEED, i], table[DECELERATION, i] / table[RATE, i]
-        distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
-        allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * table[DECELERATION, i]
-                                       * max(distance, 0.0)) - hasty)
         x = 1.0
         if fastest < np.inf:
+            distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
+            hasty = deceleration / rate
+            allowed = min(fastest, np.sqrt(hasty * hasty + 2.0 * deceleration
+                                           * max(distance, 0.0)) - hasty)
             x = min(max((allowed - np.abs(qd[i])) / (FADE * fastest), 0.0), 1.0)
-        torque[i] = x * x * (3.0 - 2.0 * x) * wanted
+        effort = table[EFFORT, i]
+        least, most = min(tau[i], -effort) - tau[i], max(tau[i], effort) - tau[i]
+        torque[i] = min(max(min(common, x * x * (3.0 - 2.0 * x)) * wanted, least), most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +106,9 @@ class Friction:
       much; and it takes back what it helps too much as soon as the law brakes. κ is bounded by
       `feedback_gain`, so that the amplified law stays well damped at its rate.
     - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
-      no friction is compensated beyond; what feedback does not ask for is bounded
-      by PUSH.
+      no friction is compensated beyond. Near the velocity limit of one joint the compensation of
+      all joints fades: by the inertia of the arm each accelerates the others, and a light wrist
+      much. What feedback does not ask for is bounded by PUSH.
 
     Attributes
     ----------
@@ -115,6 +129,7 @@ class Friction:
     coulomb: Array
     viscous: Array
     velocity: float = 0.02
+    _table: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Take anything that is an array, and refuse the rest."""
@@ -129,23 +144,26 @@ class Friction:
                              f'{len(self.viscous)} of viscous: accepted is one each a joint')
         if not (np.isfinite(self.velocity) and self.velocity > 0.0):
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
+        object.__setattr__(self, '_table', np.array([self.coulomb, self.viscous]))
 
-    def compensation(self, q: Array, qd: Array, reference: Array, acceleration: Array,
-                     model: Array, demand: Array, gain: float, inertia: Array, table: Array
-                     ) -> Array:
+    def compensation(self, q: Array, qd: Array, motion: Array, model: Array, tau: Array,
+                     fading: Array, gain: float, inertia: Array, table: Array) -> Array:
         """
         Torques (n,) against friction [N·m].
+
+        They leave the sum with tau within the limits of effort, where tau is.
 
         Parameters
         ----------
         q, qd : (n,)
             As measured.
-        reference, acceleration : (n,), (n,)
-            Of the motion that the targets and the posture ask for [rad/s], [rad/s²].
+        motion : (2, n)
+            Velocity and acceleration that the targets and the posture ask for [rad/s], [rad/s²].
         model : (n,)
             Torque that this motion takes by the model [N·m].
-        demand : (n,)
-            Torque τₑ of the law beside that [N·m].
+        tau, fading : (n,), (n,)
+            Torque of the law, and what a change left over in it: τₑ is the rest beside the
+            model's [N·m].
         gain : float
             κ, see `feedback_gain`.
         inertia : (n,)
@@ -155,15 +173,9 @@ class Friction:
 
         """
         torque = np.empty(len(q))
-        _compensation(q, qd, reference, acceleration, model, demand, float(gain),
-                      self.coulomb, self.viscous, self.velocity, inertia, table, torque)
+        _compensation(q, qd, motion, model, tau, fading, gain, self._table, self.velocity,
+                      inertia, table, torque)
         return torque
-
-    def added(self, tau: Array, torque: Array, table: Array) -> Array:
-        """Compensation (n,) that leaves the sum with tau (n,) within the limits of effort."""
-        most = table[EFFORT]
-        return np.minimum(np.maximum(tau + torque, np.minimum(tau, -most)),
-                          np.maximum(tau, most)) - tau
 
 
 def least_inertia(robot: Robot) -> Array:

@@ -17,7 +17,7 @@ from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.holding import require_holding
 from osc_ros.control.level import Level, settling
 from osc_ros.control.limits import Limiter, Limits, posture_acceleration
-from osc_ros.control.reference import feedback_rate, Reference
+from osc_ros.control.reference import Reference
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -141,7 +141,6 @@ class _Setup:
         self.dynamics: Articulated = (before.dynamics if before is not None and same else
                                       Articulated(replace(robot, tips=self.links)))
         self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        self.reference = Reference(at, len(self.links), robot.n)
         if settings.friction is not None:
             known = before is not None and before.robot is robot and before.settings.friction
             self.least_inertia: Array = (before.least_inertia if before is not None and known
@@ -164,6 +163,7 @@ class _Setup:
             for task, i in zip(self.settings.tasks, self.at)]
         # each with its link, the axes of its frame, and its row of the solver
         self.asked = list(zip(self.levels, self.at, self._frames, self.solver.rows))
+        self.reference = Reference(self.levels, self.robot.n)
         self._find_bandwidth()
         if before is not None:
             self.limiter.go_on_from(before.limiter)
@@ -415,8 +415,10 @@ class Law:
         LinkAxes(self.robot, self._setup.links[0]).at(self.posture)
         self.settings.damping.conditioning(self._setup.J[:6])
         self._setup.limiter.rehearse()
+        self._advance_reference(20.0 * PAUSE, self.posture, self._rest)
         Friction(self._rest, self._rest).compensation(
-            *[self._rest] * 6, 0.0, self._rest, self.limiter.table)
+            self._rest, self._rest, self._setup.reference.motion, *[self._rest] * 3, 0.0,
+            self._rest, self.limiter.table)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
@@ -830,17 +832,19 @@ class Law:
     def _against_friction(self, time: float, q: Array, qd: Array, tau: Array, fading: Array,
                           friction: Friction) -> Array:
         """Torques (n,) against friction, beside tau that the law gives after the last setup."""
+        self._advance_reference(time, q, qd)
         setup = self._setup
-        reference, table = setup.reference, setup.limiter.table
-        Lambda_inv = self._links.Lambda_inv
-        reference.advance(time, q, setup.solver.rows, setup.levels, setup.J, Lambda_inv,
-                          setup.settings.damping, setup.dynamics, table,
-                          self._posture_acceleration)
-        model = setup.dynamics.inverse_dynamics(q, qd, reference.acceleration)
-        gain = feedback_gain(feedback_rate(setup.levels, Lambda_inv, setup.at), reference.tick)
-        torque = friction.compensation(q, qd, reference.velocity, reference.acceleration, model,
-                                       tau - fading - model, gain, setup.least_inertia, table)
-        return friction.added(tau, torque, table)
+        reference = setup.reference
+        return friction.compensation(
+            q, qd, reference.motion, reference.model, tau, fading,
+            feedback_gain(reference.rate, reference.tick), setup.least_inertia,
+            setup.limiter.table)
+
+    def _advance_reference(self, time: float, q: Array, qd: Array) -> None:
+        setup = self._setup
+        setup.reference.advance(
+            time, q, qd, setup.J, self._links.Lambda_inv, setup.solver, setup.dynamics,
+            setup.limiter.table, self._posture_now(), self._wraps, setup.posture_gains)
 
     def _settle_posture(self, time: float) -> None:
         """Bring the posture to where it is wanted, C¹."""
@@ -905,10 +909,13 @@ class Law:
         setup = self._setup
         frequency, rate, push = setup.posture_gains
         qdd = np.empty(len(q))
-        wanted = self.posture if self._astray is self._rest else self.posture + self._astray
-        posture_acceleration(q, qd, wanted, self._wraps, setup.limiter.table,
+        posture_acceleration(q, qd, self._posture_now(), self._wraps, setup.limiter.table,
                              frequency, rate, push, qdd)
         return qdd
+
+    def _posture_now(self) -> Array:
+        """Posture (n,) on its way to the one that is wanted."""
+        return self.posture if self._astray is self._rest else self.posture + self._astray
 
 
 def _finite(tau: Array) -> Array:

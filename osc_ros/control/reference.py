@@ -2,23 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 import math
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.level import Level
-from osc_ros.control.limits import SPEED
+from osc_ros.control.limits import posture_acceleration, SPEED
 from osc_ros.control.task import Gains
-from osc_ros.dynamics import priority
-from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.dynamics.tree import Articulated
+from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.priority import forces_for, Priorities, velocity_wanted
+from osc_ros.dynamics.tree import (
+    Articulated,
+    articulated,
+    located,
+    opened,
+    opened_room,
+    responded,
+    torques_for,
+)
 
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # a longer tick is no tick: the motion begins anew [s]
+
+
+@kernel
+def _advanced(integers, numbers, room, q, qd, dt, posture, wraps, frequency, damping, push, table,
+              at, W, inertias, count, rows, J, mobility, rates, memory, motion, model):
+    """
+    Bring the motion (2, n) to the next tick, and put the torques that it takes into model (n,).
+
+    Returns the highest rate of the velocity feedback [1/s].
+
+    """
+    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
+    (work, _, _, _, rest, change, _, _), (_, _, _, _, F) = opened_room(integers, room)
+    velocity, acceleration = motion[0], motion[1]
+    n, size = len(q), 6 * len(rows)
+    before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
+    ticks = 0.0 < dt <= PAUSE
+    if ticks:
+        posture_acceleration(q, velocity, posture, wraps, table, frequency, damping, push, change)
+    for j in range(n):
+        before[j] = velocity[j]
+        if ticks:
+            velocity[j] += dt * change[j]
+    for i in range(len(rows)):
+        own, link = 6 * i, 6 * at[i]
+        velocity_wanted(rows[i], parts, r, own)
+        for a in range(6):
+            for j in range(n):
+                r[own + a] -= J[link + a, j] * velocity[j]
+    forces_for(at, W, inertias, count, r, parts, F)
+    located(tree, bodies, q, qd, work)
+    articulated(tree, bodies, rotors, work)
+    responded(tree, tips, ends, gravity, rest, F, True, work, change)
+    for j in range(n):
+        velocity[j] = min(max(velocity[j] + change[j], -table[SPEED, j]), table[SPEED, j])
+        if ticks:
+            acceleration[j] = (velocity[j] - before[j]) / dt
+        elif dt != 0.0:
+            acceleration[j] = 0.0
+    torques_for(tree, bodies, gravity, rotors, acceleration, work, model)
+    highest = 0.0
+    for i in range(len(rates)):
+        highest = max(highest, rates[i, 6])
+        for a in range(6):
+            spring = 6 * at[i] + a
+            highest = max(highest, rates[i, a] * np.sqrt(mobility[spring, spring]))
+    return highest
 
 
 class Reference:
@@ -27,102 +81,83 @@ class Reference:
 
     The null-space motion is integrated from the posture's law, then the velocities of the tasks'
     links are set to those of their targets, by the least change in kinetic energy (Gauss), in the
-    order of priority, and with singular directions given up, as the law does with accelerations.
-    Of the measured state only the positions enter, in the Jacobian and in the posture's error.
+    order of priority, and with singular directions given up, as the law does with accelerations:
+    by the factors of its last solve. Of the measured state only the positions enter, in the
+    Jacobian and in the posture's error.
 
     Attributes
     ----------
-    velocity, acceleration : (n,) [rad/s], [rad/s²]
+    motion : (2, n) [rad/s], [rad/s²]
+        Velocity and acceleration; written over by the next `advance`.
+    model : (n,) [N·m]
+        Torques of this acceleration at the measured state, with C and G.
     tick : float [s]
         Time between the last two different times.
+    rate : float [1/s]
+        Highest rate of the velocity feedback of the tasks.
 
     Parameters
     ----------
-    at : sequence of int
-        Which link each level belongs to.
-    links, n : int
-        Number of links with a task, of joints.
+    levels : sequence of Level
+        Highest priority first.
+    n : int
+        Number of joints.
 
     """
 
-    def __init__(self, at: Sequence[int], links: int, n: int) -> None:
-        self._solver = Priorities(at, links, n)
-        self._rest = np.zeros(n)
+    def __init__(self, levels: Sequence[Level], n: int) -> None:
+        self.motion: Array = np.zeros((2, n))
+        self.model: Array = np.zeros(n)
+        self._memory = np.zeros(n + 12 * len(levels))
+        self._rates = np.array([_feedback_rates(level) for level in levels])
         self.forget()
 
     def forget(self) -> None:
         """Begin at rest."""
-        self.velocity = self.acceleration = self._rest
-        self.tick, self._time = 0.0, -math.inf
+        self.motion[:] = 0.0
+        self.rate, self.tick, self._time = 0.0, 0.0, -math.inf
 
     def go_on_as(self, before: Reference) -> None:
         """Take over the motion of the one before."""
-        self.velocity, self.acceleration = before.velocity, before.acceleration
+        self.motion[:] = before.motion
         self.tick, self._time = before.tick, before._time
 
-    def advance(self, time: float, q: Array, rows: Array, levels: Sequence[Level], J: Array,
-                Lambda_inv: Array, damping: SingularityDamping, dynamics: Articulated,
-                table: Array, posture: Callable[[Array, Array], Array]) -> None:
+    def advance(self, time: float, q: Array, qd: Array, J: Array, Lambda_inv: Array,
+                solver: Priorities, dynamics: Articulated, table: Array, posture: Array,
+                wraps: NDArray[np.bool_], posture_gains: tuple[float, float, float]) -> None:
         """
         Bring the motion to a time [s].
 
         Parameters
         ----------
-        q : (n,)
-        rows : (k, WIDTH)
-            What the levels ask for now, see `osc_ros.dynamics.priority`.
-        levels : sequence of Level
+        q, qd : (n,)
         J, Lambda_inv : (6 m, n), (6 m, 6 m)
-        damping : SingularityDamping
+        solver : Priorities
+            That has just solved for this state.
         dynamics : Articulated
         table : (8, n)
             Of `Limits`: no joint is asked to be faster.
-        posture : callable
-            Acceleration (n,) of the posture for q, q̇.
+        posture, wraps, posture_gains
+            See `osc_ros.control.limits.posture_acceleration`.
 
         """
         dt = time - self._time
-        ticks = 0.0 < dt <= PAUSE
-        before = self.velocity
-        velocity = before + dt * posture(q, before) if ticks else before
-        wanted = self._solver.rows
-        wanted[:, :priority.U] = rows[:, :priority.U]
-        wanted[:, priority.FRAME:] = rows[:, priority.FRAME:]
-        for level, row in zip(levels, wanted):
-            axes = row[priority.FRAME:].reshape(3, 3)
-            twist = level.target.twist
-            row[priority.U:priority.U + 3] = twist[:3] @ axes
-            row[priority.U + 3:priority.U + 6] = twist[3:] @ axes
-            row[priority.U:priority.U + 6] *= level.moves
-        F = self._solver.solve(J, Lambda_inv, J @ velocity, damping)
-        velocity = velocity + dynamics.response(q, self._rest, F)
-        most = table[SPEED]
-        self.velocity = np.minimum(np.maximum(velocity, -most), most)
-        if ticks:
-            self.acceleration, self.tick = (self.velocity - before) / dt, dt
-        elif dt != 0.0:
-            self.acceleration = self._rest
+        self.rate = _advanced(*dynamics.arrays, q, qd, dt, posture, wraps, *posture_gains, table,
+                              *solver.factors(), solver.rows, J, Lambda_inv, self._rates,
+                              self._memory, self.motion, self.model)
+        if 0.0 < dt <= PAUSE:
+            self.tick = dt
         self._time = time
 
 
-def feedback_rate(levels: Sequence[Level], Lambda_inv: Array, at: Sequence[int]) -> float:
+def _feedback_rates(level: Level) -> list[float]:
     """
-    Highest rate of the velocity feedback of the levels [1/s].
+    Rates of a level's velocity feedback (7,): of its spring, by axis, and the others' highest.
 
-    Parameters
-    ----------
-    levels : sequence of Level
-    Lambda_inv : (6 m, 6 m)
-        Of the links, for springs: their rate depends on the inertia.
-    at : sequence of int
-        Which link each level belongs to.
+    Those of the spring are for a mobility of 1: they grow with its root.
 
     """
-    rate = 0.0
-    for level, i in zip(levels, at):
-        rate = max(rate, level.rate)
-        if not isinstance(level.task.gains, Gains):
-            mobility = np.diagonal(Lambda_inv)[6 * i:6 * i + 6]
-            rate = max(rate, float((level.task.gains.damping_ratio * 2.0 * np.sqrt(
-                level.task.gains.stiffness * mobility)).max()))
-    return rate
+    gains = level.task.gains
+    spring = (np.zeros(6) if isinstance(gains, Gains) else
+              2.0 * gains.damping_ratio * np.sqrt(gains.stiffness))
+    return [*spring.tolist(), level.rate]

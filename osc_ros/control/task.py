@@ -410,6 +410,7 @@ def asked(pose, twist, target, target_twist, target_acceleration, axes, shape, y
     for part in range(0, 6, 3):
         lag[part], lag[part + 1], lag[part + 2] = rotate(R, (e[part], e[part + 1], e[part + 2]))
     _in_axes(R, target_acceleration, motion, a)
+    _in_axes(R, target_twist, motion, row[priority.VELOCITY:priority.FRAME])
     if yields:
         for part in range(2):
             for k in range(3 * part, 3 * part + 3):

@@ -38,9 +38,10 @@ Array = NDArray[np.float64]
 # What a level asks for, a row each, all in the axes of its frame: how much of every axis is
 # controlled; acceleration; force of the spring, roots of its stiffness, roots of twice damping
 # ratio times stiffness, velocity error; force that is added; square of the highest natural
-# frequency that spring and mobility may have together; the frame's rotation to base axes.
+# frequency that spring and mobility may have together; velocity of the target along the axes of
+# motion, which `solve` does not read; the frame's rotation to base axes.
 ACTIVATION, U, SPRING, ROOT, WEIGHT, RATE, WRENCH, FASTEST = 0, 6, 12, 18, 24, 30, 36, 42
-FRAME, WIDTH = 43, 52
+VELOCITY, FRAME, WIDTH = 43, 49, 58
 
 _SMALLEST_PIVOT = 1e-14  # of the trace: below it is rounding
 _STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below which nothing is damped
@@ -328,14 +329,13 @@ def _solve(links_J, links_W, a0, at, rows, masks, length, low, high, memory, J, 
 
 
 @kernel
-def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, ratios, shares,
+def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, W, ratios, shares,
             directions, inertias, forces, F):
     levels, size = len(rows), 6 * len(rows)
     each = memory[:5 * size].reshape((5, size))
     masks = each[0].reshape((levels, 6))
     r, parts, most, mobility = each[1], each[2], each[3], each[4]
-    W = memory[5 * size:(5 + size) * size].reshape((size, size))
-    room = memory[(5 + size) * size:]
+    room = memory[5 * size:]
     for k in range(size):
         forces[k] = 0.0
     upper, count = 1.0, 0
@@ -347,8 +347,9 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, ratios
                 masks[i, a] = 1.0 if activation >= upper else 0.0
                 if activation < upper:
                     lower = max(lower, activation)
-        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, room, J[count], W, r,
-               most, mobility, ratios, shares, directions, upper - lower, inertias[count], parts)
+        _solve(links_J, links_W, a0, at, rows, masks, length, low, high, room, J[count], W[count],
+               r, most, mobility, ratios, shares, directions, upper - lower, inertias[count],
+               parts)
         for k in range(size):
             forces[k] += (upper - lower) * parts[k]
         upper, count = lower, count + 1
@@ -358,6 +359,50 @@ def _forces(links_J, links_W, a0, at, rows, length, low, high, memory, J, ratios
         for a in range(6):
             F[6 * at[i] + a] += forces[6 * i + a]
     return count
+
+
+@inlined
+def velocity_wanted(row, x, y, start):
+    """Velocity of a level's target in base axes, into six places of y; x is written over."""
+    for a in range(6):
+        x[a] = row[VELOCITY + a]
+    _turned_back(row, x, y[start:])
+
+
+@inlined
+def forces_for(at, W, inertias, count, r, parts, F):
+    """
+    Forces F (6 m,) on the links that add accelerations r (6 k,) to those of the levels.
+
+    By the factors of the last solve, see `Priorities.factors`.
+
+    Parameters
+    ----------
+    at, W, inertias, count
+        The factors.
+    r, parts : (6 k,), (6 k,)
+        Base axes; and written over.
+
+    """
+    size = len(r)
+    for k in range(len(F)):
+        F[k] = 0.0
+    for c in range(count):
+        for j in range(size):
+            parts[j] = r[j]
+            for k in range(6 * (j // 6)):
+                parts[j] -= W[c, j, k] * parts[k]
+        for i in range(size - 6, -1, -6):
+            Lambda = inertias[c, i // 6]
+            x = (parts[i], parts[i + 1], parts[i + 2], parts[i + 3], parts[i + 4], parts[i + 5])
+            for a in range(6):
+                total = 0.0
+                for b in range(6):
+                    total += Lambda[a, b] * x[b]
+                for j in range(i + 6, size):
+                    total -= W[c, j, i + a] * parts[j]
+                parts[i + a] = total
+                F[6 * at[i // 6] + a] += total
 
 
 class Priorities:
@@ -398,10 +443,11 @@ class Priorities:
         self.F: Array = np.zeros(6 * links)
         # one solve for every activation that differs from those before it
         self._J: Array = np.zeros((6 * k + 1, 6 * k, n))
+        self._W: Array = np.zeros((6 * k + 1, 6 * k, 6 * k))
         self._inertias: Array = np.zeros((6 * k + 1, k, 6, 6))
         self._solves = 0
         self._at = np.array(at, dtype=np.intp)
-        self._memory = np.zeros((5 + 6 * k) * 6 * k + 156)
+        self._memory = np.zeros(5 * 6 * k + 156)
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
         """
@@ -418,9 +464,27 @@ class Priorities:
         """
         self._solves = _forces(
             J, Lambda_inv, a0, self._at, self.rows, damping.length, damping.low, damping.high,
-            self._memory, self._J, self.ratios, self.shares, self.directions, self._inertias,
-            self.forces, self.F)
+            self._memory, self._J, self._W, self.ratios, self.shares, self.directions,
+            self._inertias, self.forces, self.F)
         return self.F
+
+    def factors(self) -> tuple[NDArray[np.intp], Array, Array, int]:
+        """
+        Return what `forces_for` solves by: for the state and the activations of the last `solve`.
+
+        Returns
+        -------
+        at : (k,) int
+            The link of each level.
+        W : (c, 6 k, 6 k)
+            With L below the blocks of its diagonal; of c values of the activations.
+        inertias : (c, k, 6, 6)
+            Λ of each level, times the share of the value.
+        count : int
+            Of the values that are in use.
+
+        """
+        return self._at, self._W, self._inertias, self._solves
 
     def weakest(self, level: int = 0) -> Array:
         """

@@ -344,6 +344,12 @@ def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
     tree, bodies, _, _, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
     work = opened_room(integers, room)[0][0]
     located(tree, bodies, q, qd, work)
+    torques_for(tree, bodies, gravity, rotors, qdd, work, out)
+
+
+@inlined
+def torques_for(tree, bodies, gravity, rotors, qdd, work, out):
+    """Joint torques for q̈ into out (n,), after `located`, whose bias forces are used up."""
     accelerated(tree, bodies, gravity, qdd, work)
     for i in range(len(work)):
         for k in range(6):
