@@ -181,7 +181,8 @@ def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate
 def test_gains_that_no_rate_carries_are_reduced_and_the_arm_does_not_shake(name, given):
     arm = Driven(name, 0.002, **given)
     step, at_rest, error = arm.step_up()
-    assert step < SMOOTH and at_rest < AT_REST and error < 2e-3
+    # a slow arm may still be on its way
+    assert step < SMOOTH and at_rest < AT_REST and error < 5e-3
     assert arm.law.gain_share() < 0.3
 
 

@@ -155,8 +155,9 @@ def test_second_controller_on_the_command_topic_is_named_and_may_stop_the_first(
     assert second.trigger_configure() == SUCCESS
     rig.until_told(DiagnosticStatus.ERROR, 'other_publisher: /second', rig.pulse)
     if reaction == 'deactivate':
-        rig.spin(lambda: rig.pulse() or not (rig.controller._active or rig.controller._ending))
-        assert rig.controller._state_machine.current_state[1] == 'inactive'
+        machine = rig.controller._state_machine
+        rig.spin(lambda: rig.pulse() or machine.current_state[1] == 'inactive',
+                 why='for the first to be deactivated')
         return
     rig.until_commanded(gravity(READY))
     assert rig.controller._guard.reaction == 'hold'
@@ -218,12 +219,12 @@ def test_driver_that_sends_no_velocities_is_served(spin):
     rig.hardware.state = partial(rig.hardware.state, velocity=[])
     rig.activate()
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
-    assert rig.controller._reader.used == 'estimated'
+    assert rig.controller._loop.reader.used == 'estimated'
     assert spin.said('velocities are estimated from positions: joint_states has 7 names and 0')
 
     def goes_on():
         rig.hardware.state(q=READY + 0.2 * 0.002 * rig.hardware.tick)
-        return np.allclose(rig.controller._qd, 0.2, atol=1e-3)
+        return np.allclose(rig.controller._loop.qd, 0.2, atol=1e-3)
 
     rig.spin(goes_on, why='for the speed of the joints')
 
