@@ -475,3 +475,14 @@ def test_no_torque_changes_faster_than_its_rate_whatever_the_law_gives_and_whate
     allowed = np.minimum(np.diff(times), 0.1)[:, None] * rates
     assert (np.abs(np.diff(sent, axis=0)) <= allowed * (1.0 + 1e-9) + 1e-9).all()
     assert np.abs(sent).max() > 0.1 * LIMITS.max()
+
+
+def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_jumps():
+    bench = Bench('hold')
+    speed, q = 4.0 * np.array(ROBOT.velocity_limits), np.array(READY)
+    for _ in range(20):
+        q = q + PERIOD * speed
+        bench.see(q, speed)
+        bench.supervisor.torque(law())
+    np.testing.assert_array_equal(bench.supervisor._q, q)
+    assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind

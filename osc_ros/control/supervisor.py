@@ -318,7 +318,7 @@ class Supervisor:
             reason = self._jump(self._new_time, self._q, self._qd, time, q, qd)
             if reason:
                 self.trip(JUMP, reason)
-                if doubted is None or self._jump(*doubted, time, q, qd):
+                if doubted is None or self._jump(*doubted, time, q, qd, np.abs(qd)):
                     self._doubted = time, q, qd
                     return False
                 self._source = ''  # whatever follows, begins anew from the torque sent last
@@ -537,12 +537,18 @@ class Supervisor:
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
     def _jump(self, before: float, q_before: Array, qd_before: Array, time: float, q: Array,
-              qd: Array) -> str:
-        """Why a state cannot follow another one; empty if it can."""
+              qd: Array, moving: Array | float = 0.0) -> str:
+        """
+        Why a state cannot follow another one; empty if it can.
+
+        Joints may go on as fast as they are `moving`: an arm that is far beyond its speed limits
+        has to be seen, and braked.
+
+        """
         dt = time - before
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
             return f'the time of the states went from {before:.3f} s to {time:.3f} s'
-        speed = JUMP_FACTOR * self._fastest
+        speed = JUMP_FACTOR * np.maximum(self._fastest, moving)
         for kind, step, allowed in (
                 ('', self._way(q - q_before),
                  JUMP_FLOOR + speed * max(dt, self.settings.period)),
