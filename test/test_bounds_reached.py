@@ -125,7 +125,7 @@ def test_panda_with_its_elbow_at_the_limit_retracts_calmly_and_as_far_as_it_can(
     # not the step of a target that jumps
     assert arm.steps()[10:].max() < largest_step
     asked_for_nothing = [0, 2, 4, 6]
-    assert (np.abs(arm.qd) / arm.limits.velocity)[:, asked_for_nothing].max() < 0.3
+    assert (np.abs(arm.qd) / arm.limits.velocity)[:, asked_for_nothing].max() < 0.15
     errors = np.array([np.linalg.norm(error(T, goal)) for T in arm.poses])
     # in the plane at once, then round out of it
     assert errors[1000] < 0.09
@@ -159,7 +159,7 @@ def test_baxter_that_gravity_takes_93_percent_of_follows_a_path_without_falling(
     assert arm.steps().max() < 0.05
     errors = arm.errors(path)
     assert errors.max() < 0.16
-    assert errors[-1] < 4e-3
+    assert errors[-1] < 2e-3
 
 
 @pytest.mark.parametrize('number', [2, 6, 10, 16])  # of those not near a singularity
@@ -175,7 +175,7 @@ def test_baxter_that_is_to_reach_out_to_where_it_would_fall_stops_at_the_edge(nu
     assert 0.96 < load.max() < 0.98
     least = least_error('baxter', arm.robot, goal, [arm.q[0], arm.q[-1]], 0.97)
     assert least > 0.03
-    assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.08 * least
+    assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.06 * least
 
 
 CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')

@@ -74,7 +74,7 @@ def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
 
 
 def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
-    figures, _ = demo(tmp_path, '--duration', 3, '--robot', 'iiwa14')
+    figures, _ = demo(tmp_path, '--duration', 6, '--robot', 'iiwa14')
     assert figures['robot'] == 'iiwa14'
     assert figures['followed'] is True
 

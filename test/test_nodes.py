@@ -400,7 +400,7 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
     ('posture.natural_frequency', -1.0, 'out of range Min: 0.0'),
     ('singularity.low', 0.5, 'accepted is 0 < low < high < 1'),
     ('limits.effort', [1.0], 'accepted is one for each of panda_joint1'),
-    ('limits.effort', [1.0] * 7, "to hold the arm where it is: accepted there is at least"),
+    ('limits.effort', [1.0] * 7, 'to hold the arm where it is: accepted there is at least'),
     ('state_timeout', 0.0, 'out of range Min: 0.001'),
     ('target.translation.jerk', float('inf'), 'accepted are finite ones only, or infinite'),
     ('workspace.upper', [0.0], 'accepted is an array of 3'),

@@ -37,8 +37,6 @@ SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
 # What the null space of the tasks is damped with in place of its posture while limits take from
 # the tasks [1/s]; this comes, and goes, within CALMING [s].
 CALM, CALMING = 20.0, 0.1
-# That damping takes a direction of the tasks in which the joints move them less than this share.
-DAMPED = 2e-3
 _ROUNDING = 1e-12  # relative: an acceleration at its bound
 _LEAST = 1e-12  # a load that no joint changes
 
@@ -305,7 +303,6 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     M = room[:size].reshape((n, n))
     B = room[size:2 * size].reshape((n, n))
     there = room[2 * size:3 * size].reshape((n, n))
-    P = room[3 * size:4 * size].reshape((n, n))
     start = 4 * size
     total_rows = 2 * n + count
     G = room[start:start + total_rows * total_rows].reshape((total_rows, total_rows))
@@ -328,7 +325,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     _inverted(M_inv, chosen, factor[:n, :n], M)
     for i in range(n):
         for j in range(n):
-            B[i, j] = P[i, j] = 0.0
+            B[i, j] = 0.0
     last = len(levels)
     for k in range(len(inertias)):
         yields = False
@@ -336,8 +333,6 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
             yields = yields or levels[k % last, priority.ROOT + a] > 0.0
         _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
                         YIELDING ** (last - k % last), chosen, A, X, moved, B)
-        _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
-                        DAMPED, chosen, A, X, moved, P)
     for i in range(n):
         for j in range(n):
             total = 0.0
@@ -367,14 +362,9 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     for i in range(n):
         x[i] = qdd[i] + CALM * qd[i]
     for i in range(n):
-        resisted = 0.0
-        for j in range(n):
-            resisted += P[i, j] * x[j]
-        push[i] = resisted
-    for i in range(n):
         y[i] = x[i]
         for j in range(n):
-            y[i] -= M_inv[i, j] * push[j]
+            y[i] -= there[i, j] * x[j]
         y[i] *= -calm[0]
     for i in range(n):
         value[i], value[n + i] = qdd[i] + y[i], tau[i]
