@@ -40,7 +40,7 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
-BRAKED = 2.0  # what the weight changes on the way that 0.3 rad/s takes to be braked [N·m]
+BRAKED = 0.1  # what the weight changes while a prediction of rest drifts by rounding [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
 
 
@@ -659,16 +659,16 @@ def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
 
 def test_without_states_the_controller_holds_against_gravity_and_then_goes_on(spin):
     rig = Rig(spin, state_timeout=0.2).activate()
-    rig.ask(velocity=[0.3] * 7)
+    rig.ask()
     rig.until_held(gravity(READY), atol=BRAKED)
-    assert spin.said('stale_state: nothing for 0.2')
+    rig.until_said('stale_state: nothing for 0.2')
     rig.controller.set_parameters(given(settle_time=0.001))
     rig.ask()
 
 
 def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig = Rig(spin).activate()
-    rig.ask(velocity=[0.3] * 7)
+    rig.ask()
     rig.deactivate()
     rig.until_held(gravity(READY), atol=BRAKED)
 
