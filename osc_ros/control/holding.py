@@ -66,6 +66,33 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                      f'{where}: accepted there is at most {_down(share * size)} m/s²')
 
 
+def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None:
+    """
+    Refuse effort limits (n,) that are lowered until the robot cannot hold itself at q (n,).
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+    effort, before : (n,)
+        Limits [N·m, N]: the new ones, and those in force; a limit that is not lowered is accepted.
+
+    Raises
+    ------
+    InputError
+        With the joint, what it takes, and the least limit that is accepted there.
+
+    """
+    lowered = effort < before
+    if not lowered.any():
+        return
+    tau = np.abs(weight(Articulated(robot), np.array(robot.gravity), q))
+    for i in np.flatnonzero(lowered & (tau > HOLDING * effort)).tolist():
+        raise InputError(f"parameter 'limits.effort': {effort[i]:g} for "
+                         f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
+                         f'where it is: accepted there is at least {tau[i] / HOLDING:.4g}')
+
+
 def weight(dynamics: Articulated, gravity: Array, q: Array) -> Array:
     """Torques (n,) that hold a robot at q (n,) in gravity (3,), which stays set [N·m]."""
     rest = np.zeros(dynamics.robot.n)

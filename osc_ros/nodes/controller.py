@@ -29,7 +29,7 @@ from osc_ros.control.check import Verdict
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion
-from osc_ros.control.holding import HOLDING
+from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.supervisor import (
@@ -47,7 +47,6 @@ from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLim
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.operational_space import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.dynamics.tree import Articulated
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages, realtime
@@ -558,23 +557,14 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         require_bandwidth(found, self._period, self._delay(), values(self, self._table))
         robot, driver = self._model(found)
         q = self._loop.q
+        settings = _settings(found, robot, driver)
         if len(q):
-            self._require_effort(found, robot, q)
-        prepared = self._law.prepared(_settings(found, robot, driver), robot,
-                                      q if len(q) else None)
+            require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
+        prepared = self._law.prepared(settings, robot, q if len(q) else None)
         with self._loop.lock:
             self._law.take(prepared)
             self._guard.settings = self._supervision(found)
         self._apply_times(found)
-
-    def _require_effort(self, found: dict[str, Any], robot: Robot, q: Any) -> None:
-        """Refuse limits of torque that are lowered below what holds the arm where it is."""
-        limits, before = _limits(found, robot).effort, self._law.settings.limits.effort
-        tau = np.abs(Articulated(robot).inverse_dynamics(q, 0.0 * q, 0.0 * q))
-        for i in np.flatnonzero((limits < before) & (tau > HOLDING * limits)).tolist():
-            raise InputError(f"parameter 'limits.effort': {limits[i]:g} for "
-                             f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
-                             f'where it is: accepted there is at least {tau[i] / HOLDING:.4g}')
 
     def _delay(self) -> float:
         """Time from a joint state to its command, as far as it is known [periods]."""
