@@ -272,7 +272,7 @@ def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
 
 @released
 def _first_not_rigid(poses):
-    """Index of the first pose (4, 4) whose rotation is none, or that is not finite; or -1."""
+    """Index of the first pose (4, 4) that is not rigid or not finite; -1 if there is none."""
     for k in range(len(poses)):
         T = poses[k]
         excess = 0.0

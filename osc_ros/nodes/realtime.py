@@ -11,7 +11,7 @@ import sys
 LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
 
 
-# After so long, a thread that computes has to hand the GIL to one that waits for it [s].
+# A thread that runs Python code hands the GIL to a waiting thread after this time [s].
 SWITCH_INTERVAL = 1e-4
 
 

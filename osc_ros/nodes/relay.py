@@ -74,7 +74,7 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards the commands of one publisher, and stops the arm by its own model where they fail.
+    Forwards the commands of one publisher; if they fail, stops the arm by its own model.
 
     Nothing is sent before the first good command after a good joint state. From then on the
     hardware always has a command: it would apply the last torque for ever. Of several publishers
