@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from race import difference
 
 SIZES = (*(2 ** k for k in range(1, 15)), 3, 5, 7, 9, 33, 63, 65, 999, 4097, 10_001, 16_383)

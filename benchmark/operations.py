@@ -2,8 +2,8 @@
 Floating-point operations of EFPA, RJKA and SFA on the humanoid of Wensing et al. (003, section V).
 
 `python benchmark/operations.py` prints the section of doc/benchmarks.md. The kernels of
-osc_ros.dynamics.tree run as plain Python, as numba lets them where it is disabled, on numbers that
-count what is done to them. That needs a process of its own: see `counted`.
+osc_ros.dynamics.trees.tree run as plain Python, as numba lets them where it is disabled, on
+numbers that count what is done to them. That needs a process of its own: see `counted`.
 
 """
 
@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros import Robot
-from osc_ros.dynamics import tree as kernels
 from osc_ros.dynamics.compiled import plain
+from osc_ros.dynamics.trees import tree as kernels
 
 Array = NDArray[np.float64]
 
@@ -265,7 +265,7 @@ class Ways:
     steps : dict of str to list of callable
         All in turn leave Λ⁻¹ in Lambda_inv[name], (6 m, 6 m), and may be called again.
     work : dict of str to array
-        A row a body, as in osc_ros.dynamics.tree.
+        A row a body, as in osc_ros.dynamics.trees.tree.
     ends : (m, 12)
         Rotation and position of each tip in the body that carries it.
     X : (Σ d, 36)
@@ -546,8 +546,8 @@ def section(seconds: float = 0.5) -> list[str]:
         'Λ⁻¹ of the humanoid of Wensing, Featherstone and Orin (section V), 35 bodies, 34 '
         'revolute joints and a floating base, and of its variants; how many freedoms they add is '
         'lost with their figures, so these are ours. Sums, products, quotients and roots are '
-        'counted, one each, while the kernels of `osc_ros.dynamics.tree` run as plain Python on '
-        'numbers that count; changes of sign are not, nor is what locates the bodies, which all '
+        'counted, one each, while the kernels of `osc_ros.dynamics.trees.tree` run as plain '
+        'Python on numbers that count; changes of sign are not, nor is what locates the bodies, which all '
         'three need. The Λ⁻¹ so found is that of the compiled kernels. Times are theirs, called '
         'from Python in turns, bodies located before.', '',
         'The floating base of osc_ros is three sliding bodies without mass and a ball, so that '

@@ -9,7 +9,7 @@ import sys
 from mpi4py import MPI
 import numpy as np
 
-from osc_ros.dynamics.distributed import Distributed, together
+from osc_ros.dynamics.teams.distributed import Distributed, together
 from osc_ros.errors import InputError
 
 

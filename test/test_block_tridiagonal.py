@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from osc_ros.dynamics import block_tridiagonal
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers import block_tridiagonal
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.errors import InputError
 from tolerances import BLOCK_ROUNDING, FACTORS_AGREE
 

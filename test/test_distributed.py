@@ -15,8 +15,8 @@ import pytest
 
 from conftest import PATIENCE
 from osc_ros import OperationalSpace
-from osc_ros.dynamics import segments
-from osc_ros.dynamics.distributed import Distributed
+from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams.distributed import Distributed
 from osc_ros.errors import InputError
 from test_parallel import chain, difference, state, variants
 from tolerances import TEAM_AGREEMENT

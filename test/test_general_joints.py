@@ -11,11 +11,11 @@ import pytest
 
 from judge import JOINTS, random_tree
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
-from osc_ros.dynamics.general_sweep import GeneralSweep
+from osc_ros.dynamics.chain.general_sweep import GeneralSweep
+from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.operational_space import METHODS
-from osc_ros.dynamics.schur import constrained_motion, schur_blocks
-from osc_ros.dynamics.sweep import Sweep
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers.schur import constrained_motion, schur_blocks
 from osc_ros.errors import ModelError
 from tolerances import AGREEMENT, COMMAND_MET, CONDITION_ROUNDING, WIDE_MASS_AGREEMENT
 

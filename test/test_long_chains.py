@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.recursive import Recursive
+from osc_ros.dynamics.papers.recursive import Recursive
 from tolerances import LONGEST_CHAIN_COMMAND
 
 LINKS = 100_000

@@ -15,12 +15,13 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics import reduction, segments, sweep
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction
-from osc_ros.dynamics.ldl import packed_blocks
+from osc_ros.dynamics.chain import sweep
+from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.parallel import Costs, Parallel, Workers
-from osc_ros.dynamics.schur import schur_blocks
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction
+from osc_ros.dynamics.papers.schur import schur_blocks
+from osc_ros.dynamics.teams import reduction, segments
+from osc_ros.dynamics.teams.parallel import Costs, Parallel, Workers
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 

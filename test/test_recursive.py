@@ -9,7 +9,7 @@ import pytest
 
 from judge import configuration, pinocchio_model, random_urdf, robot_cases, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.recursive import Recursive, task_bias, task_coriolis, task_gravity
+from osc_ros.dynamics.papers.recursive import Recursive, task_bias, task_coriolis, task_gravity
 from osc_ros.errors import InputError
 from tolerances import AGREEMENT, COMMAND_MET
 

@@ -12,11 +12,11 @@ import pytest
 
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
-from osc_ros.dynamics.ldl import LDL
+from osc_ros.dynamics.chain.ldl import LDL
 from osc_ros.dynamics.method import DONE
-from osc_ros.dynamics.schur import constrained_motion, Schur, schur_blocks, Tridiagonal
+from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers.schur import constrained_motion, Schur, schur_blocks, Tridiagonal
 from osc_ros.errors import InputError
 from tolerances import (
     AGREEMENT,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
 from osc_ros.dynamics.method import finite_array
-from osc_ros.dynamics.newton_euler import Placement, placement
+from osc_ros.dynamics.papers.newton_euler import Placement, placement
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

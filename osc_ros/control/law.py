@@ -25,7 +25,7 @@ from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.tree import Articulated
+from osc_ros.dynamics.trees.tree import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

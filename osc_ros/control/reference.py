@@ -13,7 +13,7 @@ from osc_ros.control.limits import posture_acceleration, SPEED
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.priority import forces_for, Priorities, velocity_wanted
-from osc_ros.dynamics.tree import (
+from osc_ros.dynamics.trees.tree import (
     Articulated,
     articulated,
     located,

@@ -82,7 +82,7 @@ def _kernel_source(text: str) -> str:
 def _cache_directory() -> Path | None:
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted([*here.glob('*.py'), *(here.parent / 'control').glob('*.py')]):
+    for source in sorted([*here.rglob('*.py'), *(here.parent / 'control').rglob('*.py')]):
         digest.update(_kernel_source(source.read_text(encoding='utf-8')).encode())
     name = f'osc_ros-{digest.hexdigest()[:16]}'
     home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.newton_euler import link_pose
+from osc_ros.dynamics.papers.newton_euler import link_pose
 from osc_ros.dynamics.spatial import compose, Matrix
 from osc_ros.model.robot import Robot
 

@@ -24,7 +24,7 @@ DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
 class NumpyMethod(abc.ABC):
     """
-    A method in numpy, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+    A method in numpy, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
     Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
     (6,) are what the last `outward` found, in base axes, [angular; linear]; for m tips they are

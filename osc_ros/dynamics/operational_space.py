@@ -12,17 +12,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.block_tridiagonal import BlockCyclicReduction, BlockLDL
-from osc_ros.dynamics.dense import Dense
-from osc_ros.dynamics.general_sweep import GeneralSweep
-from osc_ros.dynamics.ldl import LDL
+from osc_ros.dynamics.chain.general_sweep import GeneralSweep
+from osc_ros.dynamics.chain.ldl import LDL
+from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
-from osc_ros.dynamics.parallel import Parallel, Plan, planned, reducing, Workers
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers.dense import Dense
+from osc_ros.dynamics.papers.schur import Schur
 from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
-from osc_ros.dynamics.schur import Schur
-from osc_ros.dynamics.sweep import Sweep
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
-from osc_ros.dynamics.tree import EXTENDED, FACTORED, PROPAGATED, Tree
+from osc_ros.dynamics.teams.parallel import Parallel, Plan, planned, reducing, Workers
+from osc_ros.dynamics.trees.tree import EXTENDED, FACTORED, PROPAGATED, Tree
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import names
 from osc_ros.model.robot import Robot

@@ -38,11 +38,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics import segments
+from osc_ros.dynamics.chain.sweep import (
+    A0,
+    FORCE,
+    packed,
+    POSE,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.method import finite_array
 from osc_ros.dynamics.operational_space import Tip
-from osc_ros.dynamics.parallel import measured
-from osc_ros.dynamics.segments import (
+from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams.parallel import measured
+from osc_ros.dynamics.teams.segments import (
     COMMAND,
     commanded_force,
     END,
@@ -73,15 +82,6 @@ from osc_ros.dynamics.segments import (
     TOTAL,
     WAITING,
     words,
-)
-from osc_ros.dynamics.sweep import (
-    A0,
-    FORCE,
-    packed,
-    POSE,
-    TIP_WIDTH,
-    TWIST,
-    WORK_WIDTH,
 )
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot

@@ -28,31 +28,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics import sweep
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.schur import motion_transforms
-from osc_ros.dynamics.spatial import (
-    add,
-    add_mobility,
-    all_finite,
-    along,
-    cross,
-    force_to_parent,
-    matrix_at,
-    minus,
-    mobility_at,
-    mobility_shifted,
-    mobility_times,
-    motion_to_body,
-    plus,
-    put,
-    spatial_at,
-    swapped,
-    vector_at,
-    ZERO,
-)
-from osc_ros.dynamics.sweep import (
+from osc_ros.dynamics.chain import sweep
+from osc_ros.dynamics.chain.sweep import (
     A0,
     across_axis,
     along_axis,
@@ -84,6 +61,29 @@ from osc_ros.dynamics.sweep import (
     TIP_WIDTH,
     TWIST,
     WORK_WIDTH,
+)
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.papers.schur import motion_transforms
+from osc_ros.dynamics.spatial import (
+    add,
+    add_mobility,
+    all_finite,
+    along,
+    cross,
+    force_to_parent,
+    matrix_at,
+    minus,
+    mobility_at,
+    mobility_shifted,
+    mobility_times,
+    motion_to_body,
+    plus,
+    put,
+    spatial_at,
+    swapped,
+    vector_at,
+    ZERO,
 )
 from osc_ros.model.robot import Robot
 
@@ -299,7 +299,7 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
 
 class LDL:
     """
-    The kernels on one robot, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+    The kernels on one robot, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
     Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
     (6,) are views of what the last `outward` found, in base axes, [angular; linear].

@@ -1210,8 +1210,9 @@ class Tree(Articulated):
     """
     The kernels on one robot, with the memory that they work in.
 
-    The contract is that of `osc_ros.dynamics.sweep.Sweep`, for m tips: Λ⁻¹ (6 m, 6 m), a⁰ and the
-    twists (6 m,), the poses (m, 4, 4), or (4, 4) for one tip. Not to be shared between threads.
+    The contract is that of `osc_ros.dynamics.chain.sweep.Sweep`, for m tips: Λ⁻¹ (6 m, 6 m), a⁰
+    and the twists (6 m,), the poses (m, 4, 4), or (4, 4) for one tip. Not to be shared between
+    threads.
 
     Parameters
     ----------

@@ -38,11 +38,21 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics import segments
-from osc_ros.dynamics.ldl import BLOCK_WIDTH, packed_blocks
+from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH, packed_blocks
+from osc_ros.dynamics.chain.sweep import (
+    ENDS_WIDTH,
+    FORCE,
+    jacobian,
+    LINK_WIDTH,
+    packed,
+    Sweep,
+    TIP_WIDTH,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.reduction import ROW_WIDTH
-from osc_ros.dynamics.segments import (
+from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams.reduction import ROW_WIDTH
+from osc_ros.dynamics.teams.segments import (
     asleep,
     command,
     commanded_force,
@@ -63,16 +73,6 @@ from osc_ros.dynamics.segments import (
     STOP,
     TAU,
     words,
-)
-from osc_ros.dynamics.sweep import (
-    ENDS_WIDTH,
-    FORCE,
-    jacobian,
-    LINK_WIDTH,
-    packed,
-    Sweep,
-    TIP_WIDTH,
-    WORK_WIDTH,
 )
 from osc_ros.errors import InputError, OscError, WorkerWarning
 from osc_ros.model.robot import Robot
@@ -651,7 +651,7 @@ class _Keeper:
 
 class Parallel(Sweep):
     """
-    The sweep of one robot by a team, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+    The sweep of one robot by a team, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
     The law, `outward`, `inward` and what is made of them is shared; forward dynamics and batches
     are as there. To be closed, or to be left to the garbage collector.

@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics import newton_euler
 from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -116,7 +116,7 @@ def _require_chain(robot: Robot) -> None:
 
 class Recursive(NumpyMethod):
     """
-    The law by the recursions, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+    The law by the recursions, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
     The articulated inertias of the last position are kept for as long as q stays the same. Not
     to be shared between threads.

@@ -38,9 +38,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.dynamics import newton_euler
-from osc_ros.dynamics.block_tridiagonal import BlockLDL, Factor, Factorization
 from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.block_tridiagonal import BlockLDL, Factor, Factorization
 from osc_ros.dynamics.task_inertia import EXACT_LOW
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.robot import Robot
@@ -270,9 +270,9 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
 
 class Schur(NumpyMethod):
     """
-    The law by the factorization of 𝒜, with the contract of `osc_ros.dynamics.sweep.Sweep`.
+    The law by the factorization of 𝒜, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
-    With `BlockLDL` it is what `osc_ros.dynamics.ldl.LDL` computes, in a form to be read.
+    With `BlockLDL` it is what `osc_ros.dynamics.chain.ldl.LDL` computes, in a form to be read.
 
     What `outward` finds is kept: the factors of the last position serve M⁻¹, Λ⁻¹ and the
     constraint forces for as long as q stays the same. Not to be shared between threads.

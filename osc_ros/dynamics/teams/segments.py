@@ -33,10 +33,39 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics import reduction
-from osc_ros.dynamics.atomic import exchanged, loaded, pause, store
+from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
+from osc_ros.dynamics.chain.sweep import (
+    across_axis,
+    along_axis,
+    at_base,
+    axis_first,
+    axis_first_pair,
+    carried_back,
+    coupling_rows,
+    eliminated,
+    ENDS_WIDTH,
+    factored,
+    fit,
+    FORCE,
+    forward_solved,
+    inner_handle,
+    inverse_inertia,
+    inward_from,
+    LINK_WIDTH,
+    moved,
+    placement,
+    PRISMATIC,
+    put_placement,
+    put_tip,
+    ROTOR,
+    rows_first,
+    swept,
+    task_force,
+    tip_acceleration,
+    TIP_WIDTH,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.compiled import inlined, kernel, released
-from osc_ros.dynamics.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -68,37 +97,8 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-from osc_ros.dynamics.sweep import (
-    across_axis,
-    along_axis,
-    at_base,
-    axis_first,
-    axis_first_pair,
-    carried_back,
-    coupling_rows,
-    eliminated,
-    ENDS_WIDTH,
-    factored,
-    fit,
-    FORCE,
-    forward_solved,
-    inner_handle,
-    inverse_inertia,
-    inward_from,
-    LINK_WIDTH,
-    moved,
-    placement,
-    PRISMATIC,
-    put_placement,
-    put_tip,
-    ROTOR,
-    rows_first,
-    swept,
-    task_force,
-    tip_acceleration,
-    TIP_WIDTH,
-    WORK_WIDTH,
-)
+from osc_ros.dynamics.teams import reduction
+from osc_ros.dynamics.teams.atomic import exchanged, loaded, pause, store
 
 Array = NDArray[np.float64]
 Words = NDArray[np.int64]

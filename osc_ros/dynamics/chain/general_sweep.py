@@ -1,7 +1,7 @@
 """
 The law in one outward and one inward sweep, for any robot with one tip, compiled.
 
-As in `osc_ros.dynamics.sweep`, what survives going outward is
+As in `osc_ros.dynamics.chain.sweep`, what survives going outward is
 
     K  inverse operational-space inertia of the chain cut after body i, at its origin
     b  acceleration of body i under the joint torques τ⁰, with nothing touching it
@@ -30,7 +30,7 @@ M⁻¹ and forward dynamics are left to articulated bodies over the whole tree. 
 groups are what keeps a cut chain from accelerating as b says, which with light bodies is a lot:
 found inward from there, they lose four digits more than those (masses 1e-3 to 1e3, 20 joints).
 
-Notation and memory are those of `osc_ros.dynamics.tree`, Ω standing for K, and P, in turn.
+Notation and memory are those of `osc_ros.dynamics.trees.tree`, Ω standing for K, and P, in turn.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import applied_pseudo_inverse, EXACT_HIGH, solved
-from osc_ros.dynamics.tree import (
+from osc_ros.dynamics.trees.tree import (
     accelerated,
     ACCELERATION,
     add_response,
@@ -339,8 +339,8 @@ class GeneralSweep(Tree):
     """
     The kernels on one robot, with the memory that they work in.
 
-    The contract is that of `osc_ros.dynamics.sweep.Sweep`; batches of states are evaluated as
-    `Tree` does. Not to be shared between threads.
+    The contract is that of `osc_ros.dynamics.chain.sweep.Sweep`; batches of states are evaluated
+    as `Tree` does. Not to be shared between threads.
 
     """
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from osc_ros.dynamics import newton_euler
 from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.papers import newton_euler
 
 Array = NDArray[np.float64]
 
@@ -16,7 +16,7 @@ class Dense(NumpyMethod):
     """
     Joint-space inertia, its Cholesky factor, and products with it.
 
-    The attributes are those of `osc_ros.dynamics.sweep.Sweep`, found without a line of it.
+    The attributes are those of `osc_ros.dynamics.chain.sweep.Sweep`, found without a line of it.
 
     """
 

@@ -24,8 +24,25 @@ adds the 1 of a rotor, and where there is none the sixth row is empty.
 
 from __future__ import annotations
 
+from osc_ros.dynamics.chain.ldl import block_at, through_joint, vector_through_joint
+from osc_ros.dynamics.chain.sweep import (
+    across_axis,
+    along_axis,
+    axis_first,
+    axis_first_pair,
+    carried_back,
+    coupled,
+    coupling_rows,
+    eliminated,
+    factored,
+    forward_solved,
+    inverse_inertia,
+    momentum,
+    moved,
+    placement,
+    ROTOR,
+)
 from osc_ros.dynamics.compiled import inlined
-from osc_ros.dynamics.ldl import block_at, through_joint, vector_through_joint
 from osc_ros.dynamics.spatial import (
     add_mobility,
     along,
@@ -45,23 +62,6 @@ from osc_ros.dynamics.spatial import (
     spatial_at,
     vector_at,
     ZERO,
-)
-from osc_ros.dynamics.sweep import (
-    across_axis,
-    along_axis,
-    axis_first,
-    axis_first_pair,
-    carried_back,
-    coupled,
-    coupling_rows,
-    eliminated,
-    factored,
-    forward_solved,
-    inverse_inertia,
-    momentum,
-    moved,
-    placement,
-    ROTOR,
 )
 
 # Columns of `rows`, a row a joint: its block, r, and its coupling to the block inside it.
