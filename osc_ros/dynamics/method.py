@@ -82,6 +82,10 @@ class NumpyMethod(abc.ABC):
         """J (6 m, n) at the last `outward`, into out."""
 
     @abc.abstractmethod
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+
+    @abc.abstractmethod
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and forces on the tips."""
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.chain.general_sweep import GeneralSweep
 from osc_ros.dynamics.chain.ldl import LDL
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE, finite_array, term_shapes
@@ -32,15 +31,15 @@ Array = NDArray[np.float64]
 _FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
 
 
-def _sweep(robot: Robot) -> Sweep | GeneralSweep:
-    return Sweep(robot) if robot.serial else GeneralSweep(robot)
+def _sweep(robot: Robot) -> Sweep | Tree:
+    return Sweep(robot) if robot.serial else Tree(robot, PROPAGATED)
 
 
 def _ldl(robot: Robot) -> LDL | Schur:
     return LDL(robot) if robot.serial else Schur(robot, BlockLDL)
 
 
-METHODS: dict[str, Callable[[Robot], Sweep | GeneralSweep | LDL | Schur | Tree | Dense]] = {
+METHODS: dict[str, Callable[[Robot], Sweep | LDL | Schur | Tree | Dense]] = {
     'sweep': _sweep,
     'ldl': _ldl,
     'bcr': partial(Schur, factorization=BlockCyclicReduction),
@@ -596,7 +595,7 @@ class TaskStates:
 
 
 def _dynamics(robot: Robot, method: str, workers: int | str | Workers
-              ) -> tuple[Sweep | GeneralSweep | LDL | Schur | Tree | Dense, Plan]:
+              ) -> tuple[Sweep | LDL | Schur | Tree | Dense, Plan]:
     workers = workers if isinstance(workers, Workers) else Workers(workers)
     if method == 'sweep' and robot.serial:
         return planned(robot, workers)

@@ -35,28 +35,25 @@ from osc_ros.dynamics.chain.sweep import (
     along_axis,
     axis_first,
     axis_first_pair,
-    axis_part,
     carried_back,
     eliminated,
     ENDS_WIDTH,
-    factor_solved,
+    FACTOR_WIDTH,
     factored,
-    factors_at,
     fit,
     FORCE,
     forward_solved,
-    from_across_axis,
     inverse_inertia,
     inward_pass,
     LINK_WIDTH,
     moved,
-    on_last_body,
     placement,
     POSE,
     PRISMATIC,
     put_placement,
     put_tip,
     ROTOR,
+    substituted,
     task_force,
     TIP_WIDTH,
     TWIST,
@@ -71,8 +68,6 @@ from osc_ros.dynamics.spatial import (
     all_finite,
     along,
     cross,
-    force_to_parent,
-    matrix_at,
     minus,
     mobility_at,
     mobility_shifted,
@@ -80,7 +75,6 @@ from osc_ros.dynamics.spatial import (
     motion_to_body,
     plus,
     put,
-    spatial_at,
     swapped,
     vector_at,
     ZERO,
@@ -92,9 +86,6 @@ Array = NDArray[np.float64]
 # `blocks`, a row a joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
 # T (21), rows of V (6 × 6).
 BLOCK_WIDTH = 57
-# Columns of `factor`, a row a body: L and D (21), r less what the joints inside take (6), v ×* I v
-# and after the way in the acceleration (6).
-FACTOR_WIDTH = 33
 
 
 def packed_blocks(robot: Robot) -> Array:
@@ -200,12 +191,16 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             A, B, _ = inner
             residual = (along(tau[i], (A[2], A[4], A[5]), residual[0]),
                         along(tau[i], (B[6], B[7], B[8]), residual[1]))
-        L = factored(add_mobility(axis_first(link, I_inv), inner), root)
+        G = add_mobility(axis_first(link, I_inv), inner)
+        L = factored(G, root)
         y = forward_solved(L, *across_axis(root, residual))
         if factor is not None:
+            A, B, _ = G
+            r = axis_first_pair(link, residual)
+            across = axis_first_pair(link, ((A[2], A[4], A[5]), (B[6], B[7], B[8])))
             put(factor[i], 0, L)
-            put(factor[i], 21, residual[0] + residual[1])
-            put(factor[i], 27, bias[0] + bias[1])
+            put(factor[i], 21, r[0] + r[1])
+            put(factor[i], 27, across[0] + across[1])
     D, E_a, E_c = block_at(blocks[n])
     Lambda_inv, Z_a, Z_c = eliminated(D, L, E_a, E_c)
     b = minus(free, carried_back(L, y, Z_a, Z_c))
@@ -217,7 +212,7 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 
 
 @kernel
-def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, tip):
+def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
     As `sweep.outward`, by the factorization of 𝒜.
 
@@ -225,7 +220,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, tip):
     ----------
     links, ends : from `sweep.packed`
     blocks : from `packed_blocks`
-    q, qd, tau, qdd, work, tip : as there
+    q, qd, tau, qdd, work, factor, tip : as there
 
     Returns
     -------
@@ -234,7 +229,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, tip):
     """
     if not fit(links, q, qd, tau, qdd):
         return WRONG_SHAPE
-    _outward(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
+    _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip)
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
@@ -262,9 +257,8 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     """
     Forward dynamics by the constraint-force algorithm.
 
-    Back substitution finds Dᵢ F_S,ᵢ = -rᵢ - 𝒜ᵢ,ᵢ₊₁ F_S,ᵢ₊₁ from tip to base, the last term being
-    what a body does under the force that the one outside it takes. With all that acts on it known
-    every body has its acceleration, and across a joint they differ by H q̈ + ζ.
+    Back substitution is that of the sweep, for the pivots Dᵢ and their right-hand sides are the
+    same.
 
     Parameters
     ----------
@@ -277,24 +271,7 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
 
     """
     _outward(links, blocks, ends, q, qd, tau, None, work, factor, tip)
-    outer = on_last_body(ends, tip, F)
-    for i in range(len(q) - 1, -1, -1):
-        link, store, root = links[i], factor[i], np.sqrt(links[i, ROTOR])
-        I_inv = inverse_inertia(link)
-        gap = plus(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
-        gap = minus((ZERO, ZERO), gap)
-        F_S = factor_solved(factors_at(store, 0), *across_axis(root, gap))
-        f = plus(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
-        a = mobility_times(I_inv, minus(plus(f, outer), spatial_at(store, 27)))
-        put(store, 27, a[0] + a[1])
-        # what the joint gives to this body it takes from the one inside
-        outer = minus((ZERO, ZERO), force_to_parent(
-            matrix_at(work[i], 0), vector_at(work[i], 9), f))
-    a = (ZERO, (-ends[0], -ends[1], -ends[2]))
-    for i in range(len(q)):
-        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), a)
-        a = spatial_at(factor[i], 27)
-        qdd[i] = axis_part(links[i], minus(a, inside))  # Hᵀζ = 0
+    substituted(links, ends, tau, F, work, factor, tip, qdd)
 
 
 class LDL:
@@ -333,7 +310,7 @@ class LDL:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
         return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
-                               self._tip))
+                               self._factor, self._tip))
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
@@ -342,6 +319,11 @@ class LDL:
     def jacobian(self, out: Array) -> None:
         """J (6, n) at the last `outward`, into out."""
         sweep.jacobian(self._links, self._work, self._tip, out)
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        sweep.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
+                                    self._tip, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
@@ -367,7 +349,7 @@ def _compile() -> None:
     x, F = np.ones(1), np.ones(6)
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
         ldl_law(links, blocks, ends, x, x, F, tau, qdd, work, tip, x)
-        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, tip)
+        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, factor, tip)
     ldl_accelerations(links, blocks, ends, x, x, x, F, work, factor, tip, x)
     for one in (ldl_law, ldl_outward, ldl_accelerations):
         one.disable_compile()

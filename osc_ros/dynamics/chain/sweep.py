@@ -569,7 +569,7 @@ def fit(links, q, qd, tau, qdd):
 
 
 @kernel
-def outward(links, ends, q, qd, tau, qdd, work, tip):
+def outward(links, ends, q, qd, tau, qdd, work, factor, tip):
     """
     Everything that the tip needs to know, from the base outward.
 
@@ -582,6 +582,7 @@ def outward(links, ends, q, qd, tau, qdd, work, tip):
     qdd : (n,) or None
         Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
     work : (n, WORK_WIDTH), written for `inward`
+    factor : (n, FACTOR_WIDTH), written for `acceleration_response`
     tip : (TIP_WIDTH,), written: Λ⁻¹, a⁰, pose and twist of the tip in base axes
 
     Returns
@@ -591,7 +592,7 @@ def outward(links, ends, q, qd, tau, qdd, work, tip):
     """
     if not fit(links, q, qd, tau, qdd):
         return WRONG_SHAPE
-    _outward(links, ends, q, qd, tau, qdd, work, None, tip)
+    _outward(links, ends, q, qd, tau, qdd, work, factor, tip)
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
@@ -654,8 +655,14 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
 
     """
     _outward(links, ends, q, qd, tau, None, work, factor, tip)
+    substituted(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@inlined
+def substituted(links, ends, tau, F, work, factor, tip, qdd):
+    """Back substitution: q̈ from the tip inward, from the residuals and factors in `factor`."""
     outer = on_last_body(ends, tip, F)
-    for i in range(len(q) - 1, -1, -1):
+    for i in range(len(links) - 1, -1, -1):
         link, store = links[i], factor[i]
         gap = plus(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
         s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
@@ -668,6 +675,39 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
                             plus(constraint, along_axis(link, tau[i])))
         # what the joint gives to this body it takes from the one inside
         outer = minus((ZERO, ZERO), f)
+
+
+@kernel
+def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
+    """
+    M⁻¹(τ + JᵀF) from the factors that `outward` left: forward and back substitution.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6,)
+        Force on the tip, base axes, [moment; force] [N·m, N].
+    work, tip : as `outward` left them
+    factor : (n, FACTOR_WIDTH)
+        As `outward` left it; its residuals are overwritten.
+    qdd : (n,), written [rad/s²]
+
+    """
+    b = (ZERO, ZERO)
+    for i in range(len(links)):
+        link, store = links[i], factor[i]
+        across = spatial_at(store, 27)
+        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), b)
+        residual = (along(tau[i], across[0], (-inside[0][0], -inside[0][1], -inside[0][2])),
+                    along(tau[i], across[1], (-inside[1][0], -inside[1][1], -inside[1][2])))
+        put(store, 21, residual[0] + residual[1])
+        s = np.sqrt(link[ROTOR])
+        x = factor_solved(factors_at(store, 0),
+                          *across_axis(s, axis_first_pair(link, residual)))
+        constraint = axis_first_pair(link, from_across_axis(s, x))
+        b = mobility_times(inverse_inertia(link), minus(along_axis(link, tau[i]), constraint))
+    substituted(links, ends, tau, F, work, factor, tip, qdd)
 
 
 @inlined
@@ -760,7 +800,8 @@ class Sweep:
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
-        return int(outward(self._links, self._ends, q, qd, tau, qdd, self._work, self._tip))
+        return int(outward(self._links, self._ends, q, qd, tau, qdd, self._work, self.factored,
+                           self._tip))
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
@@ -769,6 +810,11 @@ class Sweep:
     def jacobian(self, out: Array) -> None:
         """J (6, n) at the last `outward`, into out."""
         jacobian(self._links, self._work, self._tip, out)
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        acceleration_response(self._links, self._ends, tau, F, self._work, self.factored,
+                              self._tip, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
         """What `evaluations` writes, for q and qd (k, n), on all cores."""
@@ -805,11 +851,13 @@ def compile_kernels() -> None:
     x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
         law(links, ends, x, x, F, tau, qdd, work, tip, x)
-        outward(links, ends, x, x, tau, qdd, work, tip)
+        outward(links, ends, x, x, tau, qdd, work, factor, tip)
         inward(links, ends, tau, qdd, F, work, tip, x)
     accelerations(links, ends, x, x, x, F, work, factor, tip, x)
+    acceleration_response(links, ends, x, F, work, factor, tip, x)
     jacobian(links, work, tip, J)
     X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
     evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one in (law, outward, inward, accelerations, jacobian, evaluations):
+    for one in (law, outward, inward, accelerations, acceleration_response, jacobian,
+                evaluations):
         one.disable_compile()

@@ -47,6 +47,10 @@ class Dense(NumpyMethod):
         """J (6, n) at the last `outward`, into out."""
         out[:] = self._J
 
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
+
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         rest = np.zeros((self.robot.n, 1))

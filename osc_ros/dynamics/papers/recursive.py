@@ -157,6 +157,11 @@ class Recursive(NumpyMethod):
         """J (6, n) at the last `outward`, into out."""
         out[:] = newton_euler.jacobian(self.robot, self._located.placement)
 
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        at = self._located
+        out[:] = at.driven(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
+
     @np.errstate(over='ignore', invalid='ignore')
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

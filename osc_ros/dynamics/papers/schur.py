@@ -327,6 +327,13 @@ class Schur(NumpyMethod):
         """J (6, n) at the last `outward`, into out."""
         out[:] = self._J
 
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        at, blocks = self._located, self._blocks
+        p, nothing = np.zeros((len(at.X), 6)), np.zeros((len(at.X), 6))
+        p[self._bodies.links[-1]] = -at.X_tip.T @ F
+        out[:] = self._moved(at, self._solved(at, blocks, tau, nothing, p)).qdd
+
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         return self.motion(q, qd, tau, F).qdd

@@ -44,6 +44,7 @@ from osc_ros.dynamics.chain.sweep import (
     FORCE,
     jacobian,
     LINK_WIDTH,
+    outward,
     packed,
     Sweep,
     TIP_WIDTH,
@@ -64,6 +65,7 @@ from osc_ros.dynamics.teams.segments import (
     lead,
     lead_back,
     PROGRESS_WIDTH,
+    Q,
     QDD,
     REST,
     RING,
@@ -677,6 +679,8 @@ class Parallel(Sweep):
         self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
                                             deadline, blocks))
         self._led: Team | None = None  # by whom the last outward was
+        self._is_factored = False  # whether `factored` is of the last outward
+        self._tip_again = np.zeros(TIP_WIDTH)
         self._end = weakref.finalize(self, self._keeper.close)
 
     def close(self) -> None:
@@ -715,16 +719,16 @@ class Parallel(Sweep):
         self._inward(F, out)
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        self._led = self._keeper.ready()
-        if self._led is None:
-            return super().outward(q, qd, tau, qdd)
-        try:
-            self._led.shared.ends[:3] = self.gravity
-            return self._led.outward(q, qd, tau, qdd, self._tip)
-        except BaseException as error:
-            team, self._led = self._led, None
-            self._judge(team, error)
-            return super().outward(q, qd, tau, qdd)
+        self._led, self._is_factored = self._keeper.ready(), False
+        if self._led is not None:
+            try:
+                self._led.shared.ends[:3] = self.gravity
+                return self._led.outward(q, qd, tau, qdd, self._tip)
+            except BaseException as error:
+                team, self._led = self._led, None
+                self._judge(team, error)
+        self._is_factored = True
+        return super().outward(q, qd, tau, qdd)
 
     def _inward(self, F: Array, out: Array) -> int:
         if self._led is not None:
@@ -749,6 +753,7 @@ class Parallel(Sweep):
     def _take_over(self) -> None:
         """Have alone what the last `outward` of the team found."""
         if self._led is not None:
+            self._factor_alone()
             self._work[:] = self._led.shared.work
             self._tau, self._qdd = (None if x is None else x.copy() for x in self._led.torques)
             self._led = None
@@ -757,6 +762,23 @@ class Parallel(Sweep):
         """J (6, n) at the last `outward`, into out."""
         work = self._work if self._led is None else self._led.shared.work
         jacobian(self._links, work, self._tip, out)
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """
+        M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²].
+
+        The members keep no factors: the first call after an `outward` makes a serial pass.
+
+        """
+        self._factor_alone()
+        super().acceleration_response(tau, F, out)
+
+    def _factor_alone(self) -> None:
+        """Factors at the position of the team's last `outward`, by this process."""
+        if self._led is not None and not self._is_factored:
+            outward(self._links, self._ends, self._led.shared.state[Q], self._rest, None,
+                    self._rest, self._work, self.factored, self._tip_again)
+            self._is_factored = True
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

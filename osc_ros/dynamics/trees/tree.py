@@ -1118,6 +1118,29 @@ def motions(integers, numbers, room, J):
     jacobian(tree, ends, paths, starts, opened_room(integers, room)[0][0], J)
 
 
+@kernel
+def acceleration_response(integers, numbers, room, tau, F, qdd):
+    """
+    M⁻¹(τ + JᵀF) from the factors that `outward` left.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6 m,)
+        Forces on the tips, base axes, [moment; force] [N·m, N].
+    qdd : (n,), written [rad/s²]
+
+    """
+    (tree, _, tips, ends, gravity, rotors, _, _, _, _, before) = opened(integers, numbers)
+    (work, _, M, _, _, _, _, _), _ = opened_room(integers, room)
+    if integers[5] == FACTORED:
+        inward(tree, tips, ends, rotors, tau, tau[:0], F, work, qdd)
+        solved_by_factors(M, before, qdd)
+    else:
+        responded(tree, tips, ends, gravity, tau, F, True, work, qdd)
+
+
 @released
 def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
@@ -1258,6 +1281,10 @@ class Tree(Articulated):
         """J (6 m, n) at the last `outward`, into out."""
         motions(self._integers, self._numbers, self._room, out)
 
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
+
     def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
         """What `evaluations` writes, for q (k, nq) and qd (k, n), on all cores."""
         found = [np.empty((len(q), *shape)) for shape in term_shapes(self.robot)]
@@ -1348,8 +1375,9 @@ def _compile() -> None:
     outward(integers, numbers, room, x, x, x, x)
     torques(integers, numbers, room, x, x, u, x)
     motions(integers, numbers, room, J)
+    acceleration_response(integers, numbers, room, x, u, x.copy())
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
     evaluations(integers, numbers, room, X, X, np.zeros((1, 1, 4, 4)), Y, Z[:, :, :1].copy(), Y, X,
                 Z, Z)
-    for one_kernel in (law, outward, torques, motions, evaluations):
+    for one_kernel in (law, outward, torques, motions, acceleration_response, evaluations):
         one_kernel.disable_compile()
