@@ -21,7 +21,7 @@ from nodes import (
     PRIORITY,
     Section,
 )
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 import panda
 from panda import row_name
 from race import LARGEST_RESIDUAL, Row

@@ -27,7 +27,7 @@ from osc_ros.control.law import Law, Posture, Settings
 from osc_ros.control.limits import Limits
 from osc_ros.control.task import Gains, pose_error, Stiffness, Target, Task, task_acceleration
 from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
 

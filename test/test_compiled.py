@@ -14,7 +14,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics.compiled import _kernel_source, KERNELS
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.dynamics.teams import segments
 

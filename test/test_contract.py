@@ -7,10 +7,12 @@ import pytest
 
 from judge import random_tree
 from osc_ros import Robot
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.operational_space import METHODS, ONE_TIP, OperationalSpace
-from osc_ros.dynamics.papers.recursive import Recursive
-from tolerances import AGREEMENT, COMMAND_MET
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, Terms, WRONG_SHAPE
+from osc_ros.dynamics.methods import method_of, METHODS, ONE_TIP
+from osc_ros.dynamics.papers.spatial_operators import SpatialOperators
+from osc_ros.dynamics.teams.plan import Workers
+from osc_ros.errors import InputError
+from tolerances import AGREEMENT, COMMAND_MET, NO_EFFECT
 
 CHAIN = ['revolute', 'prismatic', 'revolute', 'revolute', 'revolute', 'prismatic', 'revolute',
          'revolute']
@@ -23,7 +25,7 @@ ROBOTS = {
              3),
 }
 TEAMS = {'sweep by a team': 'sweep', 'bcr by a team': 'bcr'}
-PAPERS = {'recursive of the paper': Recursive}
+PAPERS = {'spatial operators': SpatialOperators}
 EACH = [(name, robot) for robot in ROBOTS for name in (*METHODS, *TEAMS, *PAPERS)
         if robot == 'chain' or name in METHODS and (robot == 'tree' or name not in ONE_TIP)]
 
@@ -41,11 +43,16 @@ def each(request):
     """Return a method, its robot, and Pinocchio's view of it."""
     name, robot = request.param
     robot, tree = case(robot)
+    method = method_named(name, robot)
+    yield method, robot, tree
+    method.close()
+
+
+def method_named(name, robot):
+    """Return a method of the table, one by a team of two, or one to be read only."""
     if name in PAPERS:
-        yield PAPERS[name](robot), robot, tree
-        return
-    with OperationalSpace(robot, TEAMS.get(name, name), workers=2 if name in TEAMS else 1) as osc:
-        yield osc._dynamics, robot, tree
+        return PAPERS[name](robot)
+    return method_of(robot, TEAMS.get(name, name), Workers(2 if name in TEAMS else 1))[1]
 
 
 def difference(found, expected):
@@ -116,7 +123,7 @@ class TestContract:
     def test_acceleration_response(self, at):
         method, terms, zero = at.method, at.terms, np.zeros
         at.other().method.outward(at.other().q, at.qd, None, None)
-        for tau, qdd, null in at.null_torques():
+        for tau, qdd, _ in at.null_torques():
             method.outward(at.q, at.qd, tau, qdd)
             for x, F in ((at.tau, at.F), (zero(at.robot.n), at.F), (at.posture, 0.0 * at.F)):
                 method.acceleration_response(x, F, at.out)
@@ -137,6 +144,10 @@ class TestContract:
             method.jacobian(J)
             assert difference(J, at.terms.J) < AGREEMENT
 
+    def test_inverse_dynamics(self, at):
+        found = at.method.inverse_dynamics(at.q, at.qd, at.posture)
+        assert difference(found, at.terms.M @ at.posture + at.terms.h) < AGREEMENT
+
     def test_forward_dynamics(self, at):
         found = at.method.forward_dynamics(at.q, at.qd, at.tau, at.F)
         assert difference(found, at.tree.forward_dynamics(at.q, at.qd, at.tau, at.F)) < AGREEMENT
@@ -144,6 +155,38 @@ class TestContract:
     def test_product_with_the_inverse_inertia(self, at):
         expected = np.linalg.solve(at.terms.M, at.tau)
         assert difference(at.method.apply_M_inv(at.q, at.tau), expected) < AGREEMENT
+
+    def test_batch_is_every_state_by_itself(self, at):
+        states = [at, at.other(), at]
+        found = at.method.evaluate_batch(np.array([one.q for one in states]),
+                                         np.array([one.qd for one in states]))
+        assert isinstance(found, Terms)
+        for k, one in enumerate(states):
+            for name in ('J', 'Jdot_qd', 'h', 'twist', 'Lambda_inv'):
+                assert difference(getattr(found, name)[k], getattr(one.terms, name)) < AGREEMENT
+            poses = one.terms.poses.reshape(found.pose[k].shape)
+            assert difference(found.pose[k], poses) < AGREEMENT
+            product = found.Lambda[k] @ one.terms.Lambda_inv
+            assert difference(product, np.eye(len(product))) < COMMAND_MET
+
+    def test_gravity_may_be_set(self, at):
+        method, before = at.method, at.method.gravity.copy()
+        assert np.array_equal(before, at.robot.gravity)
+        method.gravity[:] = 0.0
+        method.outward(at.q, 0.0 * at.qd, None, 0.0 * at.qd)
+        method.inward(0.0 * at.F, at.out)
+        assert np.abs(at.out).max() < NO_EFFECT
+        method.gravity[:] = before
+        method.outward(at.q, at.qd, None, 0.0 * at.qd)
+        method.inward(0.0 * at.F, at.out)
+        assert difference(at.out, at.terms.h) < AGREEMENT
+
+    def test_it_is_the_contract_in_full(self, at):
+        assert isinstance(at.method, Method) and at.method.robot is at.robot
+        assert at.method.faults == ()
+        m = 6 * len(at.robot.tips)
+        assert at.method.Lambda_inv.shape == (m, m)
+        assert at.method.a0.shape == at.method.twist.shape == (m,)
 
     def test_wrong_shapes_and_numbers_that_are_not_finite_are_reported(self, at):
         method, n = at.method, at.robot.n
@@ -158,3 +201,36 @@ class TestContract:
         assert method.outward(at.q[:-1].copy(), at.qd, None, None) == WRONG_SHAPE
         assert method.torque(at.q, at.qd, u[:-1].copy(), None, None, at.out) == WRONG_SHAPE
         assert method.torque(at.q, at.qd, u, None, None, np.empty(n - 1)) == WRONG_SHAPE
+
+
+@pytest.mark.parametrize('name', [*METHODS, *TEAMS, *PAPERS])
+def test_after_close_a_method_goes_on(name):
+    robot, tree = case('chain')
+    method = method_named(name, robot)
+    at = At(method, robot, tree)
+    method.outward(at.q, at.qd, at.tau, None)
+    for _ in range(2):
+        method.close()
+        method.inward(at.F, at.out)
+        assert difference(at.out, at.tau + at.terms.J.T @ at.F) < AGREEMENT
+        method.acceleration_response(at.tau, at.F, at.out)
+        expected = np.linalg.solve(at.terms.M, at.tau + at.terms.J.T @ at.F)
+        assert difference(at.out, expected) < AGREEMENT
+    assert method.outward(at.q, at.qd, None, None) == DONE
+    assert method.faults == ()
+
+
+@pytest.mark.parametrize('name', METHODS)
+def test_the_table_says_what_a_method_takes(name):
+    entry, robot = METHODS[name], case('tips')[0]
+    assert (name in ONE_TIP) == entry.one_tip
+    if entry.one_tip:
+        with pytest.raises(InputError, match=f"method '{name}' takes one tip, not 3"):
+            method_of(robot, name, Workers(1))
+    else:
+        assert isinstance(method_of(robot, name, Workers(1))[1], Method)
+    for of in 'chain', 'tree':
+        if of == 'chain' and entry.of_team is not None:
+            continue
+        with pytest.raises(InputError, match='2 workers, accepted is 1: '):
+            method_of(case(of)[0], name, Workers(2))

@@ -12,7 +12,7 @@ import pytest
 from judge import JOINTS, random_tree
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.schur import constrained_motion, schur_blocks
 from osc_ros.dynamics.trees.tree import PROPAGATED, Tree

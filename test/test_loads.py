@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError, ModelError
 from tolerances import AGREEMENT, INERTIA_TOLERANCE
 

@@ -21,7 +21,9 @@ from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.papers.schur import schur_blocks
 from osc_ros.dynamics.teams import reduction, segments
-from osc_ros.dynamics.teams.parallel import Costs, Parallel, Workers
+from osc_ros.dynamics.teams.costs import Costs
+from osc_ros.dynamics.teams.parallel import Parallel
+from osc_ros.dynamics.teams.plan import Workers
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 

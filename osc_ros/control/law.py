@@ -20,9 +20,10 @@ from osc_ros.control.limits import Limiter, Limits, posture_acceleration
 from osc_ros.control.reference import Reference
 from osc_ros.control.task import Target, Task
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
-from osc_ros.dynamics.method import finite_array
-from osc_ros.dynamics.operational_space import ONE_TIP, OperationalSpace
+from osc_ros.dynamics.methods import ONE_TIP
+from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.trees.tree import Articulated

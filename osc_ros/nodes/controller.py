@@ -45,7 +45,7 @@ from osc_ros.control.supervisor import (
 )
 from osc_ros.control.task import AXES, ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, OscError
 from osc_ros.model.robot import Robot

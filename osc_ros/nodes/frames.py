@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.time import Time
 
-from osc_ros.dynamics.papers.newton_euler import link_pose
+from osc_ros.dynamics.kinematics import link_pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import messages

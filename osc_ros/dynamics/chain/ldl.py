@@ -60,8 +60,8 @@ from osc_ros.dynamics.chain.sweep import (
     WORK_WIDTH,
 )
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.papers.schur import motion_transforms
+from osc_ros.dynamics.kinematics import motion_transforms
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -274,7 +274,7 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     substituted(links, ends, tau, F, work, factor, tip, qdd)
 
 
-class LDL:
+class LDL(Method):
     """
     The kernels on one robot, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel, released
-from osc_ros.dynamics.method import DONE, NOT_FINITE, on_all_cores, term_shapes, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, on_all_cores, Terms, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_matrix,
@@ -766,7 +766,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
         inward_pass(links, ends, None, rest, F, work, tip, h[k])
 
 
-class Sweep:
+class Sweep(Method):
     """
     The kernels on one robot, with the memory that they work in.
 
@@ -816,9 +816,9 @@ class Sweep:
         acceleration_response(self._links, self._ends, tau, F, self._work, self.factored,
                               self._tip, out)
 
-    def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
-        """What `evaluations` writes, for q and qd (k, n), on all cores."""
-        found = tuple(np.empty((len(q), *shape)) for shape in term_shapes(self.robot))
+    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
+        """Terms at k states, q and qd (k, n), on all cores."""
+        found = Terms.empty(self.robot, len(q))
 
         def part(first: int, last: int) -> None:
             evaluations(self._links, self._ends, q[first:last], qd[first:last], self._rest,

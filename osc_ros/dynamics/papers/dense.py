@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.kinematics import placement
+from osc_ros.dynamics.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 
 Array = NDArray[np.float64]
 
@@ -22,7 +24,7 @@ class Dense(NumpyMethod):
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         robot = self.robot
-        at = newton_euler.placement(robot, q)
+        at = placement(robot, q)
         rest = np.zeros((robot.n, 1))
         h = newton_euler.inverse_dynamics(robot, q, qd, rest, self.gravity)[:, 0]
         M = newton_euler.mass_matrix(robot, q)
@@ -55,7 +57,7 @@ class Dense(NumpyMethod):
         """Joint accelerations (n,) under torques and a force on the tip."""
         rest = np.zeros((self.robot.n, 1))
         h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
-        J = newton_euler.jacobian(self.robot, newton_euler.placement(self.robot, q))
+        J = newton_euler.jacobian(self.robot, placement(self.robot, q))
         return self.apply_M_inv(q, tau + J.T @ F - h)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:

@@ -38,9 +38,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.kinematics import motion_transforms, Placement
+from osc_ros.dynamics.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.block_tridiagonal import BlockLDL, Factor, Factorization
+from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 from osc_ros.dynamics.task_inertia import EXACT_LOW
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.robot import Robot
@@ -736,7 +739,7 @@ def _relative(robot: Robot, q: Array) -> tuple[Array, Array]:
     return R, p
 
 
-def _placement(robot: Robot, R: Array, p: Array) -> newton_euler.Placement:
+def _placement(robot: Robot, R: Array, p: Array) -> Placement:
     R_base, p_base = R.copy(), p.copy()
     for i, parent in enumerate(robot.parent.tolist()):
         if parent >= 0:
@@ -744,18 +747,4 @@ def _placement(robot: Robot, R: Array, p: Array) -> newton_euler.Placement:
             R_base[i] = R_base[parent] @ R[i]
     last, T_last = robot.frames[robot.tip][0], np.eye(4)
     T_last[:3, :3], T_last[:3, 3] = R_base[last], p_base[last]
-    return newton_euler.Placement(R_base, p_base, (T_last @ robot.T_body_tip)[None])
-
-
-def motion_transforms(R: Array, p: Array) -> Array:
-    """
-    To frames with axes R (n, 3, 3) and origins p (n, 3) in another one, from that one: (n, 6, 6).
-
-    The angular velocity turns with Rᵀ, and the origin moves with v + ω × p.
-
-    """
-    X = np.zeros((len(R), 6, 6))
-    X[:, :3, :3] = X[:, 3:, 3:] = R.transpose(0, 2, 1)
-    across = np.cross(np.eye(3), p[:, None, :])  # rows e × p: ω × p = ω @ across
-    X[:, 3:, :3] = R.transpose(0, 2, 1) @ across.transpose(0, 2, 1)
-    return X
+    return Placement(R_base, p_base, (T_last @ robot.T_body_tip)[None])

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.chain.sweep import (
     A0,
     FORCE,
@@ -47,10 +48,9 @@ from osc_ros.dynamics.chain.sweep import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.method import finite_array
-from osc_ros.dynamics.operational_space import Tip
+from osc_ros.dynamics.task_state import Tip
 from osc_ros.dynamics.teams import segments
-from osc_ros.dynamics.teams.parallel import measured
+from osc_ros.dynamics.teams.costs import measured
 from osc_ros.dynamics.teams.segments import (
     COMMAND,
     commanded_force,

@@ -25,13 +25,14 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.arrays import ready
 from osc_ros.dynamics.compiled import inlined, kernel, plain, released
 from osc_ros.dynamics.method import (
     DONE,
+    Method,
     NOT_FINITE,
     on_all_cores,
-    ready,
-    term_shapes,
+    Terms,
     WRONG_SHAPE,
 )
 from osc_ros.dynamics.spatial import (
@@ -1229,7 +1230,7 @@ class Articulated:
         return qdd
 
 
-class Tree(Articulated):
+class Tree(Articulated, Method):
     """
     The kernels on one robot, with the memory that they work in.
 
@@ -1285,17 +1286,17 @@ class Tree(Articulated):
         """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
         acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
 
-    def evaluate_batch(self, q: Array, qd: Array) -> tuple[Array, ...]:
-        """What `evaluations` writes, for q (k, nq) and qd (k, n), on all cores."""
-        found = [np.empty((len(q), *shape)) for shape in term_shapes(self.robot)]
-        poses = found[0].reshape(len(q), len(self.robot.tips), 4, 4)
+    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
+        """Terms at k states, q (k, nq) and qd (k, n), on all cores."""
+        found = Terms.empty(self.robot, len(q))
+        poses = found.pose.reshape(len(q), len(self.robot.tips), 4, 4)
 
         def part(first: int, last: int) -> None:
             evaluations(self._integers, self._numbers, room_for(self._integers), q[first:last],
                         qd[first:last], *(values[first:last] for values in (poses, *found[1:])))
 
         on_all_cores(len(q), part)
-        return tuple(found)
+        return found
 
 
 def packed(robot: Robot, algorithm: int) -> tuple[Array, Array]:

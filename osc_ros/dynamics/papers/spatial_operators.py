@@ -34,8 +34,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.kinematics import placement
+from osc_ros.dynamics.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -114,7 +117,7 @@ def _require_chain(robot: Robot) -> None:
             '.gravity of any robot')
 
 
-class Recursive(NumpyMethod):
+class SpatialOperators(NumpyMethod):
     """
     The law by the recursions, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
 
@@ -224,7 +227,7 @@ class _Located:
 
     def __init__(self, robot: Robot, q: Array) -> None:
         n = robot.n
-        at = self.placement = newton_euler.placement(robot, q)
+        at = self.placement = placement(robot, q)
         self._prismatic = robot.prismatic
         self._h = at.R[:, :, 2]
         self._axis = np.zeros((n, 6))
