@@ -130,12 +130,22 @@ class TestContract:
                 expected = np.linalg.solve(terms.M, x + terms.J.T @ F)
                 assert difference(at.out, expected) < AGREEMENT
 
+    def test_inverse_inertia(self, at):
+        found = np.empty(at.terms.M.shape)
+        at.other().method.outward(at.other().q, at.qd, None, None)
+        for tau, qdd, _ in at.null_torques():
+            at.method.outward(at.q, at.qd, tau, qdd)
+            at.method.inverse_inertia(found)
+            assert difference(found, at.terms.M_inv) < AGREEMENT
+            assert np.array_equal(found, found.T)
+
     def test_acceleration_response_leaves_the_rest_of_the_last_pass(self, at):
         method = at.method
         for tau, qdd, null in at.null_torques():
             method.outward(at.q, at.qd, tau, qdd)
             kept = [np.array(x) for x in (method.a0, method.Lambda_inv, method.pose, method.twist)]
             method.acceleration_response(at.wanted, at.F, at.out)
+            method.inverse_inertia(np.empty(at.terms.M.shape))
             for x, before in zip((method.a0, method.Lambda_inv, method.pose, method.twist), kept):
                 assert np.array_equal(x, before)
             method.inward(at.F, at.out)
@@ -187,6 +197,10 @@ class TestContract:
         m = 6 * len(at.robot.tips)
         assert at.method.Lambda_inv.shape == (m, m)
         assert at.method.a0.shape == at.method.twist.shape == (m,)
+        results = 'Lambda_inv', 'a0', 'pose', 'twist'
+        before = [getattr(at.method, name) for name in results]
+        at.method.outward(at.q, at.qd, None, None)
+        assert all(getattr(at.method, name) is x for name, x in zip(results, before))
 
     def test_wrong_shapes_and_numbers_that_are_not_finite_are_reported(self, at):
         method, n = at.method, at.robot.n

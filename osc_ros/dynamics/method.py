@@ -63,9 +63,9 @@ class Method(Protocol):
     instance owns its memory: use one per thread. A method derives from this class, and inherits
     what it does not override.
 
-    `outward` evaluates a state. `inward`, `jacobian` and `acceleration_response` refer to the last
-    `outward` that returned DONE, and leave its results as they are; every other call may
-    overwrite them.
+    `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
+    `inverse_inertia` refer to the last `outward` that returned DONE, and leave its results as they
+    are; every other call may overwrite them.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Method(Protocol):
         In the base frame [m/s²]; write to it to change it.
     Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
         Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
-        (m, 4, 4) for m > 1 tips. Read only.
+        (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.
 
     """
 
@@ -135,6 +135,15 @@ class Method(Protocol):
             Forces on the tips, base axes, [moment; force] [N·m, N].
 
         """
+
+    def inverse_inertia(self, out: Array) -> None:
+        """M⁻¹ into out (n, n), symmetric to the last bit, by the factors of the last `outward`."""
+        unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
+        for i in range(len(unit)):
+            unit[i] = 1.0
+            self.acceleration_response(unit, no_force, out[i])
+            unit[i] = 0.0
+        out[:] = 0.5 * (out + out.T)
 
     @abstractmethod
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

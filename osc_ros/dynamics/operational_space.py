@@ -18,7 +18,7 @@ from osc_ros.dynamics.arrays import (
     require_output,
     require_quaternions,
 )
-from osc_ros.dynamics.method import DONE, Terms
+from osc_ros.dynamics.method import DONE, Method, Terms
 from osc_ros.dynamics.methods import method_of
 from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
@@ -99,6 +99,11 @@ class OperationalSpace:
     def close(self) -> None:
         """End the worker processes, if there are any; this process evaluates later calls."""
         self._dynamics.close()
+
+    @property
+    def dynamics(self) -> Method:
+        """The method at work, for callers that keep its contract: it does not check arrays."""
+        return self._dynamics
 
     @property
     def plan(self) -> Plan:

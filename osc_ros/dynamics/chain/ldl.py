@@ -294,7 +294,7 @@ class LDL(Method):
         self._work = np.zeros((robot.n, WORK_WIDTH))
         self._factor = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)
-        self._rest = np.zeros(robot.n)
+        self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
         self.a0: Array = self._tip[A0:POSE]
         self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
@@ -324,6 +324,11 @@ class LDL(Method):
         """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
         sweep.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
                                     self._tip, out)
+
+    def inverse_inertia(self, out: Array) -> None:
+        """M⁻¹ (n, n) at the last `outward`, into out."""
+        sweep.inverse_inertia(self._links, self._ends, self._work, self._factor, self._tip,
+                              self._unit, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

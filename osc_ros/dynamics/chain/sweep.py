@@ -694,6 +694,12 @@ def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
     qdd : (n,), written [rad/s²]
 
     """
+    responded(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@inlined
+def responded(links, ends, tau, F, work, factor, tip, qdd):
+    """The body of `acceleration_response`."""
     b = (ZERO, ZERO)
     for i in range(len(links)):
         link, store = links[i], factor[i]
@@ -708,6 +714,33 @@ def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
         constraint = axis_first_pair(link, from_across_axis(s, x))
         b = mobility_times(inverse_inertia(link), minus(along_axis(link, tau[i]), constraint))
     substituted(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@kernel
+def inverse_inertia(links, ends, work, factor, tip, unit, M_inv):
+    """
+    M⁻¹ from the factors that `outward` left, symmetric to the last bit.
+
+    Parameters
+    ----------
+    work, tip : as `outward` left them
+    factor : (n, FACTOR_WIDTH)
+        As `outward` left it; its residuals are overwritten.
+    unit : (n,), overwritten
+    M_inv : (n, n), written
+
+    """
+    n, no_force = len(links), tip[_SCRATCH:_SCRATCH + 6]
+    for k in range(6):
+        no_force[k] = 0.0
+    for i in range(n):
+        unit[i] = 0.0
+    for i in range(n):
+        unit[i] = 1.0
+        responded(links, ends, unit, no_force, work, factor, tip, M_inv[i])
+        unit[i] = 0.0
+        for j in range(i):
+            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
 
 
 @inlined
@@ -786,7 +819,7 @@ class Sweep(Method):
         self._work = np.zeros((robot.n, WORK_WIDTH))
         self.factored = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)
-        self._rest = np.zeros(robot.n)
+        self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
         self.a0: Array = self._tip[A0:POSE]
         self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
@@ -815,6 +848,11 @@ class Sweep(Method):
         """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
         acceleration_response(self._links, self._ends, tau, F, self._work, self.factored,
                               self._tip, out)
+
+    def inverse_inertia(self, out: Array) -> None:
+        """M⁻¹ (n, n) at the last `outward`, into out."""
+        inverse_inertia(self._links, self._ends, self._work, self.factored, self._tip, self._unit,
+                        out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q and qd (k, n), on all cores."""
@@ -855,9 +893,10 @@ def compile_kernels() -> None:
         inward(links, ends, tau, qdd, F, work, tip, x)
     accelerations(links, ends, x, x, x, F, work, factor, tip, x)
     acceleration_response(links, ends, x, F, work, factor, tip, x)
+    inverse_inertia(links, ends, work, factor, tip, x, np.ones((1, 1)))
     jacobian(links, work, tip, J)
     X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
     evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one in (law, outward, inward, accelerations, acceleration_response, jacobian,
-                evaluations):
+    for one in (law, outward, inward, accelerations, acceleration_response, inverse_inertia,
+                jacobian, evaluations):
         one.disable_compile()

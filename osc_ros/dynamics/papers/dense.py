@@ -30,15 +30,15 @@ class Dense(NumpyMethod):
         M = newton_euler.mass_matrix(robot, q)
         self._M_factor = cho_factor(M)
         self._J = newton_euler.jacobian(robot, at)
-        *_, self.twist, Jdot_qd = newton_euler.motion(robot, at, qd, rest, self.gravity)
+        *_, self.twist[:], Jdot_qd = newton_euler.motion(robot, at, qd, rest, self.gravity)
         self._tau = np.zeros(robot.n) if tau is None else tau.copy()
         if qdd is not None:
             self._tau += M @ qdd + h
-        self.pose = at.T_tip if len(at.T_tips) == 1 else at.T_tips
+        self.pose[:] = at.T_tip if len(at.T_tips) == 1 else at.T_tips
         Lambda_inv = self._J @ cho_solve(self._M_factor, self._J.T)
-        self.Lambda_inv = 0.5 * (Lambda_inv + Lambda_inv.T)
+        self.Lambda_inv[:] = 0.5 * (Lambda_inv + Lambda_inv.T)
         free = cho_solve(self._M_factor, self._tau - h, check_finite=False)
-        self.a0 = self._J @ free + Jdot_qd[:, 0]
+        self.a0[:] = self._J @ free + Jdot_qd[:, 0]
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:

@@ -315,10 +315,10 @@ class Schur(NumpyMethod):
                 a = a + self._solved(at, blocks, tau, nothing, nothing).a[-1]
             f = at.inward(_product(bodies.I, V) + p)
             self._tau += bodies.axis_part(f) + self.robot.rotor_inertia * qdd
-        self.pose = at.placement.T_tip.copy()
-        self.twist = at.X_tip @ v[bodies.links[-1]]
-        self.Lambda_inv = blocks.Lambda_inv.copy()
-        self.a0 = at.X_tip @ a
+        self.pose[:] = at.placement.T_tip.copy()
+        self.twist[:] = at.X_tip @ v[bodies.links[-1]]
+        self.Lambda_inv[:] = blocks.Lambda_inv.copy()
+        self.a0[:] = at.X_tip @ a
         self.a0[3:] += np.cross(self.twist[:3], self.twist[3:]) + self.gravity
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 

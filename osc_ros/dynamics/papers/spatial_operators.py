@@ -145,10 +145,10 @@ class SpatialOperators(NumpyMethod):
             if tau is not None:
                 alpha = alpha + at.driven(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
             self._tau += at.H(f) + self.robot.rotor_inertia * qdd
-        self.pose = at.placement.T_tip.copy()
-        self.twist = at.B_star(moving.V)
-        self.Lambda_inv = at.Omega_tip.copy()
-        self.a0 = at.B_star(alpha) + moving.a_tip - at.a_g
+        self.pose[:] = at.placement.T_tip.copy()
+        self.twist[:] = at.B_star(moving.V)
+        self.Lambda_inv[:] = at.Omega_tip.copy()
+        self.a0[:] = at.B_star(alpha) + moving.a_tip - at.a_g
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:

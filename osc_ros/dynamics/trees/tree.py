@@ -1142,6 +1142,26 @@ def acceleration_response(integers, numbers, room, tau, F, qdd):
         responded(tree, tips, ends, gravity, tau, F, True, work, qdd)
 
 
+@kernel
+def inverse_inertia(integers, numbers, room, M_inv):
+    """M⁻¹ (n, n) from the factors that `outward` left, symmetric to the last bit."""
+    (tree, _, tips, ends, gravity, _, _, _, _, _, before) = opened(integers, numbers)
+    (work, _, M, _, _, unit, no_force, _), _ = opened_room(integers, room)
+    for i in range(len(unit)):
+        unit[i] = 0.0
+    for i in range(len(unit)):
+        unit[i] = 1.0
+        if integers[5] == FACTORED:
+            for k in range(len(unit)):
+                M_inv[i, k] = unit[k]
+            solved_by_factors(M, before, M_inv[i])
+        else:
+            responded(tree, tips, ends, gravity, unit, no_force, True, work, M_inv[i])
+        unit[i] = 0.0
+        for j in range(i):
+            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
+
+
 @released
 def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
@@ -1286,6 +1306,10 @@ class Tree(Articulated, Method):
         """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
         acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
 
+    def inverse_inertia(self, out: Array) -> None:
+        """M⁻¹ (n, n) at the last `outward`, into out."""
+        inverse_inertia(self._integers, self._numbers, self._room, out)
+
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q (k, nq) and qd (k, n), on all cores."""
         found = Terms.empty(self.robot, len(q))
@@ -1377,8 +1401,10 @@ def _compile() -> None:
     torques(integers, numbers, room, x, x, u, x)
     motions(integers, numbers, room, J)
     acceleration_response(integers, numbers, room, x, u, x.copy())
+    inverse_inertia(integers, numbers, room, np.zeros((1, 1)))
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
     evaluations(integers, numbers, room, X, X, np.zeros((1, 1, 4, 4)), Y, Z[:, :, :1].copy(), Y, X,
                 Z, Z)
-    for one_kernel in (law, outward, torques, motions, acceleration_response, evaluations):
+    for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_inertia,
+                       evaluations):
         one_kernel.disable_compile()
