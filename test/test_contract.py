@@ -130,12 +130,12 @@ class TestContract:
                 expected = np.linalg.solve(terms.M, x + terms.J.T @ F)
                 assert difference(at.out, expected) < AGREEMENT
 
-    def test_inverse_inertia(self, at):
+    def test_inverse_mass_matrix(self, at):
         found = np.empty(at.terms.M.shape)
         at.other().method.outward(at.other().q, at.qd, None, None)
         for tau, qdd, _ in at.null_torques():
             at.method.outward(at.q, at.qd, tau, qdd)
-            at.method.inverse_inertia(found)
+            at.method.inverse_mass_matrix(found)
             assert difference(found, at.terms.M_inv) < AGREEMENT
             assert np.array_equal(found, found.T)
 
@@ -145,7 +145,7 @@ class TestContract:
             method.outward(at.q, at.qd, tau, qdd)
             kept = [np.array(x) for x in (method.a0, method.Lambda_inv, method.pose, method.twist)]
             method.acceleration_response(at.wanted, at.F, at.out)
-            method.inverse_inertia(np.empty(at.terms.M.shape))
+            method.inverse_mass_matrix(np.empty(at.terms.M.shape))
             for x, before in zip((method.a0, method.Lambda_inv, method.pose, method.twist), kept):
                 assert np.array_equal(x, before)
             method.inward(at.F, at.out)
@@ -162,7 +162,7 @@ class TestContract:
         found = at.method.forward_dynamics(at.q, at.qd, at.tau, at.F)
         assert difference(found, at.tree.forward_dynamics(at.q, at.qd, at.tau, at.F)) < AGREEMENT
 
-    def test_product_with_the_inverse_inertia(self, at):
+    def test_product_with_the_inverse_mass_matrix(self, at):
         expected = np.linalg.solve(at.terms.M, at.tau)
         assert difference(at.method.apply_M_inv(at.q, at.tau), expected) < AGREEMENT
 

@@ -64,7 +64,7 @@ class Method(Protocol):
     what it does not override.
 
     `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
-    `inverse_inertia` refer to the last `outward` that returned DONE, and leave its results as they
+    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as they
     are; every other call may overwrite them.
 
     Attributes
@@ -136,7 +136,7 @@ class Method(Protocol):
 
         """
 
-    def inverse_inertia(self, out: Array) -> None:
+    def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ into out (n, n), symmetric to the last bit, by the factors of the last `outward`."""
         unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
         for i in range(len(unit)):

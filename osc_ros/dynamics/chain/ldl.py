@@ -325,10 +325,10 @@ class LDL(Method):
         sweep.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
                                     self._tip, out)
 
-    def inverse_inertia(self, out: Array) -> None:
+    def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ (n, n) at the last `outward`, into out."""
-        sweep.inverse_inertia(self._links, self._ends, self._work, self._factor, self._tip,
-                              self._unit, out)
+        sweep.inverse_mass_matrix(self._links, self._ends, self._work, self._factor, self._tip,
+                                  self._unit, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

@@ -717,7 +717,7 @@ def responded(links, ends, tau, F, work, factor, tip, qdd):
 
 
 @kernel
-def inverse_inertia(links, ends, work, factor, tip, unit, M_inv):
+def inverse_mass_matrix(links, ends, work, factor, tip, unit, M_inv):
     """
     M⁻¹ from the factors that `outward` left, symmetric to the last bit.
 
@@ -849,10 +849,10 @@ class Sweep(Method):
         acceleration_response(self._links, self._ends, tau, F, self._work, self.factored,
                               self._tip, out)
 
-    def inverse_inertia(self, out: Array) -> None:
+    def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ (n, n) at the last `outward`, into out."""
-        inverse_inertia(self._links, self._ends, self._work, self.factored, self._tip, self._unit,
-                        out)
+        inverse_mass_matrix(self._links, self._ends, self._work, self.factored, self._tip,
+                            self._unit, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q and qd (k, n), on all cores."""
@@ -893,10 +893,10 @@ def compile_kernels() -> None:
         inward(links, ends, tau, qdd, F, work, tip, x)
     accelerations(links, ends, x, x, x, F, work, factor, tip, x)
     acceleration_response(links, ends, x, F, work, factor, tip, x)
-    inverse_inertia(links, ends, work, factor, tip, x, np.ones((1, 1)))
+    inverse_mass_matrix(links, ends, work, factor, tip, x, np.ones((1, 1)))
     jacobian(links, work, tip, J)
     X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
     evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one in (law, outward, inward, accelerations, acceleration_response, inverse_inertia,
-                jacobian, evaluations):
+    for one in (law, outward, inward, accelerations, acceleration_response,
+                inverse_mass_matrix, jacobian, evaluations):
         one.disable_compile()

@@ -218,10 +218,10 @@ class Parallel(Sweep):
         self._factor_alone()
         super().acceleration_response(tau, F, out)
 
-    def inverse_inertia(self, out: Array) -> None:
+    def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ (n, n) at the last `outward`, into out; as `acceleration_response`."""
         self._factor_alone()
-        super().inverse_inertia(out)
+        super().inverse_mass_matrix(out)
 
     def _factor_alone(self) -> None:
         """Factors at the position of the team's last `outward`, by this process."""

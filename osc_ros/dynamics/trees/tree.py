@@ -1143,7 +1143,7 @@ def acceleration_response(integers, numbers, room, tau, F, qdd):
 
 
 @kernel
-def inverse_inertia(integers, numbers, room, M_inv):
+def inverse_mass_matrix(integers, numbers, room, M_inv):
     """M⁻¹ (n, n) from the factors that `outward` left, symmetric to the last bit."""
     (tree, _, tips, ends, gravity, _, _, _, _, _, before) = opened(integers, numbers)
     (work, _, M, _, _, unit, no_force, _), _ = opened_room(integers, room)
@@ -1306,9 +1306,9 @@ class Tree(Articulated, Method):
         """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
         acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
 
-    def inverse_inertia(self, out: Array) -> None:
+    def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ (n, n) at the last `outward`, into out."""
-        inverse_inertia(self._integers, self._numbers, self._room, out)
+        inverse_mass_matrix(self._integers, self._numbers, self._room, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q (k, nq) and qd (k, n), on all cores."""
@@ -1401,10 +1401,10 @@ def _compile() -> None:
     torques(integers, numbers, room, x, x, u, x)
     motions(integers, numbers, room, J)
     acceleration_response(integers, numbers, room, x, u, x.copy())
-    inverse_inertia(integers, numbers, room, np.zeros((1, 1)))
+    inverse_mass_matrix(integers, numbers, room, np.zeros((1, 1)))
     X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
     evaluations(integers, numbers, room, X, X, np.zeros((1, 1, 4, 4)), Y, Z[:, :, :1].copy(), Y, X,
                 Z, Z)
-    for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_inertia,
+    for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_mass_matrix,
                        evaluations):
         one_kernel.disable_compile()
