@@ -20,7 +20,7 @@ from osc_ros.control.load import Loads
 from osc_ros.control.nearest import room_for, torques_within
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.priority import Priorities, WIDTH
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

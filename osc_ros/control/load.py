@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.trees.tree import Articulated, inverse_dynamics
+from osc_ros.dynamics.trees.articulated import Articulated, inverse_dynamics
 
 Array = NDArray[np.float64]
 

@@ -13,15 +13,13 @@ from osc_ros.control.limits import posture_acceleration, SPEED
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.priority import forces_for, Priorities, velocity_wanted
-from osc_ros.dynamics.trees.tree import (
+from osc_ros.dynamics.trees.articulated import (
     Articulated,
-    articulated,
-    located,
-    opened,
-    opened_room,
-    responded,
-    torques_for,
+    put_articulated_inertias,
+    put_response,
 )
+from osc_ros.dynamics.trees.bodies import locate, put_torques
+from osc_ros.dynamics.trees.layout import constants_in, memory_in
 
 Array = NDArray[np.float64]
 
@@ -37,8 +35,8 @@ def _advanced(integers, numbers, room, q, qd, dt, posture, wraps, frequency, dam
     Returns the highest rate of the velocity feedback [1/s].
 
     """
-    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
-    (work, _, _, _, rest, change, _, _), (_, _, _, _, F) = opened_room(integers, room)
+    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = constants_in(integers, numbers)
+    (work, _, _, _, rest, change, _, _), (_, _, _, _, F) = memory_in(integers, room)
     velocity, acceleration = motion[0], motion[1]
     n, size = len(q), 6 * len(rows)
     before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
@@ -56,16 +54,16 @@ def _advanced(integers, numbers, room, q, qd, dt, posture, wraps, frequency, dam
             for j in range(n):
                 r[own + a] -= J[link + a, j] * velocity[j]
     forces_for(at, W, inertias, count, r, parts, F)
-    located(tree, bodies, q, qd, work)
-    articulated(tree, bodies, rotors, work)
-    responded(tree, tips, ends, gravity, rest, F, True, work, change)
+    locate(tree, bodies, q, qd, work)
+    put_articulated_inertias(tree, bodies, rotors, work)
+    put_response(tree, tips, ends, gravity, rest, F, True, work, change)
     for j in range(n):
         velocity[j] = min(max(velocity[j] + change[j], -table[SPEED, j]), table[SPEED, j])
         if ticks:
             acceleration[j] = (velocity[j] - before[j]) / dt
         elif dt != 0.0:
             acceleration[j] = 0.0
-    torques_for(tree, bodies, gravity, rotors, acceleration, work, model)
+    put_torques(tree, bodies, gravity, rotors, acceleration, work, model)
     highest = 0.0
     for i in range(len(rates)):
         highest = max(highest, rates[i, 6])
