@@ -244,7 +244,9 @@ class Supervisor:
         self._doubted: tuple[float, Array, Array] | None = None
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
-        self._came, self._interval = now, self.settings.period  # of the states, on our clock
+        # mean interval of the states, on our clock and on theirs: a simulation may be slower
+        self._came, self._interval = now, self.settings.period
+        self._spacing = self.settings.period
         self._is_predicting = self._was_blind = False
         self._prediction.forget()
 
@@ -323,9 +325,12 @@ class Supervisor:
                     return False
                 self._source = ''  # whatever follows, begins anew from the torque sent last
         now = self._clock()
-        if self._seen and time > self._new_time:
+        spacing = time - self._new_time
+        if self._seen and spacing > 0.0:
             apart = min(now - self._came, LATE_PERIODS * self._interval)
             self._interval += INTERVAL_SHARE * (apart - self._interval)
+            spacing = min(spacing, LATE_PERIODS * self._spacing)
+            self._spacing += INTERVAL_SHARE * (spacing - self._spacing)
         self._seen, self._q, self._qd, self._new_time = True, q, qd, time
         self._came, self.blind, self._is_predicting = now, False, False
         self._look_at_speed(qd)
@@ -450,13 +455,14 @@ class Supervisor:
         """
         Torques (n,) as near to the wanted ones as their rates allow after dt [s].
 
-        A gap counts as LONGEST_GAP mean intervals, since no torque was there meanwhile.
+        A gap counts as LONGEST_GAP mean intervals of the states' stamps, since no torque was there
+        meanwhile.
 
         """
         rates = self.settings.effort_rates
         if rates is None or self._tau is None:
             return wanted
-        step = rates * min(dt, LONGEST_GAP * max(self._interval, self.settings.period))
+        step = rates * min(dt, LONGEST_GAP * max(self._spacing, self.settings.period))
         return np.minimum(np.maximum(wanted, self._tau - step), self._tau + step)
 
     def _predict(self, now: float) -> None:
