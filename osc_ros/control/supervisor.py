@@ -320,7 +320,7 @@ class Supervisor:
             reason = self._jump(self._new_time, self._q, self._qd, time, q, qd)
             if reason:
                 self.trip(JUMP, reason)
-                if doubted is None or self._jump(*doubted, time, q, qd, np.abs(qd)):
+                if doubted is None or self._contradicts(*doubted, time, q, qd):
                     self._doubted = time, q, qd
                     return False
                 self._source = ''  # whatever follows, begins anew from the torque sent last
@@ -543,18 +543,12 @@ class Supervisor:
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
     def _jump(self, before: float, q_before: Array, qd_before: Array, time: float, q: Array,
-              qd: Array, moving: Array | float = 0.0) -> str:
-        """
-        Why a state cannot follow another one; empty if it can.
-
-        Joints may go on as fast as they are `moving`: an arm that is far beyond its speed limits
-        has to be seen, and braked.
-
-        """
+              qd: Array) -> str:
+        """Why a state cannot follow another one; empty if it can."""
         dt = time - before
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
             return f'the time of the states went from {before:.3f} s to {time:.3f} s'
-        speed = JUMP_FACTOR * np.maximum(self._fastest, moving)
+        speed = JUMP_FACTOR * self._fastest
         for kind, step, allowed in (
                 ('', self._way(q - q_before),
                  JUMP_FLOOR + speed * max(dt, self.settings.period)),
@@ -565,6 +559,24 @@ class Supervisor:
                 return (f"{kind}'{self._names[i]}' went {abs(step[i]):.4g} in {dt:.4g} s: "
                         f'accepted is {allowed[i]:.4g}')
         return ''
+
+    def _contradicts(self, before: float, q_before: Array, qd_before: Array, time: float,
+                     q: Array, qd: Array) -> bool:
+        """
+        Whether a state does not go on from another one as the velocities of both say.
+
+        Any speed is accepted: an arm that is far beyond its limits has to be seen, and braked. But
+        the positions must have moved by it.
+
+        """
+        dt = time - before
+        if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
+            return True
+        moving = np.minimum(np.abs(qd), np.abs(qd_before))
+        step = self._way(q - q_before - 0.5 * dt * (qd + qd_before))
+        slack = JUMP_FLOOR + JUMP_FACTOR * self._fastest * max(dt, self.settings.period)
+        return bool((np.abs(step) > slack).any() or (
+            np.abs(qd - qd_before) > JUMP_FACTOR * np.maximum(self._fastest, moving)).any())
 
     def _lateness(self, timeout: float) -> float:
         """Age [s] at which a state is missing, for a time-out of stale states [s]."""
