@@ -112,8 +112,8 @@ TRUTHS = {'well': (well, WELL), 'compensated': (compensated, COMPENSATED), 'mass
 
 def table(told):
     """Return the text of doc/startup_check.md."""
-    lines = [f'| {" | ".join(("robot", "simulated case", *(verdict.value for verdict in Verdict)))} |',
-             '| - | - |' + ' -: |' * len(Verdict)]
+    columns = 'robot', 'simulated case', *(verdict.value for verdict in Verdict)
+    lines = [f'| {" | ".join(columns)} |', '| - | - |' + ' -: |' * len(Verdict)]
     lines += [f'| {name} | {truth} | '
               + ' | '.join(str(counts[verdict] or '') for verdict in Verdict) + ' |'
               for (name, truth), counts in told.items()]
@@ -130,11 +130,11 @@ averaged efforts have noise with a standard deviation of 10 % of the tolerance. 
 Simulated cases:
 
 - well: the model is right; compensated: the efforts do not contain the weight;
-- mass: the arm carries a body at the tip that the model lacks; its weight is four tolerances in the
-  joint with the largest effect;
-- sign: the effort of one joint has the opposite sign; order: the efforts of two joints are swapped.
-  These are joints that carry a weight of more than three tolerances; for other joints the check
-  cannot distinguish these cases.
+- mass: the arm carries a body at the tip that the model lacks; its weight is four tolerances in
+  the joint with the largest effect;
+- sign: the effort of one joint has the opposite sign; order: the efforts of two joints are
+  swapped. These are joints that carry a weight of more than three tolerances; for other joints
+  the check cannot distinguish these cases.
 
 To write this page again: `make test ARGS='-k is_told_from --write-tables'`.
 

@@ -30,14 +30,15 @@ HEAD = f"""\
 
 The shipped Panda in MuJoCo, controlled by the law with the settings of config/panda.yaml (natural
 frequency 20 rad/s, critically damped, posture 5 rad/s) at {1.0 / PERIOD:.0f} Hz. The controller
-does not know in which way the arm differs from its model. The tip traces a figure of eight of 30 cm × 15 cm
-in {EIGHT:g} s and then holds. The table has the errors of the tip during the motion, and during the
-last {HOLD - SETTLED:g} s of the hold.
+does not know in which way the arm differs from its model. The tip traces a figure of eight of 30
+cm × 15 cm in {EIGHT:g} s and then holds. The table has the errors of the tip during the motion,
+and during the last {HOLD - SETTLED:g} s of the hold.
 
 - masses: mass and inertia of every moving link differ from the model, either each link by its own
-  factor, evenly distributed between −{WRONG:.0%} and +{WRONG:.0%}, or all links by the same factor;
-- friction: {DRY} N·m of dry friction in every joint, the value in franka_description; compensated:
-  the parameter `friction.coulomb` has this value;
+  factor, evenly distributed between −{WRONG:.0%} and +{WRONG:.0%}, or all links by the same
+  factor;
+- friction: {DRY} N·m of dry friction in every joint, the value in franka_description;
+  compensated: the parameter `friction.coulomb` has this value;
 - delay: a torque takes effect one period, {1e3 * PERIOD:g} ms, after its state was measured;
 - encoders: a resolution of 2^{BITS} counts per turn ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
 - noise: normally distributed noise on the velocities, standard deviation {NOISE} rad/s.
@@ -45,10 +46,10 @@ last {HOLD - SETTLED:g} s of the hold.
 """
 
 TAIL = f"""
-Wrong masses and friction both act on the arm as an unmodelled torque τ, which displaces the tip by
-JM⁻¹τ/ω². So twice the natural frequency ω reduces this error to a quarter, and friction has most
-effect where the inertia is small (rotation of the wrist). Set the payload, and compensate friction.
-Delay, encoder resolution and noise cost little at 20 rad/s; they bound ω from above.
+Wrong masses and friction both act on the arm as an unmodelled torque τ, which displaces the tip
+by JM⁻¹τ/ω². So twice the natural frequency ω reduces this error to a quarter, and friction has
+most effect where the inertia is small (rotation of the wrist). Set the payload, and compensate
+friction. Delay, encoder resolution and noise cost little at 20 rad/s; they bound ω from above.
 
 Every run of the tests repeats these measurements and fails if a figure differs from this page by
 more than {PERTURBED:.0%}. To write the page again: `{WRITE}`.
