@@ -27,7 +27,7 @@ from panda import row_name
 from race import LARGEST_RESIDUAL, Row
 from teams import Exchange, FITTED, Model, PREDICTED, Team
 
-# What a method is for, beside what is measured.
+# What each method is for.
 PURPOSES = {
     'sweep': 'the default for one tip: control loops, many states at once',
     'ldl': "the papers' factorization, one block after another; on long chains slightly faster "
@@ -43,8 +43,8 @@ PURPOSES = {
     'dense': 'the textbook formulas, for reading and for checks',
 }
 
-# An arm's driver, the states that it sends [Hz], within what a command has to be there [µs], and
-# what it does with one that comes later: see doc/drivers.md.
+# Driver of an arm, rate of its joint states [Hz], deadline of a command [µs], and the effect of a
+# command that misses it: see doc/drivers.md.
 HOLDS = 'the last torque stays for one more period'
 DEADLINES = (
     ('Franka, a control loop inside libfranka (FCI)', 1000, FCI,
@@ -58,11 +58,11 @@ DEADLINES = (
     ('Kinova Gen3, low level, a bridge node of your own', 1000, 1000.0,
      'the bridge must repeat the last one'),
 )
-SELDOM = 1e-3  # share of late commands that an arm which holds the last torque hardly feels
+SELDOM = 1e-3  # share of late commands that hardly affects an arm that repeats the last torque
 
 
 def head(where: dict[str, str]) -> list[str]:
-    """Return the title, and what all figures have in common."""
+    """Return the title and the conditions of all measurements."""
     return [
         '# What an update costs', '',
         '`make bench` (`benchmark/`) writes this page. All figures are of one run, called '
@@ -175,7 +175,7 @@ def trees(robots: Mapping[str, Sequence[Row]]) -> list[str]:
 
 
 def methods(rows: Sequence[Row], lengths: Sequence[Length]) -> list[str]:
-    """Return the section that tells which method to take."""
+    """Return the section on the choice of the method."""
     time = {row.name: row.median for row in rows}
     asked = _at(lengths, ASKED).rows
     lines = []
@@ -294,7 +294,7 @@ def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
 
 
 def arrived(rows: Sequence[panda.Arrival]) -> list[str]:
-    """Return the ticks in which something new takes effect."""
+    """Return the table of ticks in which a new goal or setting takes effect."""
     plain = rows[0].median
     return [
         f'CPU time of `Law.torque` in the tick after each of {panda.ARRIVALS} new goals, '
@@ -311,7 +311,7 @@ def arrived(rows: Sequence[panda.Arrival]) -> list[str]:
 
 
 def gaps(found: of_gaps.Section | None) -> list[str]:
-    """Return the section of the gaps between commands, while something else arrives."""
+    """Return the section of the gaps between commands while other messages arrive."""
     lines = ['## Longest gap between commands', '']
     if found is None:
         return [*lines, 'rclpy is not installed here: not measured.', '']
@@ -400,7 +400,7 @@ def _cell(cell: Cell) -> list[str]:
 
 
 def _deadlines(cells: Sequence[Cell]) -> list[str]:
-    """Return which arms this suits, by the rows of events, on_state."""
+    """Return the table of arms whose deadlines are met, by the rows of events, on_state."""
     at = {(cell.way.rate, cell.way.priority, cell.load): cell for cell in cells
           if (cell.way.node, cell.way.executor, cell.way.update) == (CONTROLLER, EVENTS, ON_STATE)}
     rows = []
@@ -439,7 +439,7 @@ def _verdict(budget: float, idle: float, busy: float) -> str:
 
 def losses(rows: Sequence[Row], lengths: Sequence[Length],
            many: Sequence[tuple[str, float, float | None]], cold: float, warm: float) -> list[str]:
-    """Return the section of what is faster elsewhere."""
+    """Return the section of cases in which others are faster."""
     time = {row.name: row.median for row in rows}
     tuned = time[panda.TUNED]
     lines = ['## Where others are faster', '']
@@ -492,7 +492,7 @@ def _times(lengths: Sequence[Length]) -> list[str]:
 
 
 def _time(at: Length, name: str) -> str:
-    """Return the time with its residual, or why there is none."""
+    """Return the time with its residual, or the reason why it was not measured."""
     if name in at.rows:
         row = at.rows[name]
         return f'{_us(row.median)} ({_residual(row.residual)})'
