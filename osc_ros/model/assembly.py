@@ -215,7 +215,7 @@ def _locked_positions(
 
 @dataclass
 class _Tree:
-    """The bodies found so far, the body of each link, the joint of each degree of freedom."""
+    """Bodies during their construction; maps links to bodies and degrees of freedom to joints."""
 
     body: NDArray[np.intp]  # of each link; -1 is the ground
     T_body_link: Array

@@ -32,8 +32,8 @@ class Robot:
     Every parent comes before its children. A joint connects body i to body parent[i]. It has one
     degree of freedom along z of the body's frame, revolute or prismatic, or three (spherical). A
     joint of another type is modelled by several bodies in a row, of which only the last one has
-    mass: planar is prismatic, prismatic, revolute; floating is three times prismatic, then
-    spherical. Fixed links and locked branches are lumped into the body that carries them. Spatial
+    mass: a planar joint by prismatic, prismatic and revolute joints, a floating joint by three
+    prismatic joints and a spherical one. Fixed links and locked branches are lumped into the body that carries them. Spatial
     quantities are [angular; linear] about the body's origin. All arrays are read-only.
 
     Positions q (nq,) and velocities qd (n,) are in the order of the bodies. A spherical joint has
@@ -210,7 +210,12 @@ class Robot:
         return self.chain and bool(self.definite.all())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as a constructor call, for mapping proxies (no pickle) and read-only arrays."""
+        """
+        Pickle as a call of the constructor.
+
+        Mapping proxies cannot be pickled, and unpickled arrays would be writeable.
+
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Robot, tuple((values | {'frames': dict(self.frames)}).values())
 
