@@ -33,8 +33,9 @@ class Robot:
     degree of freedom along z of the body's frame, revolute or prismatic, or three (spherical). A
     joint of another type is modelled by several bodies in a row, of which only the last one has
     mass: a planar joint by prismatic, prismatic and revolute joints, a floating joint by three
-    prismatic joints and a spherical one. Fixed links and locked branches are lumped into the body that carries them. Spatial
-    quantities are [angular; linear] about the body's origin. All arrays are read-only.
+    prismatic joints and a spherical one. Fixed links and locked branches are lumped into the body
+    that carries them. Spatial quantities are [angular; linear] about the body's origin. All arrays
+    are read-only.
 
     Positions q (nq,) and velocities qd (n,) are in the order of the bodies. A spherical joint has
     a quaternion x y z w in q, of any length but zero, and the angular velocity in the body's axes
