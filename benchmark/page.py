@@ -64,7 +64,7 @@ SELDOM = 1e-3  # share of late commands that hardly affects an arm that repeats 
 def head(where: dict[str, str]) -> list[str]:
     """Return the title and the conditions of all measurements."""
     return [
-        '# What an update costs', '',
+        '# Time of one update of the law', '',
         '`make bench` (`benchmark/`) writes this page. All figures are of one run, called '
         'from Python. Each call is timed on its own, including about 0.1 µs of the clock; '
         'the contenders take turns; times are medians. No contender gets the same state '
