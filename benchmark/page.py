@@ -284,11 +284,11 @@ def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
     """Return the section of a controller's tick."""
     return [
         "## A controller's tick, Panda", '',
-        *_table(['', 'median µs', 'p99 µs', 'ratio to the first'],
+        *_table(['', 'median µs', 'p99 µs', 'of the first'],
                 ([row.name, _us(row.median), _us(row.p99), f'{row.median / rows[0].median:.2f}']
                  for row in rows)), '',
-        'The whole tick also samples the target, computes the posture acceleration and '
-        'applies the limits. These results are not checked here; the tests do that.', '',
+        'The whole tick also looks up the target, finds the posture acceleration and keeps the '
+        'limits. Nothing here is judged: the tests do that.', '',
         *arrived(arrivals),
     ]
 
