@@ -18,12 +18,10 @@ which makes W six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1).
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, released
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
 from osc_ros.dynamics.method import DONE, NOT_FINITE, on_all_cores, term_shapes, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -797,7 +795,7 @@ class Sweep:
         return qdd
 
 
-@cache
+@ahead
 def compile_kernels() -> None:
     """Compile or load every kernel for every use, once a process, and let no other one in."""
     links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)
