@@ -170,7 +170,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                  supervision(found, law.settings.limits), self._on_change)
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._loop = Loop(self, law, self._guard,
-                          StateInput(robot, found['velocity'], self._on_velocity),
+                          StateInput(robot, found['velocity'], self._on_velocity,
+                                     self._on_unrelated),
                           self._commands, order, self._period, found['update'] == 'on_timer',
                           self._watch, self._report, self._on_stopped)
         self._diagnosis = Diagnosis(self, self._loop)
@@ -340,10 +341,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._state_timeout = found['state_timeout']
         self._targets.apply(found)
 
-    # called by the loop: the first three in its thread, the others in that of this node
+    # called by the loop: the first four in its thread, the others in that of this node
 
     def _on_velocity(self, text: str) -> None:
         self._loop.post(self._log_velocity, text)
+
+    def _on_unrelated(self, text: str) -> None:
+        self._loop.post(self.get_logger().info, text)
 
     def _watch(self) -> None:
         if self._others:

@@ -143,7 +143,8 @@ class Relay(Node):  # type: ignore[misc]
                                       STEEPEST * settings.effort_limits, robot)
         self._judge = CommandJudge(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
-        self._states = StateInput(robot, found['velocity'], self._on_velocity)
+        self._states = StateInput(robot, found['velocity'], self._on_velocity,
+                                  self.get_logger().info)
         self._command = messages.Command(robot.n)
         self._label = ''  # of the newest state
         self._guard = Supervisor(robot, torque_of, settings, self._on_change)

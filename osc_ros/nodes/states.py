@@ -40,13 +40,17 @@ class StateInput(VelocitySource):
         Source of the velocities.
     tell : callable
         Called with a description when the source of the velocities changes.
+    tell_unrelated : callable
+        Called with a description of the first message that has none of the joints.
 
     """
 
-    def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object]) -> None:
+    def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
+                 tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
         self.unrelated = ''
-        self._tell = tell
+        self._tell, self._tell_unrelated = tell, tell_unrelated
+        self._is_unrelated_told = False
         self._reader = messages.JointStateReader(robot.joint_names)
         self.names = self._reader.names
         self.efforts = self._reader.efforts
@@ -68,6 +72,9 @@ class StateInput(VelocitySource):
             q = self._reader.positions(message)
         except messages.UnrelatedError as error:
             self.unrelated = str(error)
+            if not self._is_unrelated_told:
+                self._is_unrelated_told = True
+                self._tell_unrelated(f'joint states of other joints are ignored: {error}')
             return None
         self.unrelated = ''
         measured, missing = None, ''
