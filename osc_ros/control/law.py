@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.driver import Driver
 from osc_ros.control.fade import Fade
-from osc_ros.control.friction import feedback_gain, Friction, least_inertia
+from osc_ros.control.friction import (
+    feedback_gain,
+    Friction,
+    FrictionInForce,
+    least_inertia,
+)
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.holding import require_holding
 from osc_ros.control.level import Level, settling
@@ -141,10 +146,11 @@ class _Setup:
         self.dynamics: Articulated = (before.dynamics if before is not None and same else
                                       Articulated(replace(robot, tips=self.links)))
         self.limiter: Limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        if settings.friction is not None:
-            known = before is not None and before.robot is robot and before.settings.friction
-            self.least_inertia: Array = (before.least_inertia if before is not None and known
-                                         else least_inertia(robot))
+        self.least_inertia: Array | None = None
+        if before is not None and before.robot is robot:
+            self.least_inertia = before.least_inertia
+        if self.least_inertia is None and settings.friction is not None:
+            self.least_inertia = least_inertia(robot)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self.levels: list[Level] = []
@@ -166,6 +172,8 @@ class _Setup:
         self.reference = Reference(self.levels, self.robot.n)
         self._find_bandwidth()
         if before is not None:
+            if self.least_inertia is None:  # what was compensated until now has to fade out
+                self.least_inertia = before.least_inertia
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 
@@ -271,7 +279,7 @@ class Law:
         self._next: _Setup | None = None
         self._wraps = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
         self._rest = np.zeros(robot.n)
-        self._fade = Fade()
+        self._fade, self._friction = Fade(), FrictionInForce()
         self._scale: Articulated | None = None
         self._friction_torque = self._rest
         self._gravity = self._wanted_gravity = np.array(robot.gravity)
@@ -432,6 +440,7 @@ class Law:
             self._setup.space.close()
         self._setup, self._next = setup, None
         self._fade.forget()
+        self._friction.set(setup.settings.friction)
         self._is_placed = True
         setup.fall(self._gravity)
         self._last = self._before = None
@@ -756,11 +765,10 @@ class Law:
 
     def _add_terms_of_joints(self, terms: dict[str, Array], q: Array, qd: Array) -> None:
         """Add 'friction' and 'driver' to the terms of the bias, the posture and the tasks."""
-        settings = self._setup.settings
-        friction, driver = settings.friction, settings.driver
+        driver = self._setup.settings.driver
         if driver is not None:
             terms['driver'] = -driver.torque(q, qd)
-        if friction is not None:
+        if self._friction_torque is not self._rest:
             terms['friction'] = self._friction_torque
 
     def inertia(self) -> Array:
@@ -823,8 +831,10 @@ class Law:
     def _commandable(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
-        friction, driver = setup.settings.friction, setup.settings.driver
-        if friction is not None:
+        friction, driver = self._friction.at(time), setup.settings.driver
+        if friction is None:
+            self._friction_torque = self._rest
+        else:
             self._friction_torque = self._against_friction(time, q, qd, tau, fading, friction)
             tau = tau + self._friction_torque
         return tau if driver is None else tau - driver.torque(q, qd)
@@ -875,6 +885,9 @@ class Law:
         following.reference.go_on_as(self._setup.reference)
         if following.space is not self._setup.space:
             self._setup.space.close()
+        self._friction.begin(
+            time, following.settings.friction, following.settings.limits.effort,
+            np.asarray(following.robot.velocity_limits), following.settings.blend_time)
         self._setup, self._next = following, None
         following.fall(self._gravity)
         if self._period > following.longest_period:

@@ -1,4 +1,4 @@
-"""Numba as this package uses it: machine code is kept on disk until a kernel's source changes."""
+"""Numba decorators of the package, with a cache whose key is the source of all kernels."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ _ON_DEMAND: list[bool] = []
 
 _PACKAGE = Path(__file__).parents[1]
 
-# No 'nnan' or 'ninf': non-finite numbers have to arrive at the checks that stop them.
+# No 'nnan' or 'ninf': numbers that are not finite must reach the checks for them.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'}}
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small operation that disappears into the kernel that calls it."""
+    """Compile a small operation that is inlined into the kernel that calls it."""
     OPERATIONS.append(njit(forceinline=True, **_OPTIONS)(function))
     return OPERATIONS[-1]  # type: ignore[no-any-return]
 
 
 def plain(compiled: Any) -> Any:
-    """Return the Python function of an operation or a kernel, to be called from Python."""
+    """The Python function of an operation or a kernel."""
     return getattr(compiled, 'py_func', compiled)
 
 
 def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
-    Compile an entry point and keep the machine code between runs.
+    Compile an entry point, and cache the machine code between runs.
 
-    It keeps the GIL: a control loop that gives it up for a few microseconds has to wait until
-    another thread hands it back. See `released` for kernels that take long.
+    It keeps the GIL: a control loop that releases it for a few microseconds would have to wait
+    until another thread returns it. Use `released` for kernels that take long.
 
-    The machine code lies in the user's cache, so that a read-only installation works too. The
-    name of its folder has a digest of the source of all kernels (`_source_digest`): nothing else
+    The cache is the user's, so that a read-only installation works. The name of its folder
+    contains a digest of the source of all kernels (`_source_digest`): only a change of that
     compiles them again.
 
     """
@@ -77,12 +77,12 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
 
 
 def released(function: Callable[..., Any]) -> Any:
-    """Compile an entry point that lets other threads run: for many states, or a long path."""
+    """Compile an entry point that releases the GIL: for many states, or a long path."""
     return kernel(function, nogil=True)
 
 
 def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that compiles kernels for every use, once a process: not `on_demand`."""
+    """Make a function that compiles kernels for every use run once, and not within `on_demand`."""
     is_done = False
 
     def compile_once() -> None:
@@ -98,11 +98,10 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
 @contextmanager
 def on_demand() -> Iterator[None]:
     """
-    Within it, kernels are compiled when they are used first, and not for every use `ahead`.
+    Compile kernels on their first use, within it, and not for every use `ahead`.
 
-    At the end, those that have been used are locked again: other types of arguments raise
-    TypeError, as after a compilation `ahead`. So all that is to run in a loop has to be used once
-    within it.
+    At the end, the kernels that have been used are locked: other types of arguments raise
+    TypeError, as after a compilation `ahead`. So use everything once within it that a loop needs.
 
     """
     _ON_DEMAND.append(True)
@@ -132,8 +131,8 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     """
     The machine code of one kernel on disk.
 
-    Numba's own index depends on the time and on the line numbers of the kernel's file. For the
-    kernels of this package the name of the folder says all that the machine code depends on.
+    Numba's own index depends on the time and the line numbers of the kernel's file. For kernels of
+    this package that is not needed: the folder is named by the digest of their source.
 
     """
 
@@ -147,10 +146,10 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
 
 def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
     """
-    Return the kernel's method `compile`, so that one process at a time runs it.
+    Return the kernel's method `compile`, restricted to one process at a time.
 
     Another process that needs the same kernel waits, and loads the machine code from the cache.
-    The collection of garbage is suspended: it would take a sixth of the time.
+    Garbage collection is suspended: it would take a sixth of the time.
 
     """
     compile_here = compiled.compile
@@ -193,7 +192,7 @@ def is_being_compiled(compiled: Any) -> bool:
 
 @contextmanager
 def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
-    """Hold the lock of a kernel, which ends with its process; gives False if it was taken."""
+    """Hold the lock of a kernel; give False if another process holds it."""
     if fcntl is None or not isinstance(compiled._cache, _KernelCache):
         yield True
         return
@@ -225,8 +224,8 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     """
     Return the kernels that a call uses, each with its argument types, in the order of their use.
 
-    The call runs with all kernels as plain Python functions, so nothing is compiled. To be called
-    in a process that does nothing else: kernels that are known already are not recorded.
+    The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
+    process of its own: argument types that are compiled already are not recorded.
 
     """
     uses: dict[tuple[Any, tuple[Any, ...]], None] = {}
@@ -262,9 +261,9 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
 
 def _kernel_source(text: str) -> str:
     """
-    Return what kernels are compiled from in a module: decorated functions, constants, imports.
+    Source of the kernels in a module: decorated functions, constants and imports.
 
-    A change of any other code of the module, or of a docstring, costs no compilation.
+    A change of any other code of the module, or of a docstring, causes no compilation.
 
     """
     return _dumped(ast.parse(text))
