@@ -23,8 +23,6 @@ spatial vector, rotation or translation.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,7 +59,7 @@ from osc_ros.dynamics.chain.layout import (
     WORK_WIDTH,
 )
 from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import ahead, inlined, kernel
 from osc_ros.dynamics.kinematics import motion_transforms
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
@@ -342,7 +340,7 @@ class LDL(Method):
         return qdd
 
 
-@cache
+@ahead
 def _compile() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
     passes.compile_kernels()

@@ -14,8 +14,6 @@ kinematics; b then contains only the torque that is added on top.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 
 from osc_ros.dynamics.chain.bodies import (
@@ -54,7 +52,7 @@ from osc_ros.dynamics.chain.layout import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.compiled import inlined, kernel, released
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     all_finite,
@@ -403,7 +401,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
         inward_pass(links, ends, None, rest, F, work, tip, h[k])
 
 
-@cache
+@ahead
 def compile_kernels() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
     links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)

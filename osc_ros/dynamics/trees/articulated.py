@@ -8,13 +8,11 @@ mass.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.arrays import ready
-from osc_ros.dynamics.compiled import inlined, kernel, plain
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
@@ -319,7 +317,7 @@ class Articulated:
         return qdd
 
 
-@cache
+@ahead
 def _compile_articulated() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
     integers, numbers = packed(pendulum(), FACTORED)

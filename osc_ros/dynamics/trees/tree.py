@@ -10,12 +10,10 @@ Results are at the tips, in base axes, [angular; linear], one tip after another.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, released
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, on_all_cores, Terms, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -361,7 +359,7 @@ class Tree(Articulated, Method):
         return found
 
 
-@cache
+@ahead
 def _compile() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
     integers, numbers = packed(pendulum(), FACTORED)
