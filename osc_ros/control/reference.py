@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.level import Level
-from osc_ros.control.limits import posture_acceleration, SPEED
+from osc_ros.control.limits import SPEED
+from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.priority import forces_for, Priorities, velocity_wanted
@@ -29,7 +30,7 @@ PAUSE = 0.1  # a longer tick is no tick: the motion begins anew [s]
 
 
 @kernel
-def _advanced(integers, numbers, room, q, qd, dt, posture, wraps, frequency, damping, push, table,
+def _advance(integers, numbers, room, q, qd, dt, posture, wraps, frequency, damping, push, table,
               at, W, inertias, count, rows, J, mobility, rates, memory, motion, model):
     """
     Bring the motion (2, n) to the next tick, and put the torques that it takes into model (n,).
@@ -138,11 +139,11 @@ class Reference:
         table : (8, n)
             Of `Limits`: no joint is asked to be faster.
         posture, wraps, posture_gains
-            See `osc_ros.control.limits.posture_acceleration`.
+            See `osc_ros.control.posture.posture_acceleration`.
 
         """
         dt = time - self._time
-        self.rate = _advanced(*dynamics.arrays, q, qd, dt, posture, wraps, *posture_gains, table,
+        self.rate = _advance(*dynamics.arrays, q, qd, dt, posture, wraps, *posture_gains, table,
                               *solver.factors(), solver.rows, J, Lambda_inv, self._rates,
                               self._memory, self.motion, self.model)
         if 0.0 < dt <= PAUSE:

@@ -18,9 +18,10 @@ from osc_ros.dynamics.arrays import (
     require_output,
     require_quaternions,
 )
+from osc_ros.dynamics.level_row import ACTIVATION, U
 from osc_ros.dynamics.method import DONE, Method, Terms
 from osc_ros.dynamics.methods import method_of
-from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.task_state import TaskState, Tip
 from osc_ros.dynamics.teams.plan import Plan, Workers

@@ -30,8 +30,10 @@ from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion
 from osc_ros.control.holding import require_effort
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.supervisor import (
     DEADLINE,
     JUMP,
@@ -848,7 +850,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                                                  self._law.limiter.sides) if at)),
                     ('task share', f'{self._law.limiter.shares[0]:.3f}'),
                     ('posture share', f'{self._law.limiter.shares[1]:.3f}'),
-                    ('torque rate share', f'{self._law.limiter.slowed:.3f}'),
+                    ('torque rate share', f'{self._law.limiter.rate_share:.3f}'),
                     *((f'watchdog {name}', count) for name, count in guard.counts.items()),
                     ('gain share', f'{gain_share:.3f}'),
                     ('start-up check', self._finding),
