@@ -6,7 +6,8 @@ from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control import limits
 from osc_ros.control.bounds import acceleration_bounds
-from osc_ros.control.nearest import nearest_within, room_for, torques_within, YIELDING
+from osc_ros.control.complementarity import nearest_within
+from osc_ros.control.nearest import room_for, torques_within, YIELDING
 from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 

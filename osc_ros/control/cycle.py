@@ -230,10 +230,7 @@ class ControlCycle:
         return tau if driver is None else tau - driver.torque(q, qd)
 
     def _advance_reference(self, time: float, q: Array, qd: Array) -> None:
-        setup, posture = self._setup, self._posture
-        setup.reference.advance(
-            time, q, qd, setup.J, setup.dynamics.Lambda_inv, setup.solver, setup.model,
-            setup.limiter.table, posture.now, posture.wraps, setup.posture_gains)
+        self._setup.reference.advance(time, q, qd, self._posture, self._setup.posture_gains)
 
     def _take_over(self, following: Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work; the difference from the present torques fades out."""

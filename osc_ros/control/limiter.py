@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bounds import allowed_share, exceeds
 from osc_ros.control.fade import smooth_step
-from osc_ros.control.limits import DECELERATION, EFFORT, EFFORT_RATE, Limits
+from osc_ros.control.limits import EFFORT, EFFORT_RATE, Limits
 from osc_ros.control.load import Loads
-from osc_ros.control.nearest import room_for, torques_within
-from osc_ros.dynamics.level_row import WIDTH
+from osc_ros.control.nearest import limited_torques, room_for
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
@@ -73,10 +72,14 @@ class Limiter:
         self._M_inv, self._room = np.zeros((n, n)), room_for(n)
         self._chosen: Sides = np.zeros(6 * n + 6, dtype=np.int64)
         self._sides: Sides = np.zeros(3 * n, dtype=np.int64)
+        self._torque_sides = self._sides[n:2 * n]
         self._calm = np.zeros(1)
         self.loads: Loads = Loads(dynamics.robot)
         self.sides: Sides = self._sides[:n]
         self.shares: Array = np.ones(2)
+        # arguments of `limited_torques`: the arrays stay the same
+        self._given = (self._M_inv, self.accelerations, self.table, self._calm, self._sides,
+                       self._chosen, self._room, self.shares)
         self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
         self.rate_share = 1.0
         self.is_at_work = self._was_at_bound = False
@@ -168,14 +171,12 @@ class Limiter:
             self.is_at_work = self._was_at_bound = False
             return tau
         self._dynamics.inverse_mass_matrix(self._M_inv)
-        J, inertias = solver.resistance()
         tau = tau.copy()
         self._was_at_bound = True
-        self.is_at_work = torques_within(
-            self._M_inv, J, inertias, solver.rows, length, qd, *self.accelerations[:3],
-            self.table[EFFORT], self.table[DECELERATION], loads.rows, loads.most, loads.joints,
-            count, dt, self._calm, self._sides, self._chosen, self._room, tau, self.shares)
-        self.saturated[:] = self._sides[len(qd):2 * len(qd)] != 0
+        self.is_at_work = limited_torques(
+            *solver.arrays, solver.solves, *self._given, loads.rows, loads.most, loads.joints,
+            qd, tau, length, count, dt)
+        np.not_equal(self._torque_sides, 0, out=self.saturated)
         return tau
 
     def torque_at_rate(self, time: float, tau: Array) -> Array:
@@ -203,9 +204,7 @@ class Limiter:
         exceeds(bounds, rest, rest, rest, self.table, 1.0)
         loads = self.loads
         loads.look(rest, rest, self._dynamics.gravity, self.table[EFFORT])
-        torques_within(self._M_inv, np.zeros((6, n)), np.zeros((1, 6, 6)), np.zeros((1, WIDTH)),
-                       1.0, rest, *bounds[:3], self.table[EFFORT], self.table[DECELERATION],
-                       loads.rows, loads.most, loads.joints, 0, 0.0, self._calm, self._sides,
-                       self._chosen, self._room, rest.copy(), self.shares)
+        limited_torques(*Priorities([0], 1, n).arrays, 1, *self._given, loads.rows, loads.most,
+                        loads.joints, rest, rest.copy(), 1.0, 0, 0.0)
         allowed_share(rest, rest, self.table, 0.0)
         self.forget()

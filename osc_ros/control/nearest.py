@@ -22,8 +22,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.complementarity import nearest_within, put_inverse
+from osc_ros.control.limits import DECELERATION, EFFORT
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.priority import opened
 
 Array = NDArray[np.float64]
 
@@ -36,118 +39,7 @@ SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
 # Damping of the null space that replaces the posture while limits act on the tasks [1/s]; it
 # comes into force, and ends, within CALMING [s].
 CALM, CALMING = 20.0, 0.1
-_ROUNDING = 1e-12  # relative tolerance of a bound
 _LEAST = 1e-12  # softness of a load that hardly depends on the joints
-
-
-@inlined
-def _put_cholesky(K, chosen, count, factor):
-    """Cholesky factor of the chosen rows and columns of a symmetric positive definite K."""
-    for a in range(count):
-        for b in range(a + 1):
-            total = K[chosen[a], chosen[b]]
-            for c in range(b):
-                total -= factor[a, c] * factor[b, c]
-            factor[a, b] = np.sqrt(total) if a == b else total / factor[b, b]
-
-
-@inlined
-def _solve_by_cholesky(factor, count, x):
-    """x = K⁻¹ x, by the factor of K."""
-    for a in range(count):
-        for c in range(a):
-            x[a] -= factor[a, c] * x[c]
-        x[a] /= factor[a, a]
-    for a in range(count - 1, -1, -1):
-        for c in range(a + 1, count):
-            x[a] -= factor[c, a] * x[c]
-        x[a] /= factor[a, a]
-
-
-@inlined
-def _put_inverse(A, chosen, factor, inverse):
-    """A⁻¹, symmetric positive definite; its rows are those of its transpose."""
-    n = len(A)
-    for i in range(n):
-        chosen[i] = i
-    _put_cholesky(A, chosen, n, factor)
-    for i in range(n):
-        for j in range(n):
-            inverse[i, j] = 1.0 if i == j else 0.0
-        _solve_by_cholesky(factor, n, inverse[i])
-
-
-@kernel
-def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
-    """
-    Least change Kλ of q̈ that brings it within bounds, in the norm of K⁻¹.
-
-    This is the linear complementarity problem of bounds and pushes λ. K is positive definite, so
-    it has one solution, which is continuous in q̈ and the bounds. Principal pivoting finds it: all
-    rows that violate a condition change sides together while their number falls, otherwise only
-    the last of them, which terminates (Murty; Júdice and Pires). It starts with the given sides:
-    from one tick to the next one iteration is mostly enough.
-
-    Parameters
-    ----------
-    K : (n, n)
-    qdd, lower, upper : (n,)
-    side : (n,) int, overwritten
-        -1 at the lower bound, 1 at the upper bound, 0 between them.
-    chosen, factor : (n,) int, (n, n), overwritten
-    push, change : (n,), written
-        λ, not positive at an upper bound nor negative at a lower one, and Kλ.
-
-    Returns
-    -------
-    Whether it was found.
-
-    """
-    n = len(qdd)
-    fewest, patience = n + 1, 3
-    for _ in range(100 + 10 * n):
-        count = 0
-        for i in range(n):
-            push[i] = 0.0
-        for i in range(n):
-            if side[i] != 0:
-                chosen[count] = i
-                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
-                count += 1
-        _put_cholesky(K, chosen, count, factor)
-        _solve_by_cholesky(factor, count, push)
-        for a in range(count - 1, -1, -1):  # chosen[a] ≥ a: nothing is lost
-            value, push[a] = push[a], 0.0
-            push[chosen[a]] = value
-        for i in range(n):
-            change[i] = 0.0
-            for a in range(count):
-                change[i] += K[i, chosen[a]] * push[chosen[a]]
-        wrong, last = 0, -1
-        for i in range(n):
-            margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
-            if side[i] == 0:
-                off = qdd[i] + change[i] > upper[i] + margin or (
-                    qdd[i] + change[i] < lower[i] - margin)
-            else:
-                off = push[i] * side[i] > 0.0
-            if off:
-                wrong, last = wrong + 1, i
-        if wrong == 0:
-            return True
-        if wrong < fewest:
-            fewest, patience = wrong, 3
-        else:
-            patience -= 1
-        for i in range(last if patience < 0 else 0, last + 1):
-            if side[i] != 0:
-                if push[i] * side[i] > 0.0:
-                    side[i] = 0
-            elif qdd[i] + change[i] > upper[i]:
-                side[i] = 1
-            elif qdd[i] + change[i] < lower[i]:
-                side[i] = -1
-    return False
 
 
 @inlined
@@ -175,7 +67,7 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
             A[a, b] += yielding * mobility * units * Lambda[a, b]
     is_spring = yields or not mobility > 0.0
     if not is_spring:
-        _put_inverse(A, chosen, there[:, :6], X)
+        put_inverse(A, chosen, there[:, :6], X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
@@ -267,7 +159,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     ----------
     M_inv : (n, n)
     J, inertias : (6 k, n), (k, 6, 6)
-        Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
+        Of the tasks, one solve after another: see `osc_ros.dynamics.priority.Room`.
     levels : (l, WIDTH)
         `Priorities.rows`; k is a multiple of l.
     length : float
@@ -321,7 +213,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     change = room[start + 12 * n:start + 12 * n + total_rows]
     x = room[start + 15 * n:start + 16 * n]
     y = room[start + 16 * n:start + 17 * n]
-    _put_inverse(M_inv, chosen, factor[:n, :n], M)
+    put_inverse(M_inv, chosen, factor[:n, :n], M)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -417,6 +309,31 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         wanted = high[i] if found and np.isfinite(high[i]) else tau[i]
         tau[i] = min(max(wanted, -effort[i]), effort[i])
     return is_at_bound
+
+
+@kernel
+def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm, sides, chosen,
+                    room, shares, rows, most, joints, qd, tau, length, count, dt):
+    """
+    `torques_within` for what the solve of the tasks and the limiter keep.
+
+    Parameters
+    ----------
+    integers, numbers, solves
+        Of `osc_ros.dynamics.priority.Priorities`.
+    accelerations : (3 or more, n)
+        Of the law; lower and upper bounds.
+    table : (8, n)
+        Of `osc_ros.control.limits.Limits`.
+
+    """
+    found = opened(integers, numbers)
+    levels, n = len(found.rows), len(qd)
+    return torques_within(
+        M_inv, found.J[:solves].reshape((6 * levels * solves, n)),
+        found.inertias[:solves].reshape((levels * solves, 6, 6)), found.rows, length, qd,
+        accelerations[0], accelerations[1], accelerations[2], table[EFFORT], table[DECELERATION],
+        rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares)
 
 
 @inlined

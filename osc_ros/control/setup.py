@@ -138,7 +138,8 @@ class Setup:
         self._with_force = [
             (level, self._poses[frame, :3, :3] if isinstance(frame, int) else level.axes)
             for level, frame in zip(self.levels, self._frames) if level.has_force]
-        self.reference = Reference(self.levels, self.robot.n)
+        self.reference = Reference(self.levels, self.dynamics, self.model, self.solver, self.J,
+                                   self.limiter.table)
         self._find_bandwidth()
         if before is not None:
             self.limiter.go_on_from(before.limiter)

@@ -141,7 +141,9 @@ class Room(NamedTuple):
     F, forces, ratios, shares, directions
         As `Priorities` has them.
     J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
-        Of as many solves as the activations have values.
+        Of as many solves as the activations have values: how each level can move while those
+        above it hold their accelerations, base axes; L below the blocks of the diagonal; Λ as it
+        is controlled, times the share of the solve. The tasks resist a motion by Σ JᵢᵀΛᵢJᵢ q̈.
     masks, most, mobility, r, parts, scratch
         To work in.
 
@@ -265,12 +267,14 @@ def forces_for(at, W, inertias, count, r, parts, F):
     """
     Forces F (6 m,) on the links that add accelerations r (6 k,) to those of the levels.
 
-    By the factors of the last solve, see `Priorities.factors`.
+    By the factors of the last solve, for its state and activations.
 
     Parameters
     ----------
-    at, W, inertias, count
-        The factors.
+    at, W, inertias
+        Of `Room`: the factors.
+    count : int
+        `Priorities.solves`.
     r, parts : (6 k,), (6 k,)
         Base axes; and written over.
 
@@ -382,23 +386,10 @@ class Priorities:
             _put_conditioning(self._integers, self._numbers, self._solves, self._length)
             self._is_conditioned = True
 
-    def factors(self) -> tuple[NDArray[np.intp], Array, Array, int]:
-        """
-        Return what `forces_for` solves by: for the state and the activations of the last `solve`.
-
-        Returns
-        -------
-        at : (k,) int
-            The link of each level.
-        W : (c, 6 k, 6 k)
-            With L below the blocks of its diagonal; of c values of the activations.
-        inertias : (c, k, 6, 6)
-            Λ of each level, times the share of the value.
-        count : int
-            Of the values that are in use.
-
-        """
-        return self._room.at, self._room.W, self._room.inertias, self._solves
+    @property
+    def solves(self) -> int:
+        """Number of solves in the last `solve`: one for each value of the activations."""
+        return self._solves
 
     def weakest(self, level: int = 0) -> Array:
         """
@@ -409,19 +400,3 @@ class Priorities:
 
         """
         return np.asarray(self.directions[level][:, np.argmin(self.ratios[level])])
-
-    def resistance(self) -> tuple[Array, Array]:
-        """
-        With what the tasks of the last `solve` resist other motions: torques Σ JᵢᵀΛᵢJᵢ q̈.
-
-        Returns
-        -------
-        J : (6 k c, n)
-            How each level can move while those above it hold their accelerations, base axes; c
-            times, where the activations have c values.
-        Lambda : (k c, 6, 6)
-            Its inertia as it is controlled, times its share.
-
-        """
-        J, inertias = self._room.J[:self._solves], self._room.inertias[:self._solves]
-        return J.reshape(-1, J.shape[2]), inertias.reshape(-1, 6, 6)
