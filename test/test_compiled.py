@@ -18,7 +18,7 @@ from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics.compiled import _kernel_source, KERNELS
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams import roles
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -30,7 +30,7 @@ def law():
     for method in METHODS:  # their kernels too
         OperationalSpace(robot, method)
     for reduced in (False, True):
-        segments.compile_kernels(reduced)
+        roles.compile_kernels(reduced)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))

@@ -24,7 +24,7 @@ from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 
 STRETCHED = np.array([0.0, 0.3, 0.0, -0.05, 0.0, 0.4, 0.0])
 

@@ -10,21 +10,18 @@ from osc_ros.control.feedback import task_forces, TASK_WIDTH
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.dynamics import priority
-from osc_ros.dynamics.chain.sweep import (
+from osc_ros.dynamics.chain.layout import (
     A0,
-    acceleration_response,
     ENDS_WIDTH,
     FACTOR_WIDTH,
     FORCE,
-    inward,
-    jacobian,
     LINK_WIDTH,
-    outward,
     POSE,
     TIP_WIDTH,
     TWIST,
     WORK_WIDTH,
 )
+from osc_ros.dynamics.chain.passes import acceleration_response, inward, jacobian, outward
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.method import DONE
 

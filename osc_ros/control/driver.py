@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.load import Weight
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -15,7 +15,7 @@ from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 
 Array = NDArray[np.float64]
 

@@ -64,8 +64,8 @@ class Method(Protocol):
     what it does not override.
 
     `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
-    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as they
-    are; every other call may overwrite them.
+    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as
+    they are; every other call may overwrite them.
 
     Attributes
     ----------

@@ -12,9 +12,10 @@ from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.dense import Dense
 from osc_ros.dynamics.papers.schur import Schur
-from osc_ros.dynamics.teams.plan import Plan, Workers
+from osc_ros.dynamics.plan import Plan, Workers
 from osc_ros.dynamics.teams.planning import planned, reducing
-from osc_ros.dynamics.trees.tree import EXTENDED, FACTORED, PROPAGATED, Tree
+from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
+from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -11,20 +11,15 @@ from math import isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.arrays import (
-    finite_array,
-    FLOAT64,
-    require_finite,
-    require_output,
-    require_quaternions,
-)
+from osc_ros.dynamics import arrays
+from osc_ros.dynamics.arrays import finite_array, FLOAT64, require_finite, require_output
 from osc_ros.dynamics.level_row import ACTIVATION, U
 from osc_ros.dynamics.method import DONE, Method, Terms
 from osc_ros.dynamics.methods import method_of
+from osc_ros.dynamics.plan import Plan, Workers
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.task_state import TaskState, Tip
-from osc_ros.dynamics.teams.plan import Plan, Workers
 from osc_ros.errors import InputError
 from osc_ros.model.assembly import names
 from osc_ros.model.robot import Robot
@@ -90,11 +85,9 @@ class OperationalSpace:
         task_inertia(np.eye(6))
 
     def __enter__(self) -> OperationalSpace:
-        """Itself; `close` is called at the end."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         self.close()
 
     def close(self) -> None:
@@ -361,7 +354,7 @@ class OperationalSpace:
         q = finite_array('q', q, (k, self.robot.nq))
         qd = finite_array('qd', qd, (k, self.robot.n))
         self._is_located = False
-        require_quaternions(self.robot, q)
+        arrays.require_quaternions(self.robot, q)
         found = self._dynamics.evaluate_batch(q, qd)
         if not all(np.isfinite(values).all() for values in found):
             raise InputError('a term is not finite: a state is too large')
@@ -418,7 +411,7 @@ class OperationalSpace:
 
     def _position(self, q: ArrayLike) -> Array:
         q = finite_array('q', q, (self.robot.nq,))
-        require_quaternions(self.robot, q[None])
+        arrays.require_quaternions(self.robot, q[None])
         return q
 
     def _turns(self, q: ArrayLike) -> bool:

@@ -106,7 +106,7 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
 
 def _located(robot: Robot, q: ArrayLike) -> _Located:
     _require_chain(robot)
-    return _Located(robot, finite_array('q', q, (robot.n,)))
+    return _Located(robot, finite_array('q', q, (robot.n,)), robot.gravity)
 
 
 def _require_chain(robot: Robot) -> None:
@@ -129,7 +129,7 @@ class SpatialOperators(NumpyMethod):
     def __init__(self, robot: Robot) -> None:
         _require_chain(robot)
         super().__init__(robot)
-        self._q = np.full(robot.n, np.nan)
+        self._key = np.full(robot.n + 3, np.nan)
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         n = self.robot.n
@@ -178,9 +178,10 @@ class SpatialOperators(NumpyMethod):
         return self._at(q).driven(x, rest, rest)[0]
 
     def _at(self, q: Array) -> _Located:
-        if not np.array_equal(q, self._q):
-            self._located = _Located(self.robot, q)
-            self._q = q.copy()
+        key = np.concatenate([q, self.gravity])
+        if not np.array_equal(key, self._key):
+            self._located = _Located(self.robot, q, self.gravity)
+            self._key = key
         return self._located
 
 
@@ -225,7 +226,7 @@ class _Located:
 
     """
 
-    def __init__(self, robot: Robot, q: Array) -> None:
+    def __init__(self, robot: Robot, q: Array, gravity: Array) -> None:
         n = robot.n
         at = self.placement = placement(robot, q)
         self._prismatic = robot.prismatic
@@ -242,7 +243,7 @@ class _Located:
         self.M = turn @ robot.inertia @ turn.transpose(0, 2, 1)
         self._articulate(robot.rotor_inertia)
         self.Omega_tip = self._omega()
-        self.a_g = np.concatenate([np.zeros(3), -robot.gravity])
+        self.a_g = np.concatenate([np.zeros(3), -gravity])
         self.E_star_a_g, self.W_star_a_g = np.zeros((n, 6)), np.zeros((n, 6))
         self.E_star_a_g[0] = self._phi[0].T @ self.a_g
         self.W_star_a_g[0] = self._psi[0].T @ self.a_g

@@ -9,17 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.sweep import packed, Sweep, TIP_WIDTH
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.chain.layout import packed, TIP_WIDTH
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.teams import roles, signals
 from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
-from osc_ros.dynamics.teams.segments import (
-    ELIMINATE,
-    follow,
-    lead,
-    PROGRESS_WIDTH,
-    START,
-    STOP,
-)
+from osc_ros.dynamics.teams.roles import follow, lead
+from osc_ros.dynamics.teams.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -31,14 +26,14 @@ _SAMPLE, _REPEATS = 512, 15  # bodies, and repetitions, of a measurement
 
 class Costs(NamedTuple):
     """
-    Seconds a body, measured.
+    Measured seconds per body.
 
     Attributes
     ----------
     serial : float
-        By the serial sweep.
+        In the serial sweep.
     place, base, segment : (4,)
-        Phase 1, and phase 2 at the base and elsewhere, of every variant.
+        In phase 1, and in phase 2 at the base and elsewhere, for every variant.
 
     """
 
@@ -48,7 +43,7 @@ class Costs(NamedTuple):
     segment: Array
 
     def bounds(self, n: int, members: int) -> NDArray[np.intp]:
-        """(4, members + 1): where the bodies of every member begin, so that all take as long."""
+        """First body of every member (4, members + 1), so that all take equally long."""
         found = np.zeros((4, members + 1), np.intp)
         ratio = self.segment / self.base
         others = members - 1
@@ -59,17 +54,17 @@ class Costs(NamedTuple):
         return found
 
     def bodies(self, n: int, members: int) -> tuple[int, ...]:
-        """How many every member has in a call without posture."""
+        """Number of bodies of every member in a call without posture."""
         return tuple(int(count) for count in np.diff(self.bounds(n, members)[0]))
 
     def expected(self, n: int, members: int) -> float:
-        """Seconds of a call without posture, by this model, waiting left out."""
+        """Predicted seconds of a call without posture, without waiting."""
         base = self.bounds(n, members)[0, 1]
         return float(base * (self.place[0] + self.base[0]))
 
 
 def law_call(sweep: Sweep) -> Callable[[], float]:
-    """What calls the law once and says how long it took [s]."""
+    """A function that calls the law once and returns the duration [s]."""
     q, out = np.zeros(sweep.robot.n), np.zeros(sweep.robot.n)
     u = np.zeros(6)
 
@@ -83,12 +78,12 @@ def law_call(sweep: Sweep) -> Callable[[], float]:
 
 def measured(robot: Robot, blocks: Array | None = None) -> Costs:
     """
-    What a body costs in every phase, on this machine and now, without starting anything.
+    Costs measured now on this machine, by this process alone.
 
-    With blocks, from `ldl.packed_blocks`, by cyclic reduction.
+    With blocks, from `ldl.packed_blocks`, those of cyclic reduction.
 
     """
-    segments.compile_kernels(blocks is not None)
+    roles.compile_kernels(blocks is not None)
     n = min(robot.n, _SAMPLE)
     links, ends = packed(robot)
     links, x = links[:n], np.zeros(n)
@@ -98,7 +93,7 @@ def measured(robot: Robot, blocks: Array | None = None) -> Costs:
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
-        flags[:], flags[:3 * segments.LINE] = 0, STOP  # nobody sleeps, and nobody waits
+        flags[:], flags[:3 * signals.LINE] = 0, STOP  # no member sleeps, and no word is awaited
         progress[:] = stage, 0, 0, 0, 0
 
     def leading(variant: int, m: int, stage: int) -> float:

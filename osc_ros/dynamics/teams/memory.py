@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.chain.layout import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
-from osc_ros.dynamics.chain.sweep import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.teams.reduction import ROW_WIDTH
-from osc_ros.dynamics.teams.segments import LINE, SLOT_WIDTH, words
+from osc_ros.dynamics.teams.signals import LINE, words
+from osc_ros.dynamics.teams.slots import SLOT_WIDTH
 
 Array = NDArray[np.float64]
 Words = NDArray[np.int64]
@@ -54,5 +55,5 @@ def _padded(shape: tuple[int, ...]) -> int:
 
 
 def leader_blocks(blocks: Array, bodies: int) -> tuple[Array, Array, Array]:
-    """`matrix` of `segments.lead`, for the number of bodies at the base."""
+    """`matrix` of `roles.lead`, for the number of bodies at the base."""
     return blocks[:-1], np.empty((bodies, ROW_WIDTH)), blocks[-1]

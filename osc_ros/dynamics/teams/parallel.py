@@ -27,12 +27,16 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.sweep import FORCE, jacobian, outward, Sweep, TIP_WIDTH
+from osc_ros.dynamics.chain.layout import FORCE, TIP_WIDTH
+from osc_ros.dynamics.chain.passes import jacobian, outward
+from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.teams import roles
 from osc_ros.dynamics.teams.costs import Costs
-from osc_ros.dynamics.teams.plan import Workers
-from osc_ros.dynamics.teams.segments import commanded_force, Q, STAGE, START
+from osc_ros.dynamics.teams.roles import commanded_force
+from osc_ros.dynamics.teams.signals import STAGE, START
+from osc_ros.dynamics.teams.slots import Q
 from osc_ros.dynamics.teams.team import Team
 from osc_ros.dynamics.teams.waiting import Fault
 from osc_ros.errors import WorkerWarning
@@ -44,7 +48,7 @@ _LATE = 20.0  # the deadline is at least so many times the duration of a serial 
 
 
 class _Keeper:
-    """The team of a Parallel: it outlives neither it nor a fault; a new one comes in its place."""
+    """The team of a Parallel, which is replaced by a new one after a fault."""
 
     def __init__(self, start: Callable[[], Team]) -> None:
         self._start = start
@@ -56,16 +60,16 @@ class _Keeper:
         self.team: Team | None = start()
 
     def ready(self) -> Team | None:
-        """The team, a new one as soon as it is there."""
+        """The team, the new one as soon as it has started; None until then."""
         if self.team is None:
             self.team, self._next = self._next, None
         return self.team
 
     def replace(self, fault: str) -> None:
-        """End the team, start another one in the background, and say why."""
+        """End the team, start a new one in the background, and warn with the reason."""
         self.faults += (fault,)
-        warnings.warn(f'{fault}: this call is evaluated by one process, and the team is started '
-                      'anew', WorkerWarning, stacklevel=2)
+        warnings.warn(f'{fault}: one process evaluates this call, and a new team starts',
+                      WorkerWarning, stacklevel=2)
         team, self.team = self.team, None
         self._thread = Thread(target=self._restart, args=(team,), daemon=True,
                               name='osc_ros team')
@@ -76,7 +80,7 @@ class _Keeper:
         try:
             found = self._start()
         except Exception as error:
-            self.faults += (f'the team could not be started anew: {error}',)
+            self.faults += (f'no new team could be started: {error}',)
             return
         if self._closed:
             found.close()
@@ -84,7 +88,7 @@ class _Keeper:
             self._next = found
 
     def close(self) -> None:
-        """End everything; in a process that was forked from the owner, nothing."""
+        """End all teams; no effect in a process that was forked from the owner."""
         if os.getpid() != self._owner:
             return
         self._closed = True
@@ -98,10 +102,10 @@ class _Keeper:
 
 class Parallel(Sweep):
     """
-    The sweep of one robot by a team, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
+    The sweep of one robot by a team.
 
-    The law, `outward`, `inward` and what is made of them is shared; forward dynamics and batches
-    are as there. To be closed, or to be left to the garbage collector.
+    The team evaluates the law, `outward` and `inward`; this process the rest, as `Sweep` does.
+    `close` it, or leave that to the garbage collector.
 
     Parameters
     ----------
@@ -110,42 +114,42 @@ class Parallel(Sweep):
     workers : Workers
     costs : Costs
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`, for the team to reduce them cyclicly.
+        From `ldl.packed_blocks`; given, the team uses cyclic reduction.
 
     """
 
     def __init__(self, robot: Robot, members: int, workers: Workers, costs: Costs,
                  blocks: Array | None = None) -> None:
         super().__init__(robot)
-        segments.compile_kernels(blocks is not None)
+        roles.compile_kernels(blocks is not None)
         bounds = costs.bounds(robot.n, members)
         deadline = max(workers.deadline, _LATE * robot.n * costs.serial)
         links, ends = self._links, self._ends
         self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
                                             deadline, blocks))
-        self._led: Team | None = None  # by whom the last outward was
-        self._is_factored = False  # whether `factored` is of the last outward
+        self._led: Team | None = None  # the team that made the last outward pass
+        self._is_factored = False  # whether `ldl_factors` is of the last outward
         self._tip_again = np.zeros(TIP_WIDTH)
         self._end = weakref.finalize(self, self._keeper.close)
 
     def close(self) -> None:
-        """End the team; from here on this is the serial sweep."""
+        """End the team; from here on this process evaluates everything."""
         self._take_over()
         self._end()
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What went wrong with a team so far."""
+        """Failures of the team so far."""
         return self._keeper.faults
 
     @property
     def team(self) -> Team | None:
-        """The present team; None while there is none."""
+        """The present team; None while a new one starts."""
         return self._keeper.ready()
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
         if len(u) != 6 or len(out) != self.robot.n:
             return WRONG_SHAPE
         status = self._outward(q, qd, tau, qdd)
@@ -160,10 +164,10 @@ class Parallel(Sweep):
         return self._outward(q, qd, tau, qdd)
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
         self._inward(F, out)
 
-    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+    def outward_pass(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         self._led, self._is_factored = self._keeper.ready(), False
         if self._led is not None:
             try:
@@ -171,7 +175,7 @@ class Parallel(Sweep):
                 return self._led.outward(q, qd, tau, qdd, self._tip)
             except BaseException as error:
                 team, self._led = self._led, None
-                self._judge(team, error)
+                self._handle(team, error)
         self._is_factored = True
         return super().outward(q, qd, tau, qdd)
 
@@ -182,21 +186,21 @@ class Parallel(Sweep):
             except BaseException as error:
                 team = self._led
                 self._take_over()
-                self._judge(team, error)
+                self._handle(team, error)
         super().inward(F, out)
         return DONE if np.isfinite(out).all() else NOT_FINITE
 
-    def _judge(self, team: Team, error: BaseException) -> None:
-        """Replace a team that was left in the middle of a call; what is no fault goes on."""
+    def _handle(self, team: Team, error: BaseException) -> None:
+        """Replace a team that failed or was interrupted in a call; re-raise all but a Fault."""
         if isinstance(error, Fault):
-            self._keeper.replace(team.account() or str(error))
+            self._keeper.replace(team.ended_workers() or str(error))
             return
         if team.member.progress[STAGE] != START:
             self._keeper.replace(f'a call was interrupted by {type(error).__name__}')
         raise error
 
     def _take_over(self) -> None:
-        """Have alone what the last `outward` of the team found."""
+        """Copy the results of the team's last `outward` to this process."""
         if self._led is not None:
             self._factor_alone()
             self._work[:] = self._led.shared.work
@@ -204,7 +208,7 @@ class Parallel(Sweep):
             self._led = None
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J at the last `outward`, into out (6, n)."""
         work = self._work if self._led is None else self._led.shared.work
         jacobian(self._links, work, self._tip, out)
 
@@ -212,7 +216,7 @@ class Parallel(Sweep):
         """
         M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²].
 
-        The members keep no factors: the first call after an `outward` makes a serial pass.
+        The workers keep no factors: the first call after an `outward` makes a serial pass.
 
         """
         self._factor_alone()
@@ -224,10 +228,10 @@ class Parallel(Sweep):
         super().inverse_mass_matrix(out)
 
     def _factor_alone(self) -> None:
-        """Factors at the position of the team's last `outward`, by this process."""
+        """Compute the factors at the position of the team's last `outward`, in this process."""
         if self._led is not None and not self._is_factored:
             outward(self._links, self._ends, self._led.shared.state[Q], self._rest, None,
-                    self._rest, self._work, self.factored, self._tip_again)
+                    self._rest, self._work, self._factor, self._tip_again)
             self._is_factored = True
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.plan import Plan, Workers
 from osc_ros.dynamics.teams.costs import law_call, measured
 from osc_ros.dynamics.teams.parallel import Parallel
-from osc_ros.dynamics.teams.plan import Plan, Workers
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -22,20 +22,20 @@ _LEAST_GAIN = 5e-6  # 'auto' starts no process if two could not save as much a c
 
 
 def reducing(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Cyclic reduction of a plain chain's matrix, by as many processes as asked for."""
-    return _asked(robot, workers, packed_blocks(robot))
+    """Cyclic reduction of the matrix of a plain chain, by the number of processes given."""
+    return _by_number(robot, workers, packed_blocks(robot))
 
 
 def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """The sweep of a plain chain by so many processes, or by as many as are fastest, and why."""
+    """The sweep of a plain chain by the number of processes given, or by the fastest number."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:
         return Sweep(robot), Plan(1, 'as asked')
-    return _asked(robot, workers, None)
+    return _by_number(robot, workers, None)
 
 
-def _asked(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sweep, Plan]:
+def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sweep, Plan]:
     members = min(int(workers.count), robot.n)
     if members == 1:
         return Sweep(robot), Plan(1, 'one body is one segment')
@@ -57,10 +57,10 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
     if most == 1:
         return sweep, Plan(1, 'there is one core' if cores == 1 else 'one body is one segment')
     if alone / 3.0 < _LEAST_GAIN:
-        return sweep, Plan(1, f'a call takes {1e6 * alone:.1f} µs, and two processes would save a '
-                           'third of it at most, less than they wait for each other')
+        return sweep, Plan(1, f'a call takes {1e6 * alone:.1f} µs: two processes would save a '
+                           'third of it at most, which is less than they wait for each other')
     if multiprocessing.current_process().daemon:
-        return sweep, Plan(1, 'this is a daemonic process, which may not start others')
+        return sweep, Plan(1, 'this is a daemonic process, which must not start processes')
     costs = measured(robot)
     members = min(range(2, most + 1), key=lambda count: costs.expected(robot.n, count))
     team = Parallel(robot, members, workers, costs)

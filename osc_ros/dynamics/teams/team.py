@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
-from osc_ros.dynamics.teams.segments import command, lead, lead_back, QDD, STOP, TAU
+from osc_ros.dynamics.teams.roles import lead, lead_back
+from osc_ros.dynamics.teams.signals import command, STOP
+from osc_ros.dynamics.teams.slots import QDD, TAU
 from osc_ros.dynamics.teams.waiting import Bell, Member, yield_core
 from osc_ros.dynamics.teams.worker import LOOKS, serve
 from osc_ros.errors import OscError
@@ -22,22 +24,22 @@ from osc_ros.errors import OscError
 Array = NDArray[np.float64]
 
 _START_TIMEOUT = 120.0  # of a worker that may have to compile first [s]
-_END_TIMEOUT = 2.0  # of a worker that was told to end [s]
-_SPREAD_PERIOD = 5e-3  # at which a waiting owner looks whether it shares a core [s]
+_END_TIMEOUT = 2.0  # of a worker after STOP [s]
+_SPREAD_PERIOD = 5e-3  # between two checks of a waiting owner for shared cores [s]
 
 
 def _core(stat: str) -> int:
-    """The core that a process or thread was last on, from its file in /proc."""
+    """The core that a process or thread last ran on, from its file in /proc."""
     with open(stat, 'rb') as file:
         return int(file.read().rsplit(b')', 1)[1].split()[36])
 
 
 def _spread(processes: Sequence[int]) -> None:
     """
-    Move processes that are on this thread's core, or on one another's, to cores without any.
+    Move processes that share a core with this thread or with each other to free cores.
 
-    A scheduler that sees every core busy, or is slow to balance, may leave two on one core, each
-    in the other's way, for as long as they run. They may go on from where they are put.
+    A scheduler that sees every core busy, or is slow to balance, may leave two spinning processes
+    on one core. Their affinity is restored at once, so the scheduler may move them later.
 
     """
     allowed = os.sched_getaffinity(0)
@@ -53,22 +55,22 @@ def _spread(processes: Sequence[int]) -> None:
 
 class Team:
     """
-    The processes beside this one, and the memory that they share.
+    The worker processes, and the memory that they share with this one.
 
     Parameters
     ----------
-    links, ends : from `sweep.packed`
+    links, ends : from `layout.packed`
     bounds : (4, members + 1)
-        Where the bodies of every member begin, in every variant.
+        First body of every member, in every variant.
     spin, deadline : float
-        As `Workers` has them.
+        See `Workers`.
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`: for cyclic reduction.
+        From `ldl.packed_blocks`, for cyclic reduction.
 
     Raises
     ------
     OscError
-        If they do not start.
+        If the workers do not start.
 
     """
 
@@ -98,8 +100,8 @@ class Team:
                 self._processes.append(process)
                 self._reports.append(report)
             for report in self._reports:
-                self._hear_ready(report)
-            self._words = [''] * len(self._processes)
+                self._await_ready(report)
+            self._reported = [''] * len(self._processes)
         except BaseException:
             self.close(kill=True)
             raise
@@ -114,14 +116,14 @@ class Team:
         self._matrix = leader_blocks(self.shared.blocks, max(self._bodies)) if reduced else None
         self._variant = 0
 
-    def _hear_ready(self, report: Connection) -> None:
+    def _await_ready(self, report: Connection) -> None:
         try:
             said = report.recv() if report.poll(_START_TIMEOUT) else 'nothing'
         except EOFError:
-            said = ('nothing, and ended (a script that makes a team comes from a file, and does '
-                    "so under `if __name__ == '__main__':`, for processes read it again)")
+            said = ('nothing, and ended (a script that starts a team must be a file, and start it '
+                    "under `if __name__ == '__main__':`, because worker processes import it)")
         if said != 'ready':
-            raise OscError(f'a worker did not start, it said: {said}')
+            raise OscError(f'a worker did not start; its report: {said}')
 
     def _delayed(self) -> None:
         now = perf_counter()
@@ -130,18 +132,18 @@ class Team:
             try:
                 _spread(self.pids)
             except OSError:
-                pass  # one has ended, which the guards will tell
+                pass  # a worker has ended, which its sentinel reports
         else:
             yield_core()
 
     @property
     def pids(self) -> list[int]:
-        """Of the processes beside this one."""
+        """Process ids of the workers."""
         return [process.pid or 0 for process in self._processes]
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
                 tip: Array) -> int:
-        """As `segments.lead`; raises Fault."""
+        """Outward pass, see `roles.lead`; raises Fault."""
         self._variant = (tau is not None) + 2 * (qdd is not None)
         shared, member = self.shared, self.member
         return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
@@ -149,7 +151,7 @@ class Team:
                           shared.flags, tip, member.progress, LOOKS, self._matrix)
 
     def inward(self, F: Array, out: Array) -> int:
-        """As `segments.lead_back`; raises Fault."""
+        """Inward pass, see `roles.lead_back`; raises Fault."""
         shared, member = self.shared, self.member
         tau, qdd = self.torques
         return member.run(lead_back, shared.links, shared.ends, tau, qdd, F,
@@ -162,26 +164,26 @@ class Team:
         return (self.shared.state[TAU] if self._variant & 1 else None,
                 self.shared.state[QDD] if self._variant & 2 else None)
 
-    def account(self) -> str:
-        """Who of the members has ended, and with what words."""
-        told = []
+    def ended_workers(self) -> str:
+        """The workers that have ended, with their last report or exit code."""
+        found = []
         for k, process in enumerate(self._processes):
             if wait([process.sentinel], 0.0):
                 process.join()
-                self._words[k] = self._words[k] or self._last_word(self._reports[k])
-                told.append(f'{process.name} (process {process.pid}) ended with '
-                            f'{self._words[k] or process.exitcode}')
-        return '; '.join(told)
+                self._reported[k] = self._reported[k] or self._last_report(self._reports[k])
+                found.append(f'{process.name} (process {process.pid}) ended with '
+                             f'{self._reported[k] or process.exitcode}')
+        return '; '.join(found)
 
     @staticmethod
-    def _last_word(report: Connection) -> str:
+    def _last_report(report: Connection) -> str:
         try:
             return str(report.recv()).strip().splitlines()[-1] if report.poll() else ''
         except EOFError:
             return ''
 
     def close(self, kill: bool = False) -> None:
-        """End the processes, and give the memory back."""
+        """End the workers, and release the memory."""
         if not kill:
             command(self.shared.flags, STOP)
             self.member.ring(1, len(self._processes) + 1)
@@ -189,7 +191,7 @@ class Team:
             if not kill:
                 process.join(_END_TIMEOUT)
             if process.exitcode is None:
-                process.kill()  # one that is stopped too
+                process.kill()  # works on a suspended process too
             process.join()
             process.close()
         if hasattr(self, 'member'):
@@ -204,4 +206,4 @@ class Team:
         try:
             self._block.close()
         except BufferError:
-            pass  # a frame of an exception still looks into it: it goes with that frame
+            pass  # the traceback of an exception still holds a view; it is released with it

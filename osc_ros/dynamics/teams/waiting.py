@@ -15,13 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.method import NOT_FINITE
-from osc_ros.dynamics.teams.segments import (
-    asleep,
-    FIRST_RUNG,
-    LAST_RUNG,
-    PROGRESS_WIDTH,
-    RING,
-)
+from osc_ros.dynamics.teams.signals import asleep, FIRST_RUNG, LAST_RUNG, PROGRESS_WIDTH, RING
 from osc_ros.errors import OscError
 
 Words = NDArray[np.int64]
@@ -30,15 +24,15 @@ yield_core: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
 
 
 class Fault(OscError, RuntimeError):
-    """A member that does not answer."""
+    """A member does not answer."""
 
 
 class Bell:
     """
-    What wakes a member; `Connection` has its file descriptor, and knows how to send it.
+    A semaphore that wakes a member; `Connection` holds its file descriptor and can send it.
 
-    An eventfd where there is one. A pipe would do, but Linux takes a write to a pipe as a sign
-    that the writer is about to sleep, and wakes the reader on the writer's core, which spins.
+    An eventfd where the system has it, else a pipe. With a pipe, Linux assumes that the writer is
+    about to sleep, and wakes the reader on the core of the writer, which still spins.
 
     """
 
@@ -52,18 +46,18 @@ class Bell:
             os.set_blocking(self._writer.fileno(), False)
 
     def fileno(self) -> int:
-        """What becomes readable."""
+        """The descriptor that becomes readable."""
         return self._reader.fileno()
 
     def ring(self) -> None:
-        """Wake the member; it does no harm if it is awake."""
+        """Wake the member; no effect if it is awake."""
         try:
             os.write(self._writer.fileno(), (1).to_bytes(8, sys.byteorder))
         except OSError:
-            pass  # rung more often than heard, or nobody is left to hear it: others see that
+            pass  # the counter is full, or the member has ended, which its sentinel reports
 
-    def hush(self) -> None:
-        """Let it not be rung any more."""
+    def clear(self) -> None:
+        """Clear all pending signals."""
         try:
             while os.read(self._reader.fileno(), 8):
                 pass
@@ -71,22 +65,22 @@ class Bell:
             pass
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the descriptors."""
         self._reader.close()
         self._writer.close()
 
 
 class Member:
     """
-    One process's way to wait for the others and to wake them.
+    Waiting for and waking of the other members, by one member.
 
     Parameters
     ----------
-    flags, k : the words of the team, and the number of this member
+    flags, k : words of the team, number of this member
     bells : sequence of Bell
         Of all members.
     guards : sequence
-        What becomes ready when waiting has no sense any more.
+        Become ready when the peers have ended, so that waiting is useless.
 
     """
 
@@ -94,27 +88,27 @@ class Member:
                  spin: float) -> None:
         self.progress = np.zeros(PROGRESS_WIDTH, np.int64)
         self.deadline = np.inf
-        self.delayed: Callable[[], object] = yield_core  # whom it waits for may be behind it
+        self.delayed: Callable[[], object] = yield_core  # the awaited process may need this core
         self._flags, self._k, self._members = flags, k, len(bells)
         self._bells, self._spin = bells, spin
-        self._wakers = DefaultSelector()  # kept, for it takes longer to make one than to wake
+        self._wakers = DefaultSelector()  # kept, as its construction takes longer than a wake-up
         for waker in (bells[k], *guards):
             self._wakers.register(waker, EVENT_READ)
 
     def run(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """
-        Call a kernel of `segments` until it is through.
+        Call a kernel of `roles` until it is done.
 
         Raises
         ------
         Fault
-            A guard became ready, or the deadline has passed.
+            If a guard became ready, or the deadline has passed.
 
         """
         status = kernel(*arguments)
-        return status if status <= NOT_FINITE else self._patiently(status, kernel, arguments)
+        return status if status <= NOT_FINITE else self._run_waiting(status, kernel, arguments)
 
-    def _patiently(self, status: int, kernel: Callable[..., int], arguments: Any) -> int:
+    def _run_waiting(self, status: int, kernel: Callable[..., int], arguments: Any) -> int:
         began = since = perf_counter()
         seen, sleepy = b'', False
         while status > NOT_FINITE:
@@ -128,7 +122,7 @@ class Member:
             elif not sleepy:
                 self.delayed()
                 asleep(self._flags, self._members, self._k, 1)
-                sleepy = True  # and look once more
+                sleepy = True  # and call the kernel once more before sleeping
             else:
                 self._sleep(began + self.deadline - now)
                 sleepy, since = False, perf_counter()
@@ -138,11 +132,11 @@ class Member:
         return status
 
     def close(self) -> None:
-        """Give back what it waits with."""
+        """Close the selector."""
         self._wakers.close()
 
     def ring(self, first: int, last: int) -> None:
-        """Wake those of the members from first to before last who sleep."""
+        """Wake the sleeping members from first to before last."""
         for k in range(first, last):
             if asleep(self._flags, self._members, k, 0):
                 self._bells[k].ring()
@@ -158,4 +152,4 @@ class Member:
 
     def _wake(self) -> None:
         asleep(self._flags, self._members, self._k, 0)
-        self._bells[self._k].hush()  # if it is rung only now, the next sleep is a short one
+        self._bells[self._k].clear()  # a signal that arrives only now shortens the next sleep

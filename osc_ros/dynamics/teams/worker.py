@@ -13,20 +13,22 @@ import traceback
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams import roles, signals
 from osc_ros.dynamics.teams.costs import VARIANTS
 from osc_ros.dynamics.teams.memory import Shared, shared_arrays
 from osc_ros.dynamics.teams.reduction import ROW_WIDTH
-from osc_ros.dynamics.teams.segments import follow, LAST, REST, STAGE, STOP, TAU
+from osc_ros.dynamics.teams.roles import follow
+from osc_ros.dynamics.teams.signals import LAST, REST, STAGE, STOP
+from osc_ros.dynamics.teams.slots import TAU
 from osc_ros.dynamics.teams.waiting import Bell, Fault, Member
 
 LOOKS = 512  # at a word before the kernel returns and the clock is read: about 10 µs
 
 
 def serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[Bell],
-           report: Connection, spin: float, reduced: bool) -> None:
-    """Be member k until the owner says STOP, or has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what it means, the owner decides
+          report: Connection, spin: float, reduced: bool) -> None:
+    """Run member k until the owner commands STOP or ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     memory = SharedMemory(name)
     try:
         _follow(shared_arrays(memory.buf, n, len(bells), reduced), k, bounds, bells, report, spin)
@@ -34,7 +36,7 @@ def serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[B
         pass  # the owner has ended
     except Exception:
         report.send(traceback.format_exc())
-    # nothing is left to be undone, and to take down Python with LLVM takes 0.1 s
+    # no clean-up is needed, and a normal exit of Python with LLVM takes 0.1 s
     os._exit(0)
 
 
@@ -44,7 +46,7 @@ def _follow(shared: Shared, k: int, bounds: NDArray[np.intp], bells: Sequence[Be
     assert owner is not None
     member = Member(shared.flags, k, bells, [owner.sentinel], spin)
     reduced = len(shared.blocks) > 0
-    segments.compile_kernels(reduced)
+    roles.compile_kernels(reduced)
     rows = np.empty((np.diff(bounds)[:, k].max() * reduced, ROW_WIDTH))
     arguments = []
     for variant in VARIANTS:
@@ -60,10 +62,10 @@ def _follow(shared: Shared, k: int, bounds: NDArray[np.intp], bells: Sequence[Be
     member.progress[STAGE] = REST
     report.send('ready')
     while True:
-        value = int(shared.flags[segments.COMMAND])  # its order is of no concern: it only grows
+        value = int(shared.flags[signals.COMMAND])  # no ordering needed: it only grows
         if value == STOP:
             return
         if value > member.progress[LAST]:
             member.progress[LAST] = value
-            member.progress[STAGE] = segments.MOVE
-        member.run(follow, *arguments[value % segments.INWARD])
+            member.progress[STAGE] = signals.MOVE
+        member.run(follow, *arguments[value % signals.INWARD])

@@ -1,4 +1,4 @@
-"""Number of processes that evaluate the law: what users ask for, and what was decided."""
+"""Records of the worker processes that evaluate the law: the request, and the decision."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from osc_ros.errors import InputError
 @dataclass(frozen=True)
 class Workers:
     """
-    How many processes evaluate the law, and how they wait for each other.
+    Number of processes that evaluate the law, and how they wait for each other.
 
     Attributes
     ----------
     count : int or 'auto'
-        With the process that asks; 'auto' measures which number is fastest, call after call.
+        Including the calling process; 'auto' measures which number is fastest in a tight loop.
     spin : float
-        How long a process that waits keeps its core before it sleeps [s]. A team that sleeps
-        uses no processor, and takes 50 to 250 µs to wake: a loop whose pauses are longer than
-        this pays that in every call.
+        Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
+        processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
+        than `spin`, every call takes that much longer.
     deadline : float
-        A call that takes longer is finished by the process that asked, and the team replaced [s].
-        Never less than twenty times what the call takes one process.
+        If a call takes longer, the calling process finishes it alone, and the team is replaced
+        [s]. At least twenty times the duration of the call by one process is used.
 
     Raises
     ------
     InputError
-        A number that cannot be.
+        If a value is out of its range.
 
     """
 
@@ -38,7 +38,7 @@ class Workers:
     deadline: float = 0.25
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
+        """Raise InputError for values out of range."""
         if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
             raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
         for name in ('spin', 'deadline'):
@@ -50,16 +50,16 @@ class Workers:
 @dataclass(frozen=True)
 class Plan:
     """
-    How the law is evaluated, and why.
+    Decision how many processes evaluate the law.
 
     Attributes
     ----------
     workers : int
     reason : str
     bodies : tuple of int
-        How many each worker has, base first, in a call without posture.
+        Number of bodies of each worker, base first, in a call without posture.
     faults : tuple of str
-        What went wrong with a team so far; it is replaced every time.
+        Failures of the team so far; it is replaced each time.
 
     """
 
@@ -69,6 +69,6 @@ class Plan:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line."""
+        """The plan in one line."""
         ended = f'; {len(self.faults)} faults, the last: {self.faults[-1]}' if self.faults else ''
         return f"{self.workers} worker{'s' * (self.workers > 1)}: {self.reason}{ended}"
