@@ -20,7 +20,6 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.chain_tick import chain_torque
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
@@ -248,8 +247,8 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, posture, tau = law._setup, law._posture, np.zeros(7)
 
     def kernel(s):
-        return chain_torque(*setup._chain, s.q, s.qd, posture.now, posture.wraps,
-                            *setup.posture_gains, setup._rest, tau)
+        return setup._kernel(*setup._given, s.q, s.qd, posture.now, posture.wraps,
+                             *setup.posture_gains, setup._rest, tau)
 
     def limited(s):
         setup.limiter.accelerations[0] = 0.0

@@ -8,6 +8,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import ControlCycle, PAUSE
 from osc_ros.control.diagnosis import predicted_and_met, terms, Tick
 from osc_ros.control.driver import Driver
@@ -131,7 +132,8 @@ class Law(ControlCycle):
                                           rest, self.limiter.table)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
-            OperationalSpace(self.robot.with_payload(1.0, inertia=np.eye(3)), self.space.method)
+            loaded = self.robot.with_payload(1.0, inertia=np.eye(3))
+            compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)
         self.latch(self.posture)
         self._time = -math.inf
 
@@ -231,8 +233,6 @@ class Law(ControlCycle):
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
-
-    # commands
 
     def _level(self, task: str | None) -> Level:
         levels = (self._next or self._setup).levels
@@ -343,8 +343,6 @@ class Law(ControlCycle):
 
         """
         self._posture.take(q, self.robot)
-
-    # diagnosis
 
     def gain_share(self) -> float:
         """

@@ -141,8 +141,10 @@ def _loads(robot: Robot) -> tuple[Array, Array]:
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))
     M_inv = np.empty((_STATES, robot.n, robot.n))
+    q, single = np.array(robot.neutral), ~robot.spherical  # spherical joints stay as they are
     for k in range(_STATES):
-        q = rng.uniform(np.minimum(lower, upper), upper)
+        q[robot.q_index[single]] = rng.uniform(np.minimum(lower, upper), upper)[
+            robot.v_index[single]]
         dynamics.M_inv(q, M_inv[k])
         weight[k] = dynamics.inverse_dynamics(q, rest, rest)
     return np.diagonal(np.linalg.inv(M_inv), axis1=1, axis2=2).copy(), weight

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
-from osc_ros.control.chain_tick import chain_torque, rehearse_chain
+from osc_ros.control.compiled_tick import compiled_tick, Kernel
 from osc_ros.control.feedback import task_forces, TASK_WIDTH, TURNS_WITH
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
@@ -17,7 +17,6 @@ from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
-from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
@@ -95,12 +94,12 @@ class Setup:
         self._forces_given = (
             *self.solver.arrays, self._rows, self._poses, self.dynamics.twist, self.J,
             self.dynamics.Lambda_inv, self.dynamics.a0, *thresholds)
-        self._chain = None
-        if type(self.dynamics) is Sweep and not any(
-                'force' in task.axes for task in settings.tasks):
-            self._chain = (
-                *self.dynamics.arrays, self.limiter.table, self.limiter.accelerations,
-                *self.solver.arrays, self._rows, self.J, *thresholds)
+        self._kernel: Kernel | None = None
+        has_force = any('force' in task.axes for task in settings.tasks)
+        if not has_force and (found := compiled_tick(self.dynamics)) is not None:
+            self._kernel, arrays = found
+            self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
+                           *self.solver.arrays, self._rows, self.J, *thresholds)
         self.levels: list[Level] = []
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
@@ -128,8 +127,8 @@ class Setup:
         self.levels = [
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
                   before is not None)
-            for task, link, *rows in zip(self.settings.tasks, self.at, self._rows,
-                                         self.solver.rows)]
+            for task, link, rows in zip(self.settings.tasks, self.at,
+                                        zip(self._rows, self.solver.rows))]
         for level, frame, row in zip(self.levels, self._frames, self._rows):
             level.axes[:] = np.eye(3)
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
@@ -229,8 +228,8 @@ class Setup:
         """
         self.set_targets(time, q)
         tau, beside = np.empty(len(q)), self._rest if more is None else more
-        if self._chain is not None:
-            solves = chain_torque(*self._chain, q, qd, posture.now, posture.wraps,
+        if self._kernel is not None:
+            solves = self._kernel(*self._given, q, qd, posture.now, posture.wraps,
                                   *self.posture_gains, beside, tau)
         else:
             solves = self._torque(time, q, qd, posture, beside, tau)
@@ -241,7 +240,7 @@ class Setup:
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:
-        """The steps of `chain_torque` by any method, for tasks of any kind."""
+        """The steps of the compiled tick by any method, for tasks of any kind."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
@@ -263,8 +262,6 @@ class Setup:
         """Use the ways of all methods once, for them to be compiled."""
         rest = self._rest
         self._torque(0.0, q, rest, posture, rest, rest.copy())
-        if self.space.method == 'sweep':
-            rehearse_chain()
         self.limiter.rehearse()
         _ = self.solver.ratios
 
