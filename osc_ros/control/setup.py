@@ -72,10 +72,12 @@ class Setup:
         self.links = tuple(dict.fromkeys(links))
         self.at = [self.links.index(link) for link in links]
         if before is not None and before.robot is robot and before.links == self.links:
-            self.space, self.model = before.space, before.model
+            space, model = before.space, before.model
         else:
-            self.space = self._space(method, workers)
-            self.model = Articulated(replace(robot, tips=self.links))
+            space = self._space(method, workers)
+            model = Articulated(replace(robot, tips=self.links))
+        self.space: OperationalSpace = space
+        self.model: Articulated = model
         self.dynamics = self.space.dynamics
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
