@@ -1,5 +1,5 @@
-# osc_ros on a machine that has Python and make: everything is installed in .venv of this folder,
-# with the pinned versions of requirements/constraints.txt. With ROS installed, use colcon instead.
+# osc_ros on a machine with Python and make: installs everything in .venv of this folder, with the
+# pinned versions of requirements/constraints.txt. With ROS installed, use colcon instead.
 
 PYTHON ?= python3
 ARGS ?=
@@ -8,11 +8,11 @@ venv := .venv
 bin := $(venv)/bin
 constraints := requirements/constraints.txt
 packaging := setup.py setup.cfg pyproject.toml package.xml
-# Folders too: they tell of a file that was removed.
+# Folders too: the time stamp of a folder changes if a file in it is removed.
 sources := $(packaging) $(shell find osc_ros config launch libexec resource \
              -name __pycache__ -prune -o -print)
 
-# What a sourced ROS installation leaves in the shell would be mixed with the wheels of .venv.
+# Do not mix a ROS installation that is sourced in this shell with the wheels of .venv.
 ifdef AMENT_PREFIX_PATH
 unexport LD_LIBRARY_PATH
 endif
@@ -20,9 +20,9 @@ unexport PYTHONPATH PYTHONHOME _ROS_WHEELS_BOOTSTRAP_COMPLETE
 unexport ROS_LOCALHOST_ONLY ROS_STATIC_PEERS ROS_DISCOVERY_SERVER
 export AMENT_PREFIX_PATH := $(CURDIR)/$(venv)
 export RMW_IMPLEMENTATION := rmw_fastrtps_cpp
-# `python -m` would prefer the checkout to what is installed.
+# Without this, `python -m` would prefer the checkout to the installed package.
 export PYTHONSAFEPATH := 1
-# Loopback only, and discovery in under a second (see the profile). Kilted reads the second name.
+# Loopback only, and discovery in less than a second (see the profile). Kilted reads the second name.
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
 export FASTDDS_DEFAULT_PROFILES_FILE := $(FASTRTPS_DEFAULT_PROFILES_FILE)
@@ -34,16 +34,16 @@ pip := $(bin)/python -m pip install -qq --disable-pip-version-check -c $(constra
 .PHONY: help demo test test-all bench lint clean FORCE
 
 help:
-	@echo 'make demo   a simulated arm follows targets over ROS 2: table and plots'
+	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
 	@echo "            (ARGS='--robot ur5e', ARGS='--headless --duration 5 --json out.json',"
 	@echo "            ARGS='--urdf FILE --base B --tip T')"
-	@echo "make test   the test suite, but for the slow tests (ARGS='-k sweep')"
-	@echo "make test-all  with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
-	@echo 'make bench  what an update costs, beside Pinocchio and MuJoCo: doc/benchmarks.md, .png'
+	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
+	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
+	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (twelve minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
-	@echo 'make clean  remove .venv and what was built'
-	@echo 'PYTHON=python3.12 chooses the Python that .venv is made of (3.10 or later; now $(PYTHON)).'
+	@echo 'make clean  remove .venv and build outputs'
+	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
 demo: $(venv)/.demo $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
@@ -65,19 +65,19 @@ clean:
 	rm -rf $(venv) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@$(remove_build)
 
-# Only what setuptools makes: build/ may also be colcon's.
+# Removes only outputs of setuptools: colcon may use build/ too.
 remove_build = rm -rf build/lib build/bdist.* osc_ros.egg-info; rmdir build 2>/dev/null || true
 
-# A virtual environment does not survive a move: its scripts name its folder.
+# A virtual environment cannot be moved, because its scripts contain its path: make it again.
 ifneq ($(shell cat $(venv)/.made 2>/dev/null),$(CURDIR))
 $(venv)/.made: FORCE
 endif
 
 $(venv)/.made:
 	@command -v '$(PYTHON)' >/dev/null || \
-	  { echo 'osc_ros needs Python 3.10 or later: $(PYTHON) was not found (PYTHON=... names another).' >&2; exit 1; }
+	  { echo 'osc_ros needs Python 3.10 or later: $(PYTHON) was not found (set PYTHON=... to use another).' >&2; exit 1; }
 	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
-	  { echo "osc_ros needs Python 3.10 or later: $(PYTHON) is $$('$(PYTHON)' -V 2>&1) (PYTHON=... names another)." >&2; exit 1; }
+	  { echo "osc_ros needs Python 3.10 or later: $(PYTHON) is $$('$(PYTHON)' -V 2>&1) (set PYTHON=... to use another)." >&2; exit 1; }
 	@'$(PYTHON)' -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo 'osc_ros needs the module venv of $(PYTHON). On Debian and Ubuntu: sudo apt install python3-venv' >&2; exit 1; }
 	@rm -rf $(venv)
@@ -85,15 +85,16 @@ $(venv)/.made:
 	@echo "$(CURDIR)" > $@
 
 $(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
-	@echo 'Installing what $(@F:.%=make %) needs in $(venv), pinned (once) ...'
+	@echo 'Installing the requirements of $(@F:.%=make %) in $(venv), pinned (once) ...'
 	@$(remove_build)
 	@$(pip) setuptools wheel
 	@$(pip) --no-build-isolation '.[jazzy,$(@F:.%=%)]'
 	@$(remove_build)
 	@touch $@
 
-# Not editable, so that tests and demo run what a user gets. What an earlier build left in build/
-# would be installed again, hence the removal. Numba compiles again what has another time.
+# Not editable, so that tests and demo run the same files that a user gets. Files that an earlier
+# build left in build/ would be installed again, so they are removed. Numba recompiles a file whose
+# time stamp has changed, so the installed files get the time stamps of the sources.
 $(venv)/.installed: $(venv)/.made $(sources)
 	@$(remove_build)
 	@$(pip) --no-deps --no-build-isolation --force-reinstall .

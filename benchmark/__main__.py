@@ -1,9 +1,9 @@
 """
-What an update costs, beside Pinocchio and MuJoCo, in one run.
+Measures the time of an update, compared with Pinocchio and MuJoCo, in one run.
 
-`make bench`, or `python benchmark` where osc_ros and its judges are installed. Every contender
-computes the whole law, τ = τ⁰ + JᵀΛ(u - a⁰), and is checked before it is timed. The report goes to
-doc/benchmarks.md, with a plot beside it.
+`make bench`, or `python benchmark` with osc_ros and the reference libraries installed. Every
+contender computes the whole law, τ = τ⁰ + JᵀΛ(u - a⁰); its result is checked before it is timed.
+Writes the report to doc/benchmarks.md, with plots.
 
 """
 
@@ -21,7 +21,7 @@ import sys
 import tempfile
 from time import perf_counter
 
-# before numpy: threads of BLAS wait for each other far longer than such small matrices take
+# before numpy: for such small matrices, synchronizing BLAS threads takes longer than computing
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
@@ -49,7 +49,7 @@ print(perf_counter() - started)
 
 
 def machine() -> dict[str, str]:
-    """Return what the figures depend on."""
+    """Return processor and versions that the figures depend on."""
     processor = platform.processor() or platform.machine()
     try:
         lines = Path('/proc/cpuinfo').read_text().splitlines()
@@ -68,7 +68,7 @@ def machine() -> dict[str, str]:
 
 
 def first_use() -> tuple[float, float]:
-    """Return the seconds from import to a ready Panda without compiled kernels, and with them."""
+    """Return the time [s] from import to a ready Panda, without and with compiled kernels."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {name: value for name, value in os.environ.items()
                        if name != 'NUMBA_CACHE_DIR'} | {'XDG_CACHE_HOME': folder}
@@ -81,17 +81,19 @@ def first_use() -> tuple[float, float]:
 def main() -> None:
     """Time, print, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument('--json', type=Path, metavar='FILE', help='write all figures here too')
+    parser.add_argument('--json', type=Path, metavar='FILE', help='also write all figures to '
+                                                                  'this file')
     parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
-                        help='that every row of the nodes is measured (%(default)s)')
+                        help='duration of the measurement for every row of the nodes [s] '
+                             '(%(default)s)')
     parser.add_argument('--gap-seconds', type=float, default=gaps.SECONDS, metavar='S',
-                        help='that the commands are watched for every row of the longest gaps '
-                        '(%(default)s)')
+                        help='duration of the measurement for every row of the longest gaps [s] '
+                             '(%(default)s)')
     parser.add_argument('--gap-priority', type=int, metavar='P',
-                        help='of SCHED_FIFO for the longest gaps, 0 for none '
-                        f'({nodes.PRIORITY} where it is permitted)')
+                        help='SCHED_FIFO priority for the longest gaps, 0 for none ('
+                             f'{nodes.PRIORITY} if permitted)')
     parser.add_argument('--only', choices=('gaps', 'ticks'),
-                        help='measure and print this section alone, and write no page')
+                        help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
 
@@ -172,7 +174,7 @@ def main() -> None:
     wrong += [f'{row.name}, {at.n} joints' for at in lengths for row in at.rows.values()
               if row.is_off]
     if wrong:
-        sys.exit('not timed, their answers are off: ' + '; '.join(wrong))
+        sys.exit('not timed, because their results are wrong: ' + '; '.join(wrong))
 
 
 if __name__ == '__main__':

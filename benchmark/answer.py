@@ -1,8 +1,9 @@
 """
-The process whose answers `metronome` times: a node of osc_ros, or an empty one.
+The process whose commands `metronome` times: a node of osc_ros, or a node without computation.
 
-`python benchmark/answer.py NODE EXECUTOR`, which are those below; each line of its standard input
-has the arguments of one run as JSON. SIGINT ends that, as it does for users; then it says so.
+`python benchmark/answer.py NODE EXECUTOR`, one of NODES and of EXECUTORS. Each line of its
+standard input has the arguments of one run as JSON. SIGINT ends a run; then the process prints
+'ended'.
 
 """
 
@@ -27,7 +28,7 @@ EXECUTORS = {'events': EventsExecutor, 'single-threaded': SingleThreadedExecutor
 
 
 class Echo(Node):
-    """Answers every joint state as the controller does, and computes nothing."""
+    """Answers every joint state like the controller, but computes nothing."""
 
     def __init__(self) -> None:
         super().__init__('osc_controller')
@@ -45,7 +46,7 @@ class Echo(Node):
             self._filled.filled(self._rest, messages.label_of(message.header.stamp)))
 
     def stop(self) -> None:
-        """Nothing moves."""
+        """Do nothing: this node moves no arm."""
 
 
 NODES = {'echo': Echo, 'controller': Controller, 'relay': Relay}

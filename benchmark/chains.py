@@ -1,4 +1,4 @@
-"""Chains of 2 to 100,000 joints: how the law's time and memory grow, in every method."""
+"""Time and memory of the law on chains of 2 to 100,000 joints, for every method."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from osc_ros.dynamics.methods import METHODS
 from race import call_times, Contender, difference, fastest, LARGEST_RESIDUAL, race, Row, State
 
 LENGTHS = (2, 4, 8, 16, 32, 64, 128, 200, 256, 300, 512, 1000, 1024, 2048, 4096, 8192, 16384)
-ASKED = 200  # joints: where the law is compared with ABA alone
-LONGEST_PINOCCHIO = 300  # joints: the memory of its Data grows as n³, 24 GB are gone at 1000
+ASKED = 200  # joints of the chain on which the law is compared with ABA alone
+LONGEST_PINOCCHIO = 300  # joints: the memory of its Data grows as n³ and exceeds 24 GB at 1000
 LONGEST = 100_000
-SLOW = 0.5e6  # µs: at the next length, twice as long, a call would take a second or more
+SLOW = 0.5e6  # µs: on the next chain, twice as long, a call would take a second or more
 SPREAD = 0.6  # rad
 
-# Articulated bodies judge constraint forces, and the other way round: they share no step.
+# References: articulated bodies for constraint forces and vice versa; they share no step.
 JUDGES = ('recursive', 'sweep')
 ARTICULATED = ('recursive', 'efpa', 'sfa')
 ABA = 'Pinocchio, ABA alone'
@@ -35,18 +35,18 @@ MUJOCO = 'MuJoCo and numpy'
 @dataclass(frozen=True)
 class Length:
     """
-    The rows of a chain of n joints, and how they were judged.
+    The rows of a chain of n joints, and their references.
 
     Attributes
     ----------
     judge : str
-        By whose forward dynamics the residuals of the rows are.
+        Reference whose forward dynamics computes the residuals of the rows.
     Lambda : dict of str to float
-        The largest entry of Λ⁻¹Λ - 1, Λ⁻¹ being a method's and Λ another's.
+        Largest entry of Λ⁻¹Λ - 1, with Λ⁻¹ of the method and Λ of its reference.
     by_mujoco : float or None
-        The residual of 'sweep', MuJoCo being the judge.
+        Residual of 'sweep' with MuJoCo as reference.
     qdd : float
-        The largest acceleration of a joint under the torque [rad/s²].
+        Largest acceleration of a joint under the torque [rad/s²].
 
     """
 
@@ -66,12 +66,12 @@ class Longest:
     Attributes
     ----------
     seconds : float
-        The median of three calls of the law, each at another state.
+        Median of three calls of the law, each for another state.
     memory : float
-        What the method and a call of it allocate, at their peak [bytes a link].
+        Peak allocation of the method and one call [bytes per link].
     off, relative : float
-        The largest difference of the tip's acceleration from u, by the forward dynamics of
-        `judge` [rad/s², m/s²], and relative to what cancels in it.
+        Largest difference of the tip's acceleration from u, by the forward dynamics of `judge`
+        [rad/s², m/s²], and this difference relative to the terms that cancel.
 
     """
 
@@ -84,7 +84,7 @@ class Longest:
 
 
 def urdf(n: int) -> str:
-    """Return n rods of 0.1 m, 0.3 kg, upright at q = 0, their axes x, y and z in turn."""
+    """Return the URDF of n rods of 0.1 m, 0.3 kg, upright at q = 0, with axes x, y, z in turn."""
     rod = ("<inertial><origin xyz='0 0 0.05'/><mass value='0.3'/><inertia ixx='3e-4' iyy='3e-4' "
            "izz='6e-5' ixy='0' ixz='0' iyz='0'/></inertial>")
     parts = ["<link name='link_0'/>"]
@@ -99,11 +99,11 @@ def urdf(n: int) -> str:
 
 def states(space: OperationalSpace, count: int) -> list[State]:
     """
-    Return states of a chain that bends at random, every joint by up to SPREAD, and turns slowly.
+    Return states of a chain bent at random, every joint by up to SPREAD, with slow velocities.
 
-    The velocities are 1/n rad/s: over many links they add up, and with 1 rad/s a joint the far
-    end of a long chain would go at many times the speed of sound. What is asked for, u, is what
-    some q̈ can do, for fewer than six joints cannot do everything.
+    The velocities are of the order of 1/n rad/s, because they add up along the chain: with 1 rad/s
+    per joint the end of a long chain would move at many times the speed of sound. u is the tip
+    acceleration of some q̈, because fewer than six joints cannot produce every u.
 
     """
     n = space.robot.n
@@ -115,7 +115,7 @@ def states(space: OperationalSpace, count: int) -> list[State]:
         J, u = space.jacobian(), rng.normal(size=6)
         if n < 6:
             u = tip.a0 + J @ rng.normal(size=n)
-        elif np.linalg.cond(J) > 50 * max(1, n / 16):  # metres and radians: it grows with n
+        elif np.linalg.cond(J) > 50 * max(1, n / 16):  # in metres and radians it grows with n
             continue
         found.append(State(q, qd, u, rng.normal(size=n), u[SWAP]))
     return found
@@ -123,7 +123,7 @@ def states(space: OperationalSpace, count: int) -> list[State]:
 
 def tip_acceleration(space: OperationalSpace, state: State,
                      tau: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return J q̈ + J̇q̇ for the forward dynamics' q̈, and the size of what cancels in it."""
+    """Return J q̈ + J̇q̇ with q̈ from the forward dynamics, and the size of its terms."""
     qdd = space.forward_dynamics(state.q, state.qd, tau)
     acceleration = space.outward(state.q, state.qd, posture_acceleration=qdd).a0.copy()
     Jdot_qd = space.outward(state.q, state.qd, posture_acceleration=np.zeros_like(qdd)).a0
@@ -137,7 +137,7 @@ def _residual_by(space: OperationalSpace, state: State, tau: NDArray[np.float64]
 
 
 def _judge_of(method: str) -> str:
-    """Return the method whose forward dynamics and Λ judge another's."""
+    """Return the method whose forward dynamics and Λ are the reference for a method."""
     return JUDGES[method in ARTICULATED]
 
 
@@ -150,7 +150,7 @@ def _law(space: OperationalSpace, out: NDArray[np.float64], s: State) -> NDArray
 
 
 def growth(seconds: float) -> list[Length]:
-    """Return the rows of all lengths; a contender that has become slow is left out of the next."""
+    """Return the rows of all lengths; a contender that was slow is left out of longer chains."""
     found: list[Length] = []
     slow: set[str] = set()
     for n in LENGTHS:
@@ -202,7 +202,7 @@ def _at_length(n: int, slow: set[str], seconds: float) -> Length:
 
 def _products(spaces: dict[str, OperationalSpace], judges: dict[str, OperationalSpace],
               sample: list[State]) -> dict[str, float]:
-    """Return the largest entry of Λ⁻¹Λ - 1 of every method."""
+    """Return the largest entry of Λ⁻¹Λ - 1 for every method."""
     found = dict.fromkeys(spaces, 0.0)
     for state in sample:
         Lambda = {name: space.evaluate(state.q, state.qd).Lambda
@@ -214,7 +214,7 @@ def _products(spaces: dict[str, OperationalSpace], judges: dict[str, Operational
 
 
 def exponent(lengths: list[Length], name: str) -> tuple[float, int, int]:
-    """Return the slope of log time over log n in the upper half of its lengths, and their ends."""
+    """Return the slope of log time over log n in the upper half of the lengths, and its ends."""
     points = [(at.n, at.rows[name].median) for at in lengths
               if name in at.rows and not at.rows[name].is_off]
     n, time = np.array(points[len(points) // 2:]).T
@@ -223,14 +223,14 @@ def exponent(lengths: list[Length], name: str) -> tuple[float, int, int]:
 
 
 def longest(methods: list[str]) -> tuple[float, list[Longest]]:
-    """Return the seconds from URDF to Robot, and a row a method, on a chain of LONGEST joints."""
+    """Return the time from URDF to Robot [s], and a row for each method, for LONGEST joints."""
     n = LONGEST
     text = urdf(n)
     started = perf_counter()
     robot = Robot.from_urdf(text, 'link_0', f'link_{n}')
     loading = perf_counter() - started
     judges = {name: OperationalSpace(robot, name) for name in JUDGES}
-    state, *others = states(judges['sweep'], 4)  # a method may keep what it has of the last q
+    state, *others = states(judges['sweep'], 4)  # a method may cache results of the last q
     found, out = [], np.empty(n)
     for method in methods:
         tracemalloc.start()

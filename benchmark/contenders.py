@@ -1,4 +1,4 @@
-"""Pinocchio, MuJoCo and frax: the law in each, as well as their Python interfaces let us."""
+"""The law in Pinocchio, MuJoCo and frax, as fast as their Python interfaces allow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Pinocchio:
         return J.T @ (Lambda @ (state.u_linear_first + J_M_inv @ h - J_dot @ qd))
 
     def _bias(self, q, qd, qdd):
-        """Return a⁰ and J after whatever has filled data.J for this q."""
+        """Return a⁰ and J; data.J must be computed for this q."""
         model, data, frame = self.model, self.data, self.frame
         pin.forwardKinematics(model, data, q, qd, qdd)
         pin.updateFramePlacement(model, data, frame)
@@ -109,7 +109,7 @@ class Pinocchio:
         return tau + _algebra(J, M_inv, self.rest, a0, state.u_linear_first, self.out)
 
     def forward_dynamics(self, state):
-        """Return q̈ by the articulated-body algorithm, as a scale."""
+        """Return q̈ by the articulated-body algorithm, for comparison of times."""
         return pin.aba(self.model, self.data, state.q, state.qd, state.qdd)
 
     def Lambda_inv(self, state):
@@ -127,7 +127,7 @@ class Pinocchio:
         return J, Jdot_qd, h, Lambda_inv, np.linalg.inv(Lambda_inv)
 
     def residual(self, state, tau):
-        """Return how far ABA's acceleration of the tip under the torques is from u, relative."""
+        """Return the relative difference of the tip's acceleration, by ABA, from u."""
         qdd = pin.aba(self.model, self.data, state.q, state.qd, tau)
         return difference(self._bias(state.q, state.qd, qdd)[0], state.u_linear_first)
 
@@ -171,7 +171,7 @@ def _algebra(J, M_inv, h, Jdot_qd, u, tau):
 
 
 def _simplified(urdf_text):
-    """Return the XML of a URDF without looks, its fingers fixed."""
+    """Return the XML of a URDF without visual and collision elements, with fixed fingers."""
     root = ElementTree.fromstring(urdf_text)
     for link in root.iter('link'):
         for looks in link.findall('visual') + link.findall('collision'):
@@ -201,7 +201,7 @@ class MuJoCo:
         self.h, self.M = np.zeros(n), np.zeros((n, n))
 
     def _terms(self, state):
-        """Fill J, J̇ and h; M is left in the form that MuJoCo keeps it in."""
+        """Compute J, J̇ and h; M stays in MuJoCo's sparse form."""
         model, data, J, J_dot = self.model, self.data, self.J, self.J_dot
         data.qpos[:], data.qvel[:] = state.q, state.qd
         mujoco.mj_kinematics(model, data)
@@ -231,7 +231,7 @@ class MuJoCo:
         return self._law(state, dposv(self.M, self.J.T)[1].T)
 
     def residual(self, state, tau):
-        """Return how far mj_forward's acceleration of the tip is from u, relative."""
+        """Return the relative difference of the tip's acceleration, by mj_forward, from u."""
         model, data, J, J_dot = self.model, self.data, self.J, self.J_dot
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = state.q, state.qd, tau
         mujoco.mj_forward(model, data)
@@ -244,7 +244,7 @@ class Frax:
     """The law in frax, compiled by JAX as one function, in double precision."""
 
     def __init__(self, urdf_text, T_body_tip):
-        # what frax itself asks for on a CPU; read when jax is imported
+        # the settings that frax recommends for a CPU; read at the import of jax
         os.environ.setdefault('XLA_FLAGS', '--xla_cpu_multi_thread_eigen=false '
                               '--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED')
         os.environ.setdefault('JAX_ENABLE_X64', '1')
@@ -267,5 +267,5 @@ class Frax:
         self._law = law
 
     def torque(self, state):
-        """Return τ as a numpy array, as who sends it needs it."""
+        """Return τ as a numpy array, as a caller that sends it needs."""
         return np.asarray(self._law(state.q, state.qd, state.u_linear_first))

@@ -1,4 +1,4 @@
-"""How deep block cyclic reduction goes."""
+"""Number of sequential steps of block cyclic reduction and block LDLᵀ."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, Bloc
 from race import difference
 
 SIZES = (*(2 ** k for k in range(1, 15)), 3, 5, 7, 9, 33, 63, 65, 999, 4097, 10_001, 16_383)
-BLOCK = 5  # rows: what a joint with one freedom leaves to eliminate
+BLOCK = 5  # rows that remain to be eliminated for a joint with one degree of freedom
 
 
 @dataclass(frozen=True)
 class Depth:
-    """Steps that have to follow one another; the residual is |a x - b|, relative to b."""
+    """Numbers of sequential steps for n blocks; the residual is |a x - b|, relative to b."""
 
     n: int
     reduction: int
@@ -33,7 +33,7 @@ def depths() -> list[Depth]:
 def _depth(n: int) -> Depth:
     rng = np.random.default_rng(n)
     upper = rng.normal(size=(n - 1, BLOCK, BLOCK))
-    # every row's diagonal outweighs the rest of it: positive definite
+    # diagonally dominant, so positive definite
     diagonal = np.tile(6.0 * BLOCK * np.eye(BLOCK), (n, 1, 1))
     b = rng.normal(size=(n, BLOCK, 1))
     factor = BlockCyclicReduction(diagonal, upper)

@@ -1,9 +1,9 @@
 """
-The sender of what `gaps` disturbs the controller with: messages, requests, subscriptions.
+Sends the messages and requests, and makes the subscriptions, that `gaps` measures.
 
-`python benchmark/disturb.py`; each line of its standard input is a `Wanted` as JSON. It prepares,
-says 'ready', and sends at the rate until the next line comes. It then sets back what it changed,
-and answers with the number sent and, for requests, the number of responses.
+`python benchmark/disturb.py`; each line of its standard input is a `Wanted` as JSON. The process
+prepares, prints 'ready', and sends at the rate until the next line. Then it restores the
+parameters that it changed, and answers with the numbers of messages and of responses.
 
 Messages are serialized once, before, so that sending takes little of the machine.
 
@@ -53,11 +53,11 @@ from osc_ros.nodes import messages
 from osc_ros.nodes.run import EventsExecutor
 
 CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
-PATIENCE = 60.0  # for the controller to be found, and to answer [s]
-DRAIN = 0.5  # that responses are waited for at the end [s]
-BEFORE = 0.1  # the first is sent, so that the commands are watched already [s]
-DISTANCE, SPEED = 0.03, 0.02  # of targets from the pose held, and of twists [m, m/s]
-TURNS, PERIOD_SHARE = 2.0, 2.25  # of a path: eights; its length in periods of an eight
+PATIENCE = 60.0  # time for discovery of the controller, and for its answers [s]
+DRAIN = 0.5  # time to wait for responses at the end [s]
+BEFORE = 0.1  # delay of the first message: the measurement begins before it [s]
+DISTANCE, SPEED = 0.03, 0.02  # of goals from the held pose, and of twists [m, m/s]
+TURNS, PERIOD_SHARE = 2.0, 2.25  # number of eights in a path; its duration in periods of an eight
 GAINS = 'translation.natural_frequency', 'rotation.natural_frequency', 'posture.damping'
 
 Send = Callable[[int], object]
@@ -65,7 +65,7 @@ Send = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be sent, one of KINDS, at which rate [Hz], by the joints of these names."""
+    """One of KINDS to send, its rate [Hz], and names and positions of the joints."""
 
     kind: str
     rate: float
@@ -74,7 +74,7 @@ class Wanted:
 
 
 class Disturber:
-    """A node that sends; `answered` counts responses."""
+    """A node that sends messages and requests; `answered` counts responses."""
 
     def __init__(self) -> None:
         self.node = Node('disturber')
@@ -92,7 +92,7 @@ class Disturber:
             self._executor.spin_once(timeout_sec=0.1)
 
     def close(self) -> None:
-        """End."""
+        """Stop the node and its thread."""
         self._told = True
         self._listener.join()
         self._executor.remove_node(self.node)
@@ -100,7 +100,7 @@ class Disturber:
         self._executor.shutdown()
 
     def pose(self) -> tuple[np.ndarray, str]:
-        """Return the pose (4, 4) where the tip is, and the frame that it is in."""
+        """Return the present pose (4, 4) of the tip, and the name of its frame."""
         self._pose = None
         listener = self.node.create_subscription(
             PoseStamped, f'{CONTROLLER}/pose', partial(setattr, self, '_pose'), 1)
@@ -109,7 +109,7 @@ class Disturber:
         return messages.pose_array(self._pose.pose), self._pose.header.frame_id
 
     def set(self, **values: Any) -> None:
-        """Set parameters, dots as double underscores, and wait for it."""
+        """Set parameters (with double underscores for dots), and wait for the response."""
         request = SetParameters.Request(parameters=_parameters(
             {name.replace('__', '.'): value for name, value in values.items()}))
         _wait(self._set.service_is_ready, 'set_parameters')
@@ -121,7 +121,7 @@ class Disturber:
 
     @contextmanager
     def published(self, kind: type, topic: str, sent: Sequence[Any]) -> Iterator[Send]:
-        """Give what publishes the messages in turn, serialized now."""
+        """Yield a function that publishes the messages in turn, serialized beforehand."""
         packed = [serialize_message(message) for message in sent]
         publisher = self.node.create_publisher(kind, f'{CONTROLLER}/{topic}', 10)
         try:
@@ -132,7 +132,7 @@ class Disturber:
 
     @contextmanager
     def called(self, *services: tuple[type, str, Sequence[Any]]) -> Iterator[Send]:
-        """Give what calls the services in turn, with their requests in turn."""
+        """Yield a function that calls the services in turn, with their requests in turn."""
         clients = [self.node.create_client(kind, f'{CONTROLLER}/{name}')
                    for kind, name, _ in services]
 
@@ -155,7 +155,7 @@ class Disturber:
 
     @contextmanager
     def listened(self, *topics: tuple[type, str]) -> Iterator[Send]:
-        """Subscribe; there is nothing to send."""
+        """Subscribe to topics; the yielded function does nothing."""
         listeners = [self.node.create_subscription(kind, topic, lambda message: None, 10)
                      for kind, topic in topics]
         try:
@@ -177,7 +177,7 @@ def _parameters(values: dict[str, Any]) -> list[ParameterMessage]:
     return [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
 
 
-# every kind: what is sent, between what is set up for it and set back
+# each kind: set up, yield the function that sends, restore
 
 @contextmanager
 def _nothing(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
@@ -220,7 +220,7 @@ def _twists(sender: Disturber, wanted: Wanted) -> Any:
 
 
 def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
-    """Return the kind that sends a path of so many points, of so many seconds."""
+    """Return the kind that sends a path with that number of points and duration."""
     def kind(sender: Disturber, wanted: Wanted) -> Any:
         held, frame = sender.pose()
         path = figure_of_eight(held, DISTANCE, DISTANCE, seconds / PERIOD_SHARE, TURNS, 0.0,
@@ -228,7 +228,7 @@ def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
         message = messages.trajectory_message(path, frame, TOOL)
         message.header.stamp = messages.stamp(0.0)
         if len(message.points) != count:
-            raise RuntimeError(f'{len(message.points)} points, {count} were meant')
+            raise RuntimeError(f'{len(message.points)} points instead of {count}')
         for point in message.points if poses_only else ():
             point.velocities, point.accelerations = [], []
         return sender.published(MultiDOFJointTrajectory, 'target_trajectory', [message])
@@ -237,7 +237,7 @@ def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
 
 @contextmanager
 def _pushing(sender: Disturber, topic: str, frame: str) -> Iterator[Send]:
-    """Give what publishes wrenches, with force wanted along z, and a gain for what is measured."""
+    """Yield a function that publishes wrenches, with a force axis along z and force feedback."""
     sent = [messages.wrench_message(np.array([0.0, 0.0, 0.0, 0.0, 0.0, force]), frame,
                                     messages.stamp(0.0)) for force in (5.0, 4.0, 3.0, 4.0)]
     sender.set(translation__axes=['motion', 'motion', 'force'], force__gain=0.5)
@@ -326,7 +326,7 @@ def _bad_sets(sender: Disturber, wanted: Wanted) -> Any:
 
 @contextmanager
 def _questions(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
-    """Get, list and describe, in turn, every parameter that there is."""
+    """Get, list and describe all parameters, in turn."""
     client = sender.node.create_client(ListParameters, f'{CONTROLLER}/list_parameters')
     _wait(client.service_is_ready, 'list_parameters')
     future = client.call_async(ListParameters.Request())
@@ -376,7 +376,7 @@ KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
 
 
 def disturb(sender: Disturber, wanted: Wanted) -> dict[str, int]:
-    """Send until a line comes; return how many were sent, and how many of them answered."""
+    """Send until a line of input comes; return the numbers of messages and responses."""
     sender.answered = sent = 0
     period = 1.0 / wanted.rate if wanted.rate else 0.01
     with KINDS[wanted.kind](sender, wanted) as send:

@@ -1,9 +1,9 @@
 """
-The longest gap between two commands of the controller, whatever else arrives there.
+The longest gap between two commands of the controller while other messages arrive.
 
-Three processes beside each other: osc_controller as users start it, `metronome`, which publishes
-joint states at the rate and times the commands, and `disturb`, which sends one kind of message or
-request at a time.
+Three processes run at the same time: osc_controller as users start it; `metronome`, which
+publishes joint states at the rate and times the commands; and `disturb`, which sends one kind of
+message or request at a time.
 
 """
 
@@ -29,29 +29,29 @@ import nodes
 from nodes import CONTROLLER, EVENTS, NodesError, ON_STATE, Way
 
 RATES = 500, 1000  # of the joint states [Hz]
-OFTEN, SELDOM = 100.0, 1.0  # of what is sent [Hz]
-SECONDS = 1.5  # that a cell is watched, where nothing else is asked for
-ALLOWED = 2.0  # that the longest gap may be longer than without [periods]
-WIDE = 1.0 + ALLOWED  # a gap that is counted [periods]
-PATIENCE = 120.0  # until commands come regularly, after what was sent before [s]
+OFTEN, SELDOM = 100.0, 1.0  # rates of the messages [Hz]
+SECONDS = 1.5  # default duration of the measurement of a cell [s]
+ALLOWED = 2.0  # bound of the longest gap minus that without messages [periods]
+WIDE = 1.0 + ALLOWED  # longer gaps are counted [periods]
+PATIENCE = 120.0  # time for commands to become regular again after a disturbance [s]
 DEBUG = '--log-level', 'debug'
 
 
 @dataclass(frozen=True)
 class Disturbance:
     """
-    What arrives beside the joint states.
+    Messages or requests that arrive in addition to the joint states.
 
     Attributes
     ----------
     name : str
-        What a table calls it.
+        Name in the table.
     kind : str
         One of `disturb.KINDS`.
     rate : float [Hz]
-        At which it is sent; 0 where nothing is.
+        Rate of the messages; 0: none.
     arguments : tuple of str
-        Of the controller's command line, beside its parameters.
+        Further command-line arguments of the controller.
 
     """
 
@@ -93,7 +93,7 @@ DISTURBANCES = (
 @dataclass(frozen=True)
 class Cell:
     """
-    What was found while one disturbance arrived.
+    The measurement during one disturbance.
 
     Attributes
     ----------
@@ -101,23 +101,23 @@ class Cell:
     rate : int
         Of the joint states [Hz].
     sent, answered : int
-        How often it was sent; responses to requests.
+        Number of messages sent, and of responses to requests.
     states, commands : int
-        While the commands were watched.
+        Their numbers during the measurement.
     longest, p999 : float
-        Of the gaps between commands [periods].
+        Longest gap between commands and 99.9th percentile [periods].
     more : float
-        `longest`, less the median of `longest` with nothing sent, at this rate [periods].
+        `longest` minus the median of `longest` without messages, at this rate [periods].
     wide : int
-        Gaps longer than WIDE periods.
+        Number of gaps longer than WIDE periods.
     pause : float
-        Longest gap between two states, which the metronome is late by [periods].
+        Longest gap between two states, the delay of the metronome itself [periods].
     missed : int
-        States without an answer before the next state.
+        Number of states without an answer before the next state.
     p50, p99 : float
-        Latency of the states that were answered [µs].
+        Latency of the answered states [µs].
     cpu : float
-        Share of a core that the controller took.
+        Share of a core that the controller used.
 
     """
 
@@ -140,7 +140,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """All cells, the priority of SCHED_FIFO or 0 for none, and the load average before."""
+    """All cells, the priority under SCHED_FIFO (0: none), and the load average before."""
 
     seconds: float
     cells: list[Cell]
@@ -152,19 +152,19 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
             rates: Sequence[int] = RATES, priority: int | None = None,
             done: Callable[[str], None] = lambda what: None) -> Section | None:
     """
-    Return a cell for each disturbance at each rate; None where there is no rclpy.
+    Return a cell for each disturbance at each rate; None without rclpy.
 
     Parameters
     ----------
     seconds : float
-        That the commands are watched in each cell.
+        Duration of the measurement of each cell.
     disturbances : sequence of Disturbance
-        In this order; NOTHING may be among them several times, and shows the noise.
+        In this order; NOTHING may occur several times, to show the noise.
     rates : sequence of int
         Of the joint states [Hz].
     priority : int, optional
-        Of SCHED_FIFO, for the controller and the metronome, so that other processes on the
-        machine delay neither; 0 for none. nodes.PRIORITY if not given and permitted.
+        Under SCHED_FIFO, of controller and metronome, so that other processes on the machine
+        delay neither; 0: none. Default: nodes.PRIORITY if permitted.
     done : callable
         Called with a line for each cell.
 
@@ -194,7 +194,7 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
 
 
 class Peer:
-    """A process that is told lines of JSON, and answers with lines of JSON."""
+    """A process that answers each line of JSON on its input with a line of JSON."""
 
     def __init__(self, name: str, running: tuple[subprocess.Popen, Path]) -> None:
         self.name = name
@@ -202,24 +202,24 @@ class Peer:
 
     @property
     def log(self) -> str:
-        """What the process wrote to its standard error, the last part of it."""
+        """The last part of the standard error of the process."""
         return self._log.read_text(errors='replace')[-4000:]
 
-    def told(self, what: object, patience: float, *others: Peer) -> object:
+    def ask(self, what: object, patience: float, *others: Peer) -> object:
         """
-        Tell the process something, and return its answer.
+        Send a request to the process, and return its answer.
 
         Raises
         ------
         NodesError
-            It, or one of the others, ended, or there was no answer in time.
+            The process or one of the others ended, or there was no answer in time.
 
         """
         nodes.tell(self.process, what)
-        return self.said(patience, f'{what}', *others)
+        return self.answer(patience, f'{what}', *others)
 
-    def said(self, patience: float, what: str, *others: Peer) -> object:
-        """Return what the process says next; refuses as `told`."""
+    def answer(self, patience: float, what: str, *others: Peer) -> object:
+        """Return the next line of the process; errors as of `ask`."""
         deadline = perf_counter() + patience
         while not select([self.process.stdout], [], [], 0.5)[0]:
             for peer in (self, *others):
@@ -236,7 +236,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class _Crew:
-    """A controller at one rate, the metronome, and what disturbs it."""
+    """A controller at one rate, the metronome, and the sender of messages."""
 
     rate: int
     controller: Peer
@@ -245,13 +245,13 @@ class _Crew:
     joints: list[str]
 
     def cell(self, disturbance: Disturbance, seconds: float) -> dict[str, object]:
-        """Return what a Cell has, all but `more`, once commands come regularly again."""
-        self.metronome.told(0.0, nodes.PATIENCE, self.controller)
-        self.sender.told({'kind': disturbance.kind, 'rate': disturbance.rate,
+        """Return the fields of a Cell except `more`, after commands have become regular."""
+        self.metronome.ask(0.0, nodes.PATIENCE, self.controller)
+        self.sender.ask({'kind': disturbance.kind, 'rate': disturbance.rate,
                           'joints': self.joints, 'position': nodes.READY}, PATIENCE,
                          self.controller)
-        watched = self.metronome.told(seconds, PATIENCE + seconds, self.controller)
-        counts = self.sender.told('stop', PATIENCE, self.controller)
+        watched = self.metronome.ask(seconds, PATIENCE + seconds, self.controller)
+        counts = self.sender.ask('stop', PATIENCE, self.controller)
         gaps, times = np.array(watched['gaps']), np.array(watched['latencies'])
         answered = times[np.isfinite(times)]
         p50, p99 = np.percentile(answered, (50, 99)).tolist() if len(answered) else [np.inf] * 2
@@ -265,7 +265,7 @@ class _Crew:
 @contextmanager
 def _crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work: Path,
           environment: dict[str, str]) -> Iterator[_Crew]:
-    """Give a crew whose controller ends with the block, as it does for users, by SIGINT."""
+    """Yield a crew; SIGINT ends its controller at the end of the block."""
     given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate, priority))
     with ExitStack() as stack:
         controller = Peer('osc_controller', stack.enter_context(nodes.running(
@@ -274,7 +274,7 @@ def _crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work
             [nodes.HERE / 'metronome.py', priority, 'endless'], work, environment)))
         stack.callback(controller.process.send_signal, signal.SIGINT)
         joints = list(nodes.panda_arm().joint_names)
-        metronome.told({
+        metronome.ask({
             'rate': rate, 'seconds': 0.0, 'commands': 'osc_controller/commands', 'joints': joints,
             'position': nodes.READY, 'processes': [controller.process.pid]}, nodes.PATIENCE)
         yield _Crew(rate, controller, metronome, sender, joints)

@@ -1,18 +1,17 @@
 """
-The hardware's side of what `nodes` measures: joint states at a rate, and when commands come.
+Stands for the hardware in `nodes` and `gaps`: publishes joint states, records commands.
 
-`python benchmark/metronome.py PRIORITY`, of SCHED_FIFO or 0; each line of its standard input is a
-specification as JSON, and is answered by a line of what was found with the other core idle, and
-busy.
+`python benchmark/metronome.py PRIORITY`, under SCHED_FIFO or 0. Each line of its standard input is
+a specification as JSON; the answer is a line with the results with the other core idle and busy.
 
-`python benchmark/metronome.py PRIORITY endless`, for `gaps`: the first line is a specification, of
-which `seconds` is not used, and is answered with true. From then on states are published without
-a pause. Each further line is the number of seconds to watch the commands, and is answered with
-`Watched` as JSON; 0 waits until commands come regularly, and is answered with true. The next line
-is sent after the answer to the one before.
+`python benchmark/metronome.py PRIORITY endless`, for `gaps`: the first line is a specification,
+whose `seconds` is not used; the answer is true. From then on states are published continuously.
+Each further line is the number of seconds to measure the commands; the answer is `Watched` as
+JSON. 0 waits until commands come regularly; the answer is true. Send a line only after the last
+answer.
 
-It sleeps until the next state is due, for on two cores one that spins would be a load of its own.
-So states leave some tens of µs late; but a latency begins when its state was in fact published.
+The process sleeps until the next state is due, because with two cores a spinning process would be
+an additional load. So states are some tens of µs late; a latency begins at the actual publication.
 
 """
 
@@ -44,37 +43,37 @@ from osc_ros.nodes.run import EventsExecutor
 IDLE, BUSY = 'idle', 'busy'  # the other core
 BUSY_LOOP = """
 import os
-os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever its parent has
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the policy of the parent
 parent = os.getppid()
 while os.getppid() == parent: pass
 """
 WARM_UP = 0.3  # [s]
-LAST = 0.2  # that an answer is waited for after the last state [s]
+LAST = 0.2  # time to wait for answers after the last state [s]
 SWAY, SLOWLY = 0.01, 2.0  # of the joints: amplitude [rad], angular frequency [rad/s]
 CHUNK = 5  # states between two looks at the standard input
 CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
-CALMED = 10.0  # how long regular commands are waited for [s]
-RESUMES = 30.0  # how long the command that ends the last gap is waited for [s]
+CALMED = 10.0  # longest wait for regular commands [s]
+RESUMES = 30.0  # longest wait for the command that ends the last gap [s]
 TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <linux/prctl.h>
 
 
 @dataclass(frozen=True)
 class Specification:
     """
-    What is to be measured.
+    The settings of a measurement.
 
     Attributes
     ----------
     rate : float
         Of the joint states [Hz].
     seconds : float
-        That are measured with the other core idle, and the same again with it busy.
+        Duration of the measurement with the other core idle, and again with it busy.
     commands : str
         Topic of the answers.
     joints, position : list of n
-        About which the joints sway, at most SWAY away [rad].
+        Mean positions of the joints, which move by SWAY at most [rad].
     processes : list of int
-        Whose CPU time is wanted.
+        Process ids whose CPU time is measured.
 
     """
 
@@ -89,19 +88,18 @@ class Specification:
 @dataclass(frozen=True)
 class Found:
     """
-    What was measured.
+    The results of a measurement.
 
     Attributes
     ----------
     latencies : list of float
-        Of each state, from before it was published until its answer was there [µs]; infinite
-        where none came.
+        From just before the publication of each state to its answer [µs]; infinite without one.
     missed : int
-        States without an answer before the next state.
+        Number of states without an answer before the next state.
     cpu : list of float
-        Share of a core that each of the processes took.
+        Share of a core that each of the processes used.
     late : float
-        99th percentile of how late the states left [µs].
+        99th percentile of the delay of the states [µs].
 
     """
 
@@ -114,18 +112,18 @@ class Found:
 @dataclass(frozen=True)
 class Watched:
     """
-    The commands of some seconds, while states were published at their rate.
+    The commands of some seconds, while states are published at their rate.
 
     Attributes
     ----------
     latencies : list of float
-        As those of `Found` [µs].
+        As in `Found` [µs].
     missed : int
-        As that of `Found`.
+        As in `Found`.
     gaps : list of float
-        Between each command and the next [periods]; the last one ends after the time was over.
+        Between each command and the next [periods]; the last one ends after the measurement.
     pauses : list of float
-        Between each state and the next [periods]: what the metronome itself was late.
+        Between each state and the next [periods]: the delays of the metronome itself.
     cpu : list of float
         As that of `Found`.
 
@@ -140,7 +138,7 @@ class Watched:
 
 @dataclass
 class Metronome:
-    """Publishes joint states, and remembers when commands came, and which state they answer."""
+    """Publishes joint states; records when each command came and which state it answers."""
 
     given: Specification
     tick: int = 0
@@ -160,7 +158,7 @@ class Metronome:
         self.answered.setdefault(messages.label(message), now)
 
     def publish(self, count: int) -> tuple[list[str], list[float], list[float]]:
-        """Publish so many states; labels, when they left, how late that was [s]."""
+        """Publish `count` states; return their labels, times and delays [s]."""
         period, rest = 1.0 / self.given.rate, np.zeros(len(self._position))
         labels, left, late = [], [], []
         due = perf_counter()
@@ -176,15 +174,15 @@ class Metronome:
             left.append(perf_counter())
             self._states.publish(message)
             late.append(left[-1] - due)
-            due = max(due, left[-1] - period)  # hardware skips what it is too late for
+            due = max(due, left[-1] - period)  # like hardware, skip states that are too late
         return labels, left, late
 
     def is_answered(self) -> bool:
-        """Whether states are answered, and not only held."""
+        """Whether some command answers a state (the label of others is `hold`)."""
         return any(messages.labelled_time(label) is not None for label in list(self.answered))
 
     def measured(self) -> Found:
-        """Measure for the wanted time."""
+        """Return the results of a measurement of `seconds`."""
         self.publish(round(WARM_UP * self.given.rate))
         self.answered.clear()
         used, began = _cpu_times(self.given.processes), perf_counter()
@@ -197,7 +195,7 @@ class Metronome:
                      (used / took).tolist(), 1e6 * float(np.percentile(late, 99)))
 
     def watched(self, seconds: float) -> Watched:
-        """Watch the commands for some seconds, and until the next one after that comes."""
+        """Record the commands for some seconds, and until the next command after that."""
         rate = self.given.rate
         self.answered.clear()
         self.arrivals.clear()
@@ -215,7 +213,7 @@ class Metronome:
         first = np.searchsorted(arrivals, left[0], side='right') - 1
         last = np.searchsorted(arrivals, ended)
         times = arrivals[max(0, first):last + 1]
-        if first < 0:  # none since long before
+        if first < 0:  # no command for a long time before
             times = np.hstack([left[0], times])
         latencies = np.array([self.answered.get(label, np.inf) for label in labels]) - left
         return Watched(
@@ -224,7 +222,7 @@ class Metronome:
             (used / (ended - began)).tolist())
 
     def settle(self) -> None:
-        """Publish until commands answer the states regularly; on a busy machine, at all."""
+        """Publish until commands answer the states regularly, or CALMED is over."""
         wanted, latest = round(CALM_TIME * self.given.rate), perf_counter() + CALMED
         while True:
             self.answered.clear()
@@ -256,7 +254,7 @@ def _busy() -> Iterator[None]:
 
 @contextmanager
 def _at_work(given: Specification) -> Iterator[Metronome]:
-    """Give a metronome that listens to the commands, in a thread."""
+    """Yield a metronome that receives commands in a thread."""
     rclpy.init(args=[])
     metronome = Metronome(given)
     executor = EventsExecutor()
@@ -281,7 +279,7 @@ def _at_work(given: Specification) -> Iterator[Metronome]:
 
 
 def found(given: Specification) -> dict[str, Any]:
-    """Wait until states are answered, and measure, with the other core idle and busy."""
+    """Wait for answers, then measure with the other core idle and busy."""
     with _at_work(given) as metronome:
         while not metronome.is_answered():
             metronome.publish(10)
@@ -292,7 +290,7 @@ def found(given: Specification) -> dict[str, Any]:
 
 
 def endless(given: Specification) -> None:
-    """Publish states without a pause, and watch the commands whenever a line asks for it."""
+    """Publish states continuously; measure the commands on each line of input."""
     with _at_work(given) as metronome:
         realtime.keep_garbage_out()
         print('true', flush=True)
@@ -312,7 +310,7 @@ def endless(given: Specification) -> None:
 
 
 if __name__ == '__main__':
-    ctypes.CDLL(None).prctl(TIMER_SLACK, 1, 0, 0, 0)  # else a sleep ends 50 µs later
+    ctypes.CDLL(None).prctl(TIMER_SLACK, 1, 0, 0, 0)  # without this, a sleep ends 50 µs later
     if int(sys.argv[1]):
         realtime.prioritize(int(sys.argv[1]))
     if 'endless' in sys.argv:

@@ -1,4 +1,4 @@
-"""From joint state to command, over DDS: how long the nodes take, for every way to run them."""
+"""Latency from joint state to command over DDS, for several ways to run the nodes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from panda import BASE, TIP
 HERE = Path(__file__).parent
 READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
 RATES = (250, 500, 1000)  # Hz
-SECONDS = 2.0  # that a cell is measured, where nothing else is asked for
+SECONDS = 2.0  # default duration of the measurement of a cell [s]
 ECHO, CONTROLLER, RELAY = 'echo', 'controller', 'relay'
 IDLE, BUSY = 'idle', 'busy'  # the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
 ON_STATE, ON_TIMER = 'on_state', 'on_timer'
 PRIORITY = 50  # of SCHED_FIFO
-FCI = 300.0  # of a millisecond, what a network and the arm leave to a control loop [µs]
-PATIENCE = 300.0  # for the answers to begin: kernels may have to be compiled [s]
+FCI = 300.0  # time for a control loop in each ms, after network and arm [µs]
+PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
 from osc_ros.nodes import realtime
 print(realtime.prioritize({PRIORITY}))
@@ -43,24 +43,24 @@ print(realtime.lock_memory())
 
 
 class NodesError(RuntimeError):
-    """A process ended, or did not answer: says what it said."""
+    """A process ended or did not answer; the message has its log."""
 
 
 @dataclass(frozen=True)
 class Way:
     """
-    How the nodes are run.
+    One way to run the nodes.
 
     Attributes
     ----------
     node : str
-        That answers: ECHO, which computes nothing, CONTROLLER, or RELAY behind the controller.
+        The node that answers: ECHO (computes nothing), CONTROLLER, or RELAY after the controller.
     executor : str
     update : str
-        The controller's parameter.
+        Parameter of the controller.
     rate : int [Hz]
     priority : int
-        Of SCHED_FIFO, with the memory locked; 0: neither.
+        Under SCHED_FIFO, with locked memory; 0: neither.
 
     """
 
@@ -72,7 +72,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """Name in the table."""
         names = {ECHO: 'empty callback', CONTROLLER: 'osc_controller',
                  RELAY: 'osc_controller and osc_relay'}
         return names[self.node] + (f', SCHED_FIFO {self.priority}' if self.priority else '')
@@ -81,7 +81,7 @@ class Way:
 @dataclass(frozen=True)
 class Cell:
     """
-    What was found for one way, with the other core idle or busy.
+    The measurement of one way, with the other core idle or busy.
 
     Attributes
     ----------
@@ -89,15 +89,15 @@ class Cell:
     load : str
     states : int
     p50, p99, p999, longest : float
-        Latency of what was answered [µs].
+        Latency of the answered states [µs].
     missed, unanswered : int
-        States without an answer before the next state, or at all.
+        Number of states without an answer before the next state, or without any answer.
     late : int
-        Without one within FCI.
+        Number of states without an answer within FCI.
     cpu : list of float
-        Share of a core: of the controller or the echo, of the relay.
+        Share of a core used by controller or echo, and by the relay.
     metronome : float
-        How late states left, 99th percentile [µs].
+        Delay of the published states, 99th percentile [µs].
 
     """
 
@@ -117,7 +117,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """All cells; the load average before, and what came of asking for real time."""
+    """All cells, the load average before, and the messages of the real-time settings."""
 
     seconds: float
     cells: list[Cell]
@@ -126,7 +126,7 @@ class Section:
 
 
 def ways(realtime: bool) -> list[Way]:
-    """Return what is measured, where SCHED_FIFO may be had or not."""
+    """Return the ways to measure, with or without SCHED_FIFO."""
     return [
         *(Way(ECHO, executor, ON_STATE, rate) for executor in (EVENTS, SINGLE) for rate in RATES),
         *(Way(CONTROLLER, executor, update, rate) for executor in (EVENTS, SINGLE)
@@ -138,15 +138,15 @@ def ways(realtime: bool) -> list[Way]:
 def section(seconds: float, wanted: Sequence[Way] | None = None,
             done: Callable[[str], None] = lambda what: None) -> Section | None:
     """
-    Return the cells of all ways, or of those that are wanted; None where there is no rclpy.
+    Return the cells of all ways, or of those in `wanted`; None without rclpy.
 
     Parameters
     ----------
     seconds : float
-        That each cell is measured.
+        Duration of the measurement of each cell.
     wanted : sequence of Way, optional
     done : callable
-        Told of what is done.
+        Called with a line for each way.
 
     """
     if find_spec('rclpy') is None:
@@ -168,18 +168,18 @@ def section(seconds: float, wanted: Sequence[Way] | None = None,
 
 
 def probed(environment: dict[str, str]) -> list[str]:
-    """Return what a process is told that asks for SCHED_FIFO, and to lock its memory."""
+    """Return the messages of a process that requests SCHED_FIFO and locked memory."""
     return subprocess.run([sys.executable, '-c', PROBE], env=environment, check=True,
                           capture_output=True, text=True).stdout.splitlines()
 
 
 def has_realtime(told: Sequence[str]) -> bool:
-    """Whether SCHED_FIFO is permitted, by what `probed` returns."""
+    """Whether SCHED_FIFO is permitted, from the messages of `probed`."""
     return 'not permitted' not in told[0]
 
 
 def environment_of(work: Path) -> dict[str, str]:
-    """Return an environment that keeps to this machine, apart from other robots on it."""
+    """Return an environment for this machine only, in a ROS domain of its own."""
     profile = str(share_directory() / 'config' / 'fastdds.xml')
     return {'FASTRTPS_DEFAULT_PROFILES_FILE': profile, 'FASTDDS_DEFAULT_PROFILES_FILE': profile,
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
@@ -188,7 +188,7 @@ def environment_of(work: Path) -> dict[str, str]:
 
 
 class Crew:
-    """The processes that measure several ways, one after the other, and are started once."""
+    """The processes that measure several ways one after the other; started once."""
 
     def __init__(self, stack: ExitStack, node: str, executor: str, priority: int, work: Path,
                  environment: dict[str, str]) -> None:
@@ -201,7 +201,7 @@ class Crew:
         self._joints = panda_arm().joint_names
 
     def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
-        """Give the cell with the other core idle, and with it busy."""
+        """Yield the cells with the other core idle and busy."""
         for name, (process, _) in self._answering.items():
             tell(process, parameters(name, way))
         tell(self._metronome, {
@@ -242,7 +242,7 @@ def panda_arm() -> Robot:
 
 
 def parameters(node: str, way: Way) -> list[str]:
-    """Return the parameters of a node as its command line has them."""
+    """Return the parameters of a node as command-line arguments."""
     if node == ECHO:
         return []
     given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
@@ -264,7 +264,7 @@ def tell(process: subprocess.Popen, what: object) -> None:
 @contextmanager
 def running(command: Sequence[str | Path], work: Path, environment: dict[str, str]
             ) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """Run Python with a command, with a log of what it says; it ends with the block."""
+    """Run Python with a command and a log of its standard error, until the block ends."""
     log = Path(tempfile.mkstemp(dir=work)[1])
     with log.open('w') as file:
         process = subprocess.Popen(

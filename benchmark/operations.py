@@ -474,8 +474,8 @@ def inverse_by_factors(A: Any) -> Any:
     return inverse
 
 
-BASE, LONG, LONGER = 'hands and feet', '3 freedoms more a limb', 'arms and legs twice as long'
-LONGEST, HANDS = 'arms and legs four times as long', 'hands of four fingers, 12 freedoms'
+BASE, LONG, LONGER = 'hands and feet', '3 more DOF per limb', 'arms and legs twice as long'
+LONGEST, HANDS = 'arms and legs four times as long', 'hands of four fingers, 12 DOF each'
 LIMBS, FOOT = '2 more arms, 2 more legs', 'on one foot'
 PUBLISHED = 0.78  # SFA / EFPA, hands and feet
 CASES = {
@@ -570,27 +570,30 @@ def section(seconds: float = 0.5) -> list[str]:
     counts, taken = counted(), {name: times(name, seconds) for name in CASES}
     return [
         '## Operations on a tree: EFPA, RJKA, SFA', '',
-        'Λ⁻¹ of the humanoid of Wensing, Featherstone and Orin (section V), 35 bodies, 34 '
-        'revolute joints and a floating base, and of its variants; how many freedoms they add is '
-        'lost with their figures, so these are ours. Sums, products, quotients and roots are '
-        'counted, one each, while the kernels of `osc_ros.dynamics.trees` run as plain Python on '
-        'numbers that count; changes of sign are not, nor is what locates the bodies, which all '
-        'three need. The Λ⁻¹ so found is that of the compiled kernels. Times are theirs, called '
-        'from Python in turns, bodies located before.', '',
-        'The floating base of osc_ros is three sliding bodies without mass and a ball, so that '
-        'its kernels pass three joints more. "One joint" is as the paper counts: with the ball '
-        'alone as joint of the base, less what the ball takes, and with what six freedoms take in '
-        "its place (the inverse of the base's articulated inertia, and in EFPA a dense product a "
-        'tip). The Λ⁻¹ by it was checked too.', '',
+        'Λ⁻¹ of the humanoid of Wensing, Featherstone and Orin (section V), with 35 bodies, '
+        '34 revolute joints and a floating base, and of its variants. The paper shows the '
+        'degrees of freedom of the variants in figures that were not available; the numbers '
+        'here are ours. Sums, products, quotients and roots count as one operation each. '
+        'They are counted by running the kernels of `osc_ros.dynamics.trees` as plain '
+        'Python on number objects that count. Changes of sign are not counted, nor is the '
+        "computation of the bodies' poses, which all three algorithms need. The Λ⁻¹ of this "
+        'run is compared with that of the compiled kernels. Times are those of the compiled '
+        'kernels, called from Python in turns, without the computation of the poses.', '',
+        'osc_ros models the floating base as three sliding bodies without mass and a ball '
+        'joint, so its kernels process three more joints. The columns "one joint" count as '
+        "the paper does: with the ball joint alone as the base's joint, minus the operations "
+        'of the ball joint, plus those of a joint with six degrees of freedom (the inverse '
+        "of the base's articulated inertia, and in EFPA one dense product per tip). The Λ⁻¹ "
+        'computed in this way was checked too.', '',
         *_table(['', 'n', 'tips', 'EFPA, one joint', 'RJKA / EFPA', 'SFA / EFPA',
                  'EFPA as it runs', 'RJKA / EFPA', 'SFA / EFPA', 'EFPA µs', 'RJKA / EFPA',
                  'SFA / EFPA'],
                 (_case(name, counts[name], taken[name]) for name in CASES)), '',
         _idle(counts[BASE]), '',
-        'Hands and feet, one joint, by parts, as in figure 5 of the paper:', '',
+        'Operations for hands and feet, "one joint", by parts as in figure 5 of the paper:', '',
         *_table(['', *ALGORITHMS], _parts(counts[BASE].one_joint)), '',
-        'What the paper says, hands and feet being its base case, and what is found with one '
-        'joint:', '',
+        'Claims of the paper, whose base case is hands and feet, and the results with "one '
+        'joint":', '',
         *_table(['claim', 'found', ''], claims(counts), '---'), '',
         _shared(counts[FOOT].one_joint), '',
         _prices(counts[BASE].one_joint), '',
@@ -600,11 +603,11 @@ def section(seconds: float = 0.5) -> list[str]:
 def _idle(base: Count) -> str:
     spared = {name: total(base.written, name) - total(base.idle, name) for name in ALGORITHMS}
     each = ', '.join(f'{total(base.idle, name)} of {name}' for name in ALGORITHMS)
-    return (f'As they run, with hands and feet, {each} have a zero or a one of the source, '
-            'or what these leave zero, as an operand. They are counted, for a compiler that may '
-            'not take numbers for finite has to keep most. Without them SFA takes '
-            f'{spared[SFA] / spared[EFPA]:.2f} and RJKA {spared[RJKA] / spared[EFPA]:.2f} of '
-            'EFPA.')
+    return (f'In the kernels as they run, with hands and feet, {each} have as an operand a zero '
+            'or a one from the source, or a value that such an operand made zero. These '
+            'operations are counted, because a compiler that must respect non-finite numbers has '
+            f'to keep most of them. Without them SFA takes {spared[SFA] / spared[EFPA]:.2f} and '
+            f'RJKA {spared[RJKA] / spared[EFPA]:.2f} of EFPA.')
 
 
 def _shared(foot: Parts) -> str:
@@ -612,10 +615,10 @@ def _shared(foot: Parts) -> str:
     # from hand to hand. Each pair by itself takes 14, and 504 operations to the two tips.
     pairs, shared = 3, 6 + 1 + 2 * 7 + 14
     less = (foot[RJKA][CROSS] - 504 * pairs) * (1 - shared / (14 * pairs))
-    return ('RJKA here carries every pair of tips by itself across all joints between them. What '
-            'pairs have in common could be carried once, and whether the paper does is not said: '
-            'on one foot that would be 35 joints and not 42, and RJKA would take '
-            f'{(total(foot, RJKA) - less) / total(foot, EFPA):.2f} of EFPA.')
+    return ('RJKA here propagates each pair of tips separately across all joints between them. '
+            'Joints that several pairs share could be processed once; the paper does not say '
+            'whether it does. On one foot that would be 35 instead of 42 joints, and RJKA would '
+            f'take {(total(foot, RJKA) - less) / total(foot, EFPA):.2f} of EFPA.')
 
 
 def _prices(base: Parts) -> str:
@@ -623,14 +626,15 @@ def _prices(base: Parts) -> str:
     efpa, sfa, here = total(base, EFPA), total(base, SFA), base[EFPA][INERTIAS] / joints
     needed = here - (efpa - sfa / PUBLISHED) / joints
     cheap = sfa / (efpa - joints * (here - 62))
-    return (f'Why not {PUBLISHED}: what a joint costs is not in the paper but in its reference '
-            '16. Of what it does price, a dense product (396) and the transforms of a cross term '
-            "to its two tips (504) cost the same here, and the inverse of the base's inertia "
-            f'{base[RJKA][ROOT]} for its 231. But its frames are such that a joint is two screws, '
-            'ours such that it is any rotation, with nine numbers; and one child is reached from '
-            'its base by a turn about an axis, across which an articulated inertia goes for 62. '
-            f'Here it is {here:.0f} at every joint, and that alone moves the ratio: with '
-            f'{needed:.0f} it would be {PUBLISHED}, with 62 {cheap:.2f}.')
+    return (f'Reason for the difference from {PUBLISHED}: the paper does not give the cost of a '
+            'joint, but refers to its reference 16. Of the costs that it does give, a dense '
+            'product (396) and the transforms of a cross term to its two tips (504) are the same '
+            f"here, and the inverse of the base's inertia takes {base[RJKA][ROOT]} instead of "
+            "231. But in the paper's frames a joint is two screw transforms; here it is a "
+            'general rotation with nine numbers. And in the paper one child of each body is '
+            'reached by a rotation about one axis, which transforms an articulated inertia with '
+            f'62 operations. Here every joint needs {here:.0f}, and that alone changes the '
+            f'ratio: with {needed:.0f} it would be {PUBLISHED}, with 62 {cheap:.2f}.')
 
 
 def claims(counts: Mapping[str, Count]) -> list[list[str]]:
@@ -656,14 +660,15 @@ def claims(counts: Mapping[str, Count]) -> list[list[str]]:
         (f'SFA takes {PUBLISHED} of EFPA', f'{sfa[BASE]:.2f}', abs(sfa[BASE] - PUBLISHED) < 0.01),
         ('cross terms are by far the most expensive step of RJKA', f'{100 * share:.0f} % of it',
          share > 0.5),
-        ("EFPA's propagators cost more on the way in and save more in the cross terms",
-         f'{base[EFPA][INWARD]} more, {base[RJKA][CROSS] - base[EFPA][CROSS]} less; with the way '
-         f'out {spread[EFPA]} against {spread[RJKA]}', spread[EFPA] < spread[RJKA]),
-        ('RJKA takes more than EFPA, whatever is changed in the floating robot',
+        ("EFPA's propagators cost more in the inward pass and save more in the cross terms",
+         f'{base[EFPA][INWARD]} more, {base[RJKA][CROSS] - base[EFPA][CROSS]} less; '
+         f'with the outward pass {spread[EFPA]} against {spread[RJKA]}',
+         spread[EFPA] < spread[RJKA]),
+        ('RJKA takes more than EFPA for every variant of the floating robot',
          f'{min(rjka[name] for name in floating):.2f} to '
          f'{max(rjka[name] for name in floating):.2f} of EFPA',
          min(rjka[name] for name in floating) > 1),
-        ('more freedoms in arms, legs or hands: SFA loses ground to EFPA',
+        ("more degrees of freedom in arms, legs or hands: SFA's advantage over EFPA decreases",
          ', '.join(f'{sfa[name]:.2f}' for name in longer) + f' against {sfa[BASE]:.2f}',
          min(sfa[name] for name in longer) > sfa[BASE]),
         ('on some trees EFPA takes less than SFA', f'SFA up to {max(sfa.values()):.2f} of EFPA',
@@ -674,7 +679,7 @@ def claims(counts: Mapping[str, Count]) -> list[list[str]]:
         ('2 more arms and legs: RJKA / SFA rises by more than 50 %',
          f'{100 * growth[0]:.1f} % (as they run {100 * growth[1]:.1f} %)',
          growth[0] > 0.5),
-        ('on one foot RJKA is at an advantage, for it goes along the common leg once',
+        ('on one foot RJKA has an advantage, because it processes the common leg once',
          f'{rjka[FOOT]:.2f} of EFPA, against {rjka[BASE]:.2f} with hands and feet',
          rjka[FOOT] < 1),
     ]

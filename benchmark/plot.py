@@ -11,11 +11,11 @@ import numpy as np
 from chains import ABA, LAW, Length, MUJOCO
 
 OTHERS = {ABA: ('0.35', ':'), LAW: ('0.35', '--'), MUJOCO: ('0.35', '-.')}
-ROW = 0.055  # of the height: what a line of text takes
+ROW = 0.055  # height of a line of text, relative to the axes
 
 
 def save(lengths: list[Length], path: Path) -> None:
-    """Draw the time of a call against the number of joints, one line a contender."""
+    """Draw the time of a call against the number of joints, one line for each contender."""
     figure = Figure(figsize=(9, 5.6), layout='constrained')
     axes = figure.subplots()
     names = list(dict.fromkeys(name for at in lengths for name in at.rows))
@@ -39,7 +39,7 @@ def save(lengths: list[Length], path: Path) -> None:
 
 
 def _label(axes, labels) -> None:
-    """Name the lines at the right, from the top down, each with a leader to where it ends."""
+    """Label the lines at the right, from top to bottom, with leaders to their ends."""
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = sorted(((*to_axes.transform((n, time)), name, colour)
                    for n, time, name, colour in labels), key=lambda end: -end[1])

@@ -1,4 +1,4 @@
-"""Contenders that are checked, then timed in turns in one run."""
+"""Checks contenders, then times them in turns in one run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from time import perf_counter, perf_counter_ns
 
 import numpy as np
 
-LARGEST_RESIDUAL = 1e-5  # relative; an answer further off is no contender
-TURN = 1000.0  # µs: so long is a contender's turn, so that slow ones do not take all the time
+LARGEST_RESIDUAL = 1e-5  # relative; a contender with a larger error is not timed
+TURN = 1000.0  # µs: duration of one turn, so that slow contenders do not take most of the time
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A state and what is asked for; `u_linear_first` for those that want it so."""
+    """A state and the commanded accelerations; `u_linear_first` is u as [linear; angular]."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -28,7 +28,7 @@ class State:
 
 @dataclass(frozen=True)
 class Contender:
-    """What is timed, `call(state)`, and `residual(state)`; without one it is the judge itself."""
+    """`call(state)` is timed; `residual(state)` is its error, None for the reference itself."""
 
     name: str
     call: Callable
@@ -38,7 +38,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Row:
-    """Times in µs, nan for a contender whose answer is off; the worst residual of the states."""
+    """Times in µs, NaN for a contender with wrong results; largest residual over the states."""
 
     name: str
     median: float
@@ -48,17 +48,17 @@ class Row:
 
     @property
     def is_off(self) -> bool:
-        """Whether the answer was too far off to be timed."""
+        """Whether the error was too large, so that nothing was timed."""
         return math.isnan(self.median)
 
 
 def difference(found, expected) -> float:
-    """Return the largest difference, relative to the largest entry that is expected."""
+    """Return the largest difference, relative to the largest expected entry."""
     return float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
 
 
 def call_times(call: Callable, sample: Sequence[State], rounds: int = 1) -> np.ndarray:
-    """Return the µs of every call, each timed on its own."""
+    """Return the times of all calls [µs], each measured on its own."""
     times = []
     for _ in range(rounds):
         for state in sample:
@@ -70,7 +70,7 @@ def call_times(call: Callable, sample: Sequence[State], rounds: int = 1) -> np.n
 
 def fastest(ways: Sequence[Callable], sample: Sequence[State],
             residual: Callable[[State, np.ndarray], float]) -> Callable:
-    """Return the way to the torque that takes least, of those that are right on these states."""
+    """Return the fastest of the functions whose torques are correct for these states."""
     few = sample[:8]
     right = [way for way in ways if all(residual(s, way(s)) < LARGEST_RESIDUAL for s in few)]
     return min(right, key=lambda way: np.median(call_times(way, few, 10)))
@@ -78,17 +78,17 @@ def fastest(ways: Sequence[Callable], sample: Sequence[State],
 
 def race(contenders: Sequence[Contender], sample: Sequence[State], seconds: float) -> list[Row]:
     """
-    Return a row a contender, after its answer was checked on every state.
+    Return a row for each contender, after checking its results for every state.
 
-    Contenders take turns, so that whatever else the machine does hits all alike. None is given
-    a state twice running: what it has kept of the last position would not be paid for again.
+    Contenders take turns, so that other load of the machine affects all of them. No contender gets
+    a state twice in a row, because it could reuse results of the last position.
 
     Parameters
     ----------
     contenders : sequence of Contender
     sample : sequence of State, two or more
     seconds : float
-        For all together; each has a turn at least.
+        For all together; each has at least one turn.
 
     """
     residuals = [float(np.max([one.residual(state) for state in sample])) if one.residual else None
@@ -96,7 +96,8 @@ def race(contenders: Sequence[Contender], sample: Sequence[State], seconds: floa
     running = [k for k, worst in enumerate(residuals)
                if worst is None or worst < LARGEST_RESIDUAL]
     times: dict[int, list[np.ndarray]] = {k: [] for k in running}
-    states = {k: cycle(sample) for k in running}  # of each, so that it goes on where it was
+    # one iterator for each, which continues in the next turn
+    states = {k: cycle(sample) for k in running}
 
     def turn(k, size):
         return call_times(contenders[k].call, list(islice(states[k], size)))

@@ -1,4 +1,4 @@
-"""The law by teams of processes, on chains of 64 to 65,536 joints, beside a model of the cost."""
+"""Times of teams of processes on chains of 64 to 65,536 joints, and a model of these times."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from race import Contender, difference, race, State
 
 LENGTHS = tuple(2 ** k for k in range(6, 17))
 PREDICTED = tuple(2 ** k for k in range(11))
-AWAKE = 0.05  # s: longer than others' turns, so that nobody falls asleep
-FITTED = 4096  # joints: what a longer chain takes, the caches decide too
+AWAKE = 0.05  # s: longer than the turns of the others, so that no worker sleeps
+FITTED = 4096  # joints: for longer chains the CPU caches affect the time too
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class Team:
     Attributes
     ----------
     woken : float
-        The same of a team that sleeps between any two calls.
+        Median of a team whose workers sleep between calls.
     residual : float
-        Of the torque, from that of one process.
+        Difference of the torque from that of one process.
     bodies : int
-        At the base, whose elimination is the longest.
+        Number of bodies in the base segment, the longest one.
     reduced, reduced_residual : float
-        The same of a team that goes by cyclic reduction, awake.
+        Median and residual of a team that uses cyclic reduction, with awake workers.
     joints : int
-        The most that one of its members reduces.
+        Largest number of joints that one of its members reduces.
 
     """
 
@@ -64,18 +64,18 @@ class Team:
 
     @property
     def speed_up(self) -> float:
-        """How many times as fast as one process."""
+        """Time of one process divided by that of the team."""
         return self.alone / self.median
 
     @property
     def eliminations(self) -> int:
-        """Joints that have to be eliminated one after another, those between segments too."""
+        """Number of joints eliminated one after another, including those between segments."""
         return self.bodies + math.ceil(math.log2(self.workers))
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """What so many workers that are awake spend on each other in a call, µs."""
+    """Time of synchronization of awake workers per call [µs]."""
 
     workers: int
     median: float
@@ -87,9 +87,10 @@ class Model:
     """
     The time of a call, T = call + link n₀ + (P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P).
 
-    All in µs. There are n₀ = n r/(r + P - 1) bodies at the base. `ratio` r is what a body costs
-    with two handles over with one; `apart` is what the phases cost a body more than one sweep;
-    `scan` is what a member spends on the motion of another.
+    All in µs. The base segment has n₀ = n r/(r + P - 1) bodies. `ratio` r is the cost of a body in
+    a segment between two others, relative to one in the base segment; `apart` is the extra cost
+    per body of the phases compared with one sweep; `scan` is the cost of the motion of another
+    member.
 
     """
 
@@ -101,7 +102,7 @@ class Model:
     scan: float
 
     def time(self, n: float, workers: int) -> float:
-        """µs a call."""
+        """Return the time of a call [µs]."""
         first = n * self.ratio / (self.ratio + workers - 1)
         more = 0.0
         if workers > 1:
@@ -110,21 +111,21 @@ class Model:
         return self.call + self.link * first + more
 
     def crossover(self, workers: int) -> float:
-        """Joints from which on so many workers are faster than one."""
+        """Return the number of joints from which on the workers are faster than one process."""
         n = np.arange(workers, 10 ** 5)
         faster = [count for count in n if self.time(count, workers) < self.time(count, 1)]
         return faster[0] if faster else math.inf
 
 
 def sizes() -> list[int]:
-    """Return the numbers of workers that have cores of their own: 2, 4, 8, … and all."""
+    """Return the numbers of workers to measure: 2, 4, 8, … and one for each core."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
     return sorted({2 ** k for k in range(1, cores.bit_length()) if 2 ** k <= cores}
                   | {cores} - {1})
 
 
 def exchanges(seconds: float) -> list[Exchange]:
-    """Return what a call takes longer than alone where there is hardly anything to evaluate."""
+    """Return the extra time of a call by a team on very short chains."""
     found = []
     for workers in sizes():
         n = max(8, workers)
@@ -139,7 +140,7 @@ def exchanges(seconds: float) -> list[Exchange]:
 
 
 def teams(seconds: float) -> tuple[list[Team], Model]:
-    """Return a row for every length and size, and the model that is fitted to them."""
+    """Return a row for every length and number of workers, and the model fitted to them."""
     found = []
     for n in LENGTHS:
         robot = Robot.from_urdf(chains.urdf(n), 'link_0', f'link_{n}')
@@ -150,7 +151,7 @@ def teams(seconds: float) -> tuple[list[Team], Model]:
 
 
 def _states(n: int):
-    """Return states, however ill the tip is conditioned: it is the time that is wanted."""
+    """Return states of any conditioning of the tip: only times are measured with them."""
     rng = np.random.default_rng(n)
     return [State(rng.uniform(-chains.SPREAD, chains.SPREAD, n), rng.normal(size=n) / n,
                   u, rng.normal(size=n), u) for u in rng.normal(size=(4, 6))]
@@ -175,12 +176,12 @@ def _row(robot: Robot, alone: OperationalSpace, sample, workers: int, seconds: f
 
 
 def fitted(rows: Sequence[Team], costs) -> Model:
-    """Return the model: ratio and scan measured, the rest by least squares, relative."""
+    """Return the model: ratio measured, scan assumed, the rest by relative least squares."""
     ratio = float(costs.segment[0] / costs.base[0])
     rows = [row for row in rows if row.n <= FITTED]
     n, alone = np.array([(row.n, row.alone) for row in rows]).T
     call, link = _least_squares(np.stack([np.ones_like(n), n], axis=1), alone)
-    scan = 0.03  # a placement, a velocity, an acceleration: about what phase 1 takes a body
+    scan = 0.03  # assumed: about the cost of a body in phase 1 (pose, velocity, acceleration)
     left, columns = [], []
     for row in rows:
         first = row.n * ratio / (ratio + row.workers - 1)
@@ -193,12 +194,12 @@ def fitted(rows: Sequence[Team], costs) -> Model:
 
 
 def _least_squares(a: NDArray, b: NDArray) -> NDArray:
-    """Return the solution whose relative errors are the least."""
+    """Return the solution with the least sum of squared relative errors."""
     return np.linalg.lstsq(a / b[:, None], np.ones_like(b), rcond=None)[0]
 
 
 def save(rows: Sequence[Team], model: Model, path: Path) -> None:
-    """Draw what was measured, the model, and what it predicts."""
+    """Draw the measured times, the model, and its predictions."""
     figure = Figure(figsize=(11, 4.8), layout='constrained')
     left, right = figure.subplots(1, 2)
     lengths = sorted({row.n for row in rows})

@@ -1,4 +1,4 @@
-"""Robots with several tips: every method that takes them, and Pinocchio."""
+"""Times of all methods and of Pinocchio for robots with several tips."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Pinocchio:
         names = ['floating_base' if name == 'root_joint' else name
                  for name in list(self.model.names)[1:]]
         last = {joint: i for i, joint in enumerate(robot.joints)}
-        self.order = np.concatenate([  # of q, as Pinocchio has it
+        self.order = np.concatenate([  # indices of q in the order of Pinocchio
             np.arange(7) if name == 'floating_base' else robot.q_index[[last[name]]]
             for name in names])
         self.floats = floats
 
     def velocity(self, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
-        """Return v of Pinocchio: a base that floats has all of it in its own axes."""
+        """Return v for Pinocchio: a floating base has linear velocity in its own axes too."""
         v = qd[self.order[7:] - 1] if self.floats else qd[self.order]
         if self.floats:
             R = pin.Quaternion(q[3:7]).toRotationMatrix()

@@ -23,38 +23,39 @@ ARGUMENTS = [
         'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14, gen3 or '
         'dual_panda: its config names the URDF, base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
-        'URDF text. Without it and robot_description_file: as in the config, else from the topic '
+        'URDF text. Without it and robot_description_file: from the config, else from the topic '
         'robot_description.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
         'URDF file, or the name of a robot that comes with the package: panda, fr3, ur5e, ur10e, '
         'iiwa14, gen3, dual_panda.')),
     DeclareLaunchArgument('base', default_value='', description=(
-        'Link that is fixed to the ground. Empty: as in the config.')),
+        'Link that is fixed to the ground. Empty: from the config.')),
     DeclareLaunchArgument('tip', default_value='', description=(
-        'Link whose pose is controlled. Empty: as in the config.')),
+        'Link whose pose is controlled. Empty: from the config.')),
     DeclareLaunchArgument('config', default_value='', description=(
-        'Parameter file (YAML). Empty: that of robot, if given, else the defaults of the node.')),
+        'Parameter file (YAML). Empty: the config of robot, or without robot the defaults of the '
+        'node.')),
     DeclareLaunchArgument(
         'command_topic', default_value='/effort_controller/commands', description=(
-            'Where the torques go. Empty: the topic ~/commands of the node.')),
+            'Topic of the torques. Empty: the topic ~/commands of the node.')),
     DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
-        'Send the torques through osc_relay, which stops the arm where the controller ends, hangs '
-        'or sends nonsense.')),
+        'Send the torques through osc_relay, which stops the arm if the controller ends, hangs '
+        'or sends invalid commands.')),
     DeclareLaunchArgument('spawn', default_value='', description=(
-        'Controllers of ros2_control to load and activate, by name, with spaces between them: '
-        'the effort controller that takes command_topic. Empty: none.')),
+        'Names of ros2_control controllers to load and activate, separated by spaces: the effort '
+        'controller that subscribes to command_topic. Empty: none.')),
     DeclareLaunchArgument(
         'controller_manager', default_value='/controller_manager',
-        description='The controller manager of ros2_control that does so.'),
+        description='Controller manager of ros2_control that loads them.'),
     DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
-        'Configure and activate by itself. An active controller moves the arm; with false it '
-        'waits for `ros2 lifecycle set /osc_controller configure`, then `activate`.')),
+        'Configure and activate the controller. An active controller moves the arm; with false '
+        'it waits for `ros2 lifecycle set /osc_controller configure`, then `activate`.')),
     DeclareLaunchArgument('use_sim_time', default_value='false', choices=TRUTH, description=(
-        'Take the time from /clock.')),
+        'Use the time of /clock.')),
     DeclareLaunchArgument('namespace', default_value='', description=(
-        'Of the node and of its topics that have no leading slash.')),
+        'Namespace of the node, and of its topics without a leading slash.')),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
-        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
 
 
@@ -66,10 +67,10 @@ def controller(context):
         config = str(share / 'config' / f'{argument["robot"]}.yaml')
         if not Path(config).is_file():
             raise ValueError(f"robot '{argument['robot']}' does not come with osc_ros ({config} "
-                             'is not there); config takes a parameter file of your own')
+                             'does not exist); for a robot of your own, set config')
     if config and not Path(config).is_file():
         raise FileNotFoundError(f"config '{config}' is not a file")
-    # Text, also where it reads like a number; what is empty must not hide what the config says.
+    # Always text, even if it looks like a number. Empty arguments must not override the config.
     robot = {
         name: ParameterValue(argument[name], value_type=str)
         for name in ('robot_description', 'robot_description_file', 'base', 'tip')
@@ -110,7 +111,7 @@ def _spawners(argument):
         get_package_prefix('controller_manager')
     except PackageNotFoundError:
         raise RuntimeError(
-            f"spawn '{argument['spawn']}' wants the package controller_manager of ros2_control, "
+            f"spawn '{argument['spawn']}' needs the package controller_manager of ros2_control, "
             'which is not installed here (apt install ros-$ROS_DISTRO-controller-manager); '
             'without spawn, start the effort controller yourself') from None
     return [Node(

@@ -1,5 +1,5 @@
 """
-A controller for each arm of a robot with two, in the namespaces left and right.
+One controller for each arm of a two-armed robot, in the namespaces left and right.
 
 ros2 launch osc_ros dual_arm.launch.py simulation:=true
 ros2 launch osc_ros dual_arm.launch.py config:=my_arms.yaml relay:=true
@@ -26,31 +26,31 @@ TRUTH = ['true', 'false', 'True', 'False']
 SIDES = 'left', 'right'
 ARGUMENTS = [
     DeclareLaunchArgument('robot_description', default_value='', description=(
-        'URDF text of the whole robot. Without it and robot_description_file: as in the config, '
+        'URDF text of the whole robot. Without it and robot_description_file: from the config, '
         'else from the topic /robot_description.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
-        'URDF file of the whole robot, or dual_panda.')),
+        'URDF file of the whole robot, or the name dual_panda.')),
     DeclareLaunchArgument('config', default_value='', description=(
         'Parameter file (YAML) with base and tip of /left/* and /right/*. Empty: dual_arm.yaml, '
         'two Pandas.')),
     *(DeclareLaunchArgument(
         f'{side}_command_topic', default_value=f'/{side}_effort_controller/commands',
-        description=f'Where the torques of the {side} arm go, but not in simulation.')
+        description=f'Topic of the torques of the {side} arm; not used in simulation.')
       for side in SIDES),
     DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
-        'Send the torques of either arm through an osc_relay of its own.')),
+        'Send the torques of each arm through an osc_relay of its own.')),
     DeclareLaunchArgument('autostart', default_value='true', choices=TRUTH, description=(
-        'Configure and activate by themselves. An active controller moves its arm.')),
+        'Configure and activate the controllers. An active controller moves its arm.')),
     DeclareLaunchArgument('simulation', default_value='false', choices=TRUTH, description=(
-        'Simulate the whole robot: tip and further_tips of /osc_simulator are those of the left '
-        'arm and of the right arm.')),
+        'Simulate the whole robot: tip of /osc_simulator is the tip of the left arm, further_tips '
+        'that of the right arm.')),
     DeclareLaunchArgument('lockstep', default_value='false', choices=TRUTH, description=(
-        'Simulate as fast as that goes, each step when both commands for the last state have '
-        'come; else in real time.')),
+        'Simulation steps as soon as both commands for the last state have come; false: in real '
+        'time.')),
     DeclareLaunchArgument('use_sim_time', default_value='false', choices=TRUTH, description=(
-        'Take the time from /clock, as always in simulation.')),
+        'Use the time of /clock; always true in simulation.')),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
-        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
 
 
@@ -70,7 +70,7 @@ def dual_arm(context):
             'command_topic': '' if simulates else argument[f'{side}_command_topic'],
         }
         return GroupAction([
-            # of the whole robot, and so of neither arm's namespace
+            # these topics belong to the whole robot, not to the namespace of an arm
             SetRemap('joint_states', '/joint_states'),
             SetRemap('robot_description', '/robot_description'),
             IncludeLaunchDescription(
@@ -84,9 +84,9 @@ def dual_arm(context):
     left, right = (f'/{side}/{"osc_relay" if relays else "osc_controller"}/commands'
                    for side in SIDES)
     return [
-        # None of them is of use without the others.
+        # If one node ends, end all.
         RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
-        # First, for they refuse a config that is not there.
+        # First, because they refuse a config that does not exist.
         *arms,
         Node(
             package='osc_ros',

@@ -1,7 +1,7 @@
 """
-A simulated arm and its controller, which holds the arm until it is given a target.
+A simulated arm and its controller, which holds the arm until the first command.
 
-With robot:=dual_panda, two arms and one controller; dual_arm.launch.py has one for each.
+With robot:=dual_panda, two arms and one controller; dual_arm.launch.py starts one per arm.
 
 ros2 launch osc_ros simulation.launch.py
 ros2 launch osc_ros simulation.launch.py robot_description_file:=my.urdf base:=base tip:=tool0
@@ -33,24 +33,23 @@ ARGUMENTS = [
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
         'URDF file of a robot of your own, instead of robot.')),
     DeclareLaunchArgument('base', default_value='', description=(
-        'Link that is fixed to the ground. Empty: as in the config.')),
+        'Link that is fixed to the ground. Empty: from the config.')),
     DeclareLaunchArgument('tip', default_value='', description=(
-        'Link whose pose is controlled. Empty: as in the config.')),
+        'Link whose pose is controlled. Empty: from the config.')),
     DeclareLaunchArgument('config', default_value='', description=(
-        'Parameter file (YAML). Empty: that of robot; with a robot of your own, the defaults of '
-        'the nodes.')),
+        'Parameter file (YAML). Empty: the config of robot; with a robot of your own, the '
+        'defaults of the nodes.')),
     DeclareLaunchArgument('relay', default_value='false', choices=TRUTH, description=(
-        'Send the torques through osc_relay, which stops the arm where the controller ends, hangs '
-        'or sends nonsense.')),
+        'Send the torques through osc_relay, which stops the arm if the controller ends, hangs '
+        'or sends invalid commands.')),
     DeclareLaunchArgument('lockstep', default_value='false', choices=TRUTH, description=(
-        'Step only when the command for the last state has come, as fast as that goes; else in '
-        'real time.')),
+        'Step as soon as the command for the last state has come; false: in real time.')),
     DeclareLaunchArgument('use_sim_time', default_value='true', choices=TRUTH, description=(
-        'The controller takes the time from /clock, which the simulator publishes.')),
+        'The controller uses the time of /clock, which the simulator publishes.')),
     DeclareLaunchArgument('namespace', default_value='', description=(
-        'Of both nodes and of their topics that have no leading slash.')),
+        'Namespace of both nodes, and of their topics without a leading slash.')),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
-        'debug', 'info', 'warn', 'error', 'fatal'], description='Least severity that is shown.'),
+        'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
 
 
@@ -62,8 +61,8 @@ def simulation(context):
         config = str(share / 'config' / f'{argument["robot"]}.yaml')
         if not Path(config).is_file():
             raise ValueError(f"robot '{argument['robot']}' does not come with osc_ros ({config} "
-                             'is not there); robot_description_file takes a URDF of your own')
-    # Text, also where it reads like a number; what is empty must not hide what the config says.
+                             'does not exist); for a URDF of your own, set robot_description_file')
+    # Always text, even if it looks like a number. Empty arguments must not override the config.
     parameters = {
         name: ParameterValue(argument[name], value_type=str)
         for name in ('robot_description', 'robot_description_file', 'base', 'tip')
@@ -82,9 +81,9 @@ def simulation(context):
         'autostart': 'true',
     }
     return [
-        # Either is of no use without the other.
+        # If one node ends, end both.
         RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
-        # First, for it refuses a config that is not there.
+        # First, because it refuses a config that does not exist.
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
             launch_arguments=controller_arguments.items()),

@@ -1,21 +1,21 @@
-"""What can go wrong, named."""
+"""Exceptions and warnings of osc_ros."""
 
 
 class OscError(Exception):
-    """Root of every error that osc_ros raises on purpose."""
+    """Base class of all errors of osc_ros."""
 
 
 class ModelError(OscError, ValueError):
-    """A robot description that cannot be used: names the joint or link, and what is accepted."""
+    """An unusable robot description: names the joint or link, and what is accepted."""
 
 
 class InputError(OscError, ValueError):
-    """A state, target or setting that cannot be used: says what, where, and what is accepted."""
+    """An unusable state, target or setting: says what, where, and what is accepted."""
 
 
 class ModelWarning(UserWarning):
-    """A robot description that is usable but physically suspect."""
+    """A robot description that is usable but physically implausible."""
 
 
 class WorkerWarning(RuntimeWarning):
-    """A process of a team has failed; the answer is right, and the team is replaced."""
+    """A process of a team has failed; the result is correct, and the team is replaced."""

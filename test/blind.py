@@ -41,12 +41,16 @@ class Sensed:
     counts : int, optional
         Of the encoders in a turn; exact positions if not given.
     source : object, optional
-        Gives the velocity that the law gets, by `read(time, q, qd)`.
+        Gives the velocity that the law gets, by `read(time, q, qd)`; told by `reject()` of a
+        state that was not believed.
+    effort_rate : float, optional
+        Shares of the effort limit that a torque may change by a second.
 
     """
 
     def __init__(self, name, rate=500.0, friction=0.0, payload=0.0, counts=None, source=None,
-                 reaction='hold', **given):
+                 reaction='hold',
+                 effort_rate=None, **given):
         case = robot_cases()[name]
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
         self.period, n = 1.0 / rate, self.robot.n
@@ -65,6 +69,7 @@ class Sensed:
         self.guard = Supervisor(self.robot, self.law.inverse_dynamics, Supervision(
             {STALE_STATE: Watchdog(reaction, timeout=0.1), JUMP: Watchdog(reaction),
              NOT_FINITE: Watchdog(reaction)}, self.limits.effort, period=self.period,
+            effort_rates=effort_rate and effort_rate * np.asarray(self.limits.effort),
             **({'bridges': True} if 'bridges' in known else {})), clock=lambda: self.clock)
         q = np.array(STARTS[name])
         self.plant.reset(q)
@@ -119,6 +124,8 @@ class Sensed:
             if qd is None:
                 return self.guard.torque() if self.guard.watch() else None
         if not self.guard.see(time, q, qd):
+            if hasattr(self.source, 'reject'):
+                self.source.reject()
             return self.guard.torque() if self.guard.watch() else None
         return self.guard.torque(lambda: self.law.torque(time, q, qd))
 

@@ -26,8 +26,8 @@ PERIOD = 0.002  # [s]
 ROUNDED = 1.0 + 1e-9
 TOO_FAST = 30.0  # times the limit of speed: the arm is lost, and put back [1]
 
-# What must hold. A torque's step from tick to tick, as a share of its limit:
-STEP = 0.05
+# What must hold. A torque's step from tick to tick, as a share of its limit: limits.effort_rate.
+STEP = 0.1
 LATE = 4  # periods: a torque that comes so late, or later, may bring the steps of so many
 SPEED = 1.5  # of a joint, as a share of its limit: from 1.2 on the watchdog overspeed brakes
 OUTSIDE = 5e-3  # of a joint beyond its limit of position [rad, m]

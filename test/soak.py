@@ -183,8 +183,10 @@ class System:
                 self._due += lost * PERIOD
             latest = self._due
             executor.spin_once(timeout_sec=0.0)
-        else:
-            latest = begun + (UNANSWERED if told else PERIOD)
+        elif told:
+            latest = self._due = begun + UNANSWERED
+        else:  # what the controller does now goes by its clock
+            latest = self._due = min(self._due, begun) + PERIOD
         while (left := latest - wall.perf_counter()) > 0.0:
             executor.spin_once(timeout_sec=left)
             if told and not self.paced and hardware.is_answered:

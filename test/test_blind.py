@@ -178,3 +178,49 @@ def test_stamps_that_stand_still_are_refused_by_message():
 def test_missing_velocities_are_refused_where_measured_ones_are_wanted():
     with pytest.raises(InputError, match='there are none'):
         VelocitySource(ROBOT, 'measured').velocity(0.0, np.zeros(6), None, 'there are none')
+
+
+class Garbled:
+    """Velocities as the nodes find them, where three states in ten are garbled."""
+
+    def __init__(self, robot, seed):
+        self.source, self.rng = VelocitySource(robot), np.random.default_rng(seed)
+
+    def read(self, time, q, qd):
+        """Return the velocities for a state; its positions may be garbled in place."""
+        rng = self.rng
+        if rng.random() < 0.3:
+            i, how = rng.integers(len(q)), rng.integers(4)
+            if how == 0:
+                q[i] = rng.choice([1e300, 1e9, q[i] + 0.7])
+            elif how == 1:
+                qd = None
+            else:
+                qd[i] = rng.choice([-1e300, 50.0, -20.0])
+        return self.source.velocity(time, q, qd, 'none')
+
+    def reject(self):
+        """Do without the last state."""
+        self.source.reject()
+
+
+@pytest.mark.parametrize('name', ['xarm7', 'kinova'])
+def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name):
+    for seed in range(6):
+        arm = Sensed(name, effort_rate=50.0)
+        arm.source = Garbled(arm.robot, seed)
+        arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+        # what is at most twice the limit is plausible, and may be believed once
+        assert arm.run(0.6).speeds().max() < 2.0
+        assert arm.steps() < 0.11
+
+
+def test_speed_that_no_position_confirms_is_not_believed_however_often_it_comes():
+    arm = Sensed('xarm7')
+    q, qd = arm.sensed()
+    assert arm.guard.see(0.0, q, qd.copy())
+    qd[3] = 50.0
+    taken = [arm.guard.see(0.002 * k, q, qd) for k in range(1, 6)]
+    assert not any(taken)
+    moving = [arm.guard.see(0.002 * k, q + 0.002 * (k - 10) * qd, qd) for k in range(10, 16)]
+    assert any(moving)

@@ -111,27 +111,32 @@ TRUTHS = {'well': (well, WELL), 'compensated': (compensated, COMPENSATED), 'mass
 
 
 def table(told):
-    """Return what doc/startup_check.md says."""
-    lines = [f'| {" | ".join(("robot", "truth", *(verdict.value for verdict in Verdict)))} |',
-             '| - | - |' + ' -: |' * len(Verdict)]
+    """Return the text of doc/startup_check.md."""
+    columns = 'robot', 'simulated case', *(verdict.value for verdict in Verdict)
+    lines = [f'| {" | ".join(columns)} |', '| - | - |' + ' -: |' * len(Verdict)]
     lines += [f'| {name} | {truth} | '
               + ' | '.join(str(counts[verdict] or '') for verdict in Verdict) + ' |'
               for (name, truth), counts in told.items()]
     return HEAD.format(poses=POSES, share=100 * SHARE) + '\n'.join(lines) + '\n'
 
 
-HEAD = """# What the check at start-up tells, by robot and by what is the matter
+HEAD = """# How reliable the start-up check is
 
-Each of {poses} random poses at rest, with efforts by MuJoCo. Friction holds up to 60 % of the
-tolerance ({share:g} % of the effort limit) of every joint, with either sign, and the averages
-keep a noise of 10 %.
+The table counts the findings for {poses} random poses of each robot at rest, with efforts from
+MuJoCo. In every joint friction carries up to 60 % of the tolerance, with either sign, and the
+averaged efforts have noise with a standard deviation of 10 % of the tolerance. The tolerance is
+{share:g} % of the joint's effort limit.
 
-- well: the model is right. compensated: efforts without the weight.
-- mass: a body at the tip that the model lacks, of four tolerances on the joint that feels it most.
-- sign: one joint's effort has the other sign. order: the efforts of two joints are swapped. These
-  are joints that carry more than three tolerances of weight; others cannot be told apart.
+Simulated cases:
 
-To write it again: `make test ARGS='-k is_told_from --write-tables'`.
+- well: the model is right; compensated: the efforts do not contain the weight;
+- mass: the arm carries a body at the tip that the model lacks; its weight is four tolerances in
+  the joint with the largest effect;
+- sign: the effort of one joint has the opposite sign; order: the efforts of two joints are
+  swapped. These are joints that carry a weight of more than three tolerances; for other joints
+  the check cannot distinguish these cases.
+
+To write this page again: `make test ARGS='-k is_told_from --write-tables'`.
 
 """
 

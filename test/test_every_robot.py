@@ -27,26 +27,29 @@ PAGE = Path(__file__).parents[1] / 'doc' / 'robots.md'
 WRITE = "make test ARGS='-k every_robot --write-tables'"
 
 HEAD = f"""\
-# Every robot of example-robot-data {version('example-robot-data')}, against Pinocchio
+# Every robot of example-robot-data {version('example-robot-data')}, compared with Pinocchio
 
-From the root of every URDF, and from every link where it forks: the chain to the end that most
-joints lead to, to the last link there that has mass or carries some, and to the next fork; those
-with {LEAST} or more joints that move by themselves. Joints off the chain are held at 0; one on it
-that mimics another is held where the remark says.
+**Chains.** From the root of every URDF, and from every link with several branches that have
+joints, three chains are tested: to the end that the largest number of joints leads to, to the
+last link on this path that has mass or carries mass, and to the next link with several branches.
+Chains with less than {LEAST} independent joints are left out. Joints off the chain are locked at
+0; a mimic joint on the chain is locked at the position in the column "remark".
 
-The figure is the worst over {STATES} random states within the limits (joint rates q̇, and the q̈ of
-u = J q̈ + J̇q̇, are normally distributed, of 1 rad/s and 1 rad/s²) of
+**Figures.** Each figure is the largest error over {STATES} random states within the joint limits.
+Joint velocities q̇ and accelerations q̈ (u = J q̈ + J̇q̇) are normally distributed, 1 rad/s and 1
+rad/s². The errors are
 
-- the pose, J, J̇q̇, h = C + G and Λ⁻¹, each relative to its largest entry,
-- the tip's acceleration, by Pinocchio's articulated bodies, under the torques of the law for u:
-  its difference from u along the eigenvectors of Λ⁻¹ that have more than {EXACT_HIGH:g} of the
-  largest eigenvalue, relative to the larger of u and a⁰ = J̇q̇ - J M⁻¹h. Where the condition number
-  of Λ⁻¹ (over eigenvalues of more than {EXACT_LOW:g} of the largest) exceeds {ILL_CONDITIONED:g},
-  this is divided by how many times it does. So a chain that cannot move in some direction, for
-  want of joints or near a singularity, is judged in the others.
+- of the pose, J, J̇q̇, h = C + G and Λ⁻¹, each relative to its largest entry;
+- of the tip's acceleration under the torques of the law for u, computed by Pinocchio's
+  articulated-body algorithm: difference from u, relative to the larger of u and a⁰ = J̇q̇ - J
+  M⁻¹h. Only directions are compared in which the chain can move: eigenvectors of Λ⁻¹ with
+  eigenvalues above {EXACT_HIGH:g} of the largest. If the condition number of Λ⁻¹ (over
+  eigenvalues above {EXACT_LOW:g} of the largest) exceeds {ILL_CONDITIONED:g}, the error is
+  divided by condition number / {ILL_CONDITIONED:g}.
 
-Where a method refuses a chain the remark tells why. All figures stay below {EVERY_ROBOT:g}, or the
-tests fail; they compare all of this page but the figures. To write it again: `{WRITE}`.
+If a method or the URDF reader refuses a chain, the remark has the error message. The tests fail
+if a figure reaches {EVERY_ROBOT:g}, or if anything on this page but the figures has changed. To
+write it again: `{WRITE}`.
 """
 
 
@@ -177,7 +180,7 @@ def page(figures):
 def table_rows(name, figures):
     blank = [''] * len(METHODS)
     if not robots(name):
-        yield [name, '', '', *blank, f'no chain of {LEAST} joints that move by themselves']
+        yield [name, '', '', *blank, f'no chain of {LEAST} independent joints']
     for number, (chain, robot) in enumerate(robots(name)):
         path = [name, f'{chain.base} → {chain.tip}', str(len(chain.ranges))]
         held = ', '.join(f'{joint} = {value:g}' for joint, value in chain.held.items())
@@ -188,6 +191,6 @@ def table_rows(name, figures):
                        if isinstance(space, ModelError)}
             measured = ['refused' if method in refused else '' if figures is None
                         else f'{figures[number][k]:.0e}' for k, method in enumerate(METHODS)]
-            remarks = [f'held: {held}'] if held else []
+            remarks = [f'locked: {held}'] if held else []
             remarks += [f"'{method}': {error}" for method, error in refused.items()]
             yield [*path, *measured, '; '.join(remarks)]

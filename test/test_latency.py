@@ -62,12 +62,12 @@ def verdicts(*, late, missed):
 
 
 def test_verdicts_are_by_the_figures():
-    franka = 'Franka, a loop of libfranka itself (FCI)'
+    franka = 'Franka, a control loop inside libfranka (FCI)'
     ur = 'UR e-Series, forward_effort_controller'
     assert verdicts(late=3, missed=0)[franka] == '**no**'
-    assert 'nothing ensures it' in verdicts(late=0, missed=0)[franka]
+    assert 'this is not guaranteed' in verdicts(late=0, missed=0)[franka]
     assert [verdicts(late=9, missed=missed)[ur] for missed in (0, 4, 50)] == [
-        'yes', 'yes, seldom late', 'where nothing else runs']
+        'yes', 'yes, seldom late', 'only without other load']
 
 
 def test_without_rclpy_the_page_says_so():

@@ -203,7 +203,7 @@ def test_other_arrays_stay_the_robots_own():
     (lambda r: r.with_payload(1.0, inertia=-np.eye(3)), 'accepted is a symmetric positive semi'),
     (lambda r: r.with_payload(1.0, inertia=np.tri(3)), 'accepted is a symmetric positive semi'),
     (lambda r: r.with_payload(1.0, inertia=np.full((3, 3), np.nan)), 'accepted is a symmetric'),
-    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'it has an inertia and no mass'),
+    (lambda r: r.with_payload(0.0, inertia=np.eye(3)), 'it has an inertia but no mass'),
     (lambda r: r.with_payload(1.0, link='panda_hnd'), "'panda_hnd' is not a link .*panda_hand"),
     (lambda r: r.with_payload(1.0, link='panda_link0'), "link 'panda_link0' does not move"),
     (lambda r: r.with_tool(np.eye(3)), r'T_tip_tool has shape \(3, 3\), not \(4, 4\)'),

@@ -1,4 +1,4 @@
-"""The Panda that is not the one of the model: doc/robustness.md, judged by MuJoCo."""
+"""Tracking with an inaccurate model, measured in MuJoCo: doc/robustness.md."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,38 +26,39 @@ BITS, NOISE, DRY, WRONG = 16, 0.01, 0.2, 0.1
 SEED = 7
 
 HEAD = f"""\
-# The Panda that is not the one of the model
+# Tracking errors with an inaccurate model
 
-The shipped Panda in MuJoCo under the law with the settings of config/panda.yaml (20 rad/s,
-critically damped, posture 5 rad/s), at {1.0 / PERIOD:.0f} Hz. The controller knows nothing of what
-is wrong with the arm. The tip traces an eight of 30 cm × 15 cm in {EIGHT:g} s and then holds: its
-error while it moves, and in the last {HOLD - SETTLED:g} s of the hold.
+The shipped Panda in MuJoCo, controlled by the law with the settings of config/panda.yaml (natural
+frequency 20 rad/s, critically damped, posture 5 rad/s) at {1.0 / PERIOD:.0f} Hz. The controller
+does not know in which way the arm differs from its model. The tip traces a figure of eight of 30
+cm × 15 cm in {EIGHT:g} s and then holds. The table has the errors of the tip during the motion,
+and during the last {HOLD - SETTLED:g} s of the hold.
 
-- masses: every moving link's mass and inertia is off by its own share, even between −{WRONG:.0%}
-  and +{WRONG:.0%}; or all of them by as much;
-- friction: {DRY} N·m of dry friction in every joint, what franka_description gives the arm;
-  compensated: the controller is told of it (`friction.coulomb`);
-- delay: a torque is at work one period, {1e3 * PERIOD:g} ms, after its state was measured;
-- encoders: positions are known to one part in 2^{BITS} of a turn
-  ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
-- noise: on velocities, normally distributed, of {NOISE} rad/s.
+- masses: mass and inertia of every moving link differ from the model, either each link by its own
+  factor, evenly distributed between −{WRONG:.0%} and +{WRONG:.0%}, or all links by the same
+  factor;
+- friction: {DRY} N·m of dry friction in every joint, the value in franka_description;
+  compensated: the parameter `friction.coulomb` has this value;
+- delay: a torque takes effect one period, {1e3 * PERIOD:g} ms, after its state was measured;
+- encoders: a resolution of 2^{BITS} counts per turn ({1e3 * 2.0 * np.pi / 2 ** BITS:.2f} mrad);
+- noise: normally distributed noise on the velocities, standard deviation {NOISE} rad/s.
 
 """
 
 TAIL = f"""
-To the law a wrong mass and friction are the same thing: a torque τ that nobody expected. It leaves
-the tip off by JM⁻¹τ/ω², so twice the natural frequency ω leaves a quarter, and small inertias (the
-wrist's, turning) suffer most from friction. Tell the controller the payload, and compensate
-friction. Delay, encoders and noise cost little at 20 rad/s; they are what bounds ω from above.
+Wrong masses and friction both act on the arm as an unmodelled torque τ, which displaces the tip
+by JM⁻¹τ/ω². So twice the natural frequency ω reduces this error to a quarter, and friction has
+most effect where the inertia is small (rotation of the wrist). Set the payload, and compensate
+friction. Delay, encoder resolution and noise cost little at 20 rad/s; they bound ω from above.
 
-Every run of the tests measures this anew and fails where it is not as written here, within
-{PERTURBED:.0%}. To write it again: `{WRITE}`.
+Every run of the tests repeats these measurements and fails if a figure differs from this page by
+more than {PERTURBED:.0%}. To write the page again: `{WRITE}`.
 """
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong with the arm; by default nothing."""
+    """Differences between the arm and its model; by default none."""
 
     masses: Callable = lambda rng: 1.0
     friction: float = 0.0
@@ -73,7 +74,7 @@ def any_share(rng):
 
 
 CASES = {
-    'nothing': Wrong(),
+    'none': Wrong(),
     'masses, each': Wrong(masses=any_share),
     f'masses, all +{WRONG:.0%}': Wrong(masses=lambda rng: 1.0 + WRONG),
     f'masses, all −{WRONG:.0%}': Wrong(masses=lambda rng: 1.0 - WRONG),
@@ -82,8 +83,8 @@ CASES = {
     'delay': Wrong(delay=1),
     'encoders': Wrong(bits=BITS),
     'noise': Wrong(noise=NOISE),
-    'all of it': Wrong(any_share, DRY, False, 1, BITS, NOISE),
-    'all of it, compensated': Wrong(any_share, DRY, True, 1, BITS, NOISE),
+    'all of these': Wrong(any_share, DRY, False, 1, BITS, NOISE),
+    'all of these, compensated': Wrong(any_share, DRY, True, 1, BITS, NOISE),
 }
 COLUMNS = ('eight rms [mm]', 'max [mm]', 'rms [°]', 'max [°]',
            'hold rms [mm]', 'max [mm]', 'rms [°]', 'max [°]')
@@ -136,7 +137,8 @@ def measured(case, frequency=20.0):
 
 def table():
     """Return the page."""
-    lines = ['| wrong is | ' + ' | '.join(COLUMNS) + ' |', '|---|' + '---:|' * len(COLUMNS)]
+    lines = ['| error of the model | ' + ' | '.join(COLUMNS) + ' |',
+             '|---|' + '---:|' * len(COLUMNS)]
     lines += [f'| {case} | ' + ' | '.join(f'{x:.3f}' for x in measured(case)) + ' |'
               for case in CASES]
     return HEAD + '\n'.join(lines) + '\n' + TAIL

@@ -104,19 +104,20 @@ def page(results):
     longest = max(found['time'] for found in ran.values())
     lines = [
         '# Soak', '',
-        f'{", ".join(arms)}: arms that the project does not ship, simulated by Pinocchio '
-        '(articulated-body algorithm, no friction) in a node that shares no code with osc_ros. '
-        '`osc_controller` and `osc_relay` run in processes of their own, over DDS, at 500 Hz. '
-        f'Each run takes {longest:.0f} s of simulated time. Every few seconds one of '
-        f'{len(FAULTS)} kinds of faults ([faults.py](../test/faults.py)) begins; then the tip '
-        'has to come to a new target, drawn at random. All is drawn from one seed.', '',
-        'In lockstep the plant waits for the answer to each state, 20 ms at most. Paced, it runs '
-        'by the wall clock: where a command is late, the last torque stays.', '',
+        f"{', '.join(arms)}: arms that the project does not ship, simulated by Pinocchio "
+        '(articulated-body algorithm, no friction) in a node that shares no code with '
+        'osc_ros. `osc_controller` and `osc_relay` run in separate processes, over DDS, at '
+        f'500 Hz. Each run takes {longest:.0f} s of simulated time. Every few seconds one of '
+        f'{len(FAULTS)} kinds of faults ([faults.py](../test/faults.py)) begins; after it '
+        'the tip must reach a new random goal. One seed determines all random numbers.', '',
+        'In lockstep the plant waits for the command that answers each state, for 20 ms at '
+        'most. Paced, it follows the wall clock: if a command is late, the last torque stays.', '',
         "    make test-all ARGS='-n 0 -k faults_at_random --soak 600 --write-tables'", '',
-        'All arms together, lockstep / paced:', '',
+        'All arms together; each cell has the values lockstep / paced:', '',
         '| fault | times | largest step of torque [% of limit] | fastest joint [% of limit] | '
-        'longest silence of the controller [periods] | plant without a new torque [periods] | '
-        'on target again, median [s] | worst [s] | sets accepted | refused |',
+        'longest silence of the controller [periods] | longest time of the plant without a new '
+        'torque [periods] | time to the goal after the fault, median [s] | maximum [s] | '
+        'parameter sets accepted | refused |',
         '|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|']
     kinds = sorted({kind for found in ran.values() for kind in found['figures']
                     if kind.startswith('target')})
@@ -127,19 +128,21 @@ def page(results):
         lines.append(f'| {kind} | ' + ' | '.join(
             ' / '.join(pair) for pair in zip(*(cell[0] for cell in cells))) + ' |')
     lines += [
-        '', f'Accepted is a step of {100.0 * STEP:.0f} % from one torque to the next (after '
-        f'missed periods as many times that, at most {LATE} times: the relay has to notice first '
-        f'that a controller is gone), {100.0 * SPEED:.0f} % of the limit of speed, '
-        f'{1e3 * OUTSIDE:.0f} mrad beyond a limit of position, and a controller that is silent '
-        f'for {SILENCE:.0f} periods while it gets {" or ".join(SILENT)}. The rows `target` are '
-        'the time between the faults. A silence of the controller is of wall time, and includes '
-        'the start of a new process. On target: within 1 mm and 2 mrad.', '',
+        '', f'Accepted are a step of {100.0 * STEP:.0f} % of a limit from one torque to the '
+            f'next (after missed periods {100.0 * STEP:.0f} % per period, for at most {LATE} '
+            'periods, because the relay needs that time to detect that a controller is '
+            f'gone), {100.0 * SPEED:.0f} % of the speed limit, {1000.0 * OUTSIDE:.0f} mrad '
+            f'beyond a position limit, and a silence of the controller of {SILENCE:.0f} '
+            f"periods during {' or '.join(SILENT)}. The rows `target` are the times between "
+            'the faults. The silence of the controller is measured on the wall clock and '
+            'includes the start of a new process. The goal counts as reached within 1 mm and '
+            '2 mrad.', '',
         'Runs:', '',
-        '| arm | | simulated [s] | torques received | not finite, or beyond limits | states '
-        'unanswered in time | ticks let go | largest torque [% of limit] | drift when stopped '
-        '[mrad/s; mm/s] | requests of floods, without an answer | '
-        'lines of an exception | memory of the relay, first and last [MiB] | of the '
-        'controller, mean change in a fault [MiB] |',
+        '| arm | | simulated [s] | torques received | not finite, or beyond limits | missed '
+        'deadlines | ticks skipped by the plant | largest torque [% of limit] | drift when '
+        'stopped [mrad/s; mm/s] | requests in floods, of these without an answer | log lines '
+        'with an exception | memory of the relay, start and end [MiB] | of the controller, mean '
+        'change per fault [MiB] |',
         '|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|']
     for key, found in ran.items():
         name, pace = key.split('-')
@@ -153,7 +156,7 @@ def page(results):
             f'{found["relay"][1]:.1f} | {found["controller"]:.3f} |')
     broken = [[key, *row] for key, found in ran.items() for row in found['broken']]
     if broken:
-        lines += ['', 'What must not be:', '', '| run | fault | | times | worst |',
+        lines += ['', 'Violations:', '', '| run | fault | | times | worst |',
                   '|---|---|---|---:|---:|']
         lines += [f'| {key} | {kind} | {what} | {count} | {worst:.3g} |'
                   for key, kind, what, count, _, worst in broken]

@@ -127,20 +127,21 @@ def test_sound_arm_loads_without_a_warning():
                      inside="<limit lower='0' upper='1' velocity='-1' effort='1'/>")),
      "joint 'elbow': its limits of velocity -1 and effort 1 must not be negative"),
     (arm(lower=link('lower', '')),
-     "joint 'elbow': what it moves has no inertia about its axis (links 'lower', 'tool'): give "
-     'one of them an <inertial>, give the joint a rotor inertia or lock it'),
+     "joint 'elbow': the bodies that it moves have no inertia about its axis (links 'lower', "
+     "'tool'): give one of them an <inertial>, give the joint a rotor inertia or lock it"),
     (arm(lower=link('lower', "<inertial><mass value='2'/><inertia ixx='0' iyy='0' izz='0'/>"
                              '</inertial>')),
-     "joint 'elbow': what it moves has no inertia about its axis (links 'lower', 'tool')"),
+     "joint 'elbow': the bodies that it moves have no inertia about its axis (links 'lower', "
+     "'tool')"),
     (arm(elbow=joint('elbow', 'upper', 'lower', inside=LIMIT + "<mimic joint='shoulder'/>")),
-     "joint 'elbow' mimics 'shoulder': a joint that is to move must move by itself; hold it with "
+     "joint 'elbow' mimics 'shoulder': a moving joint cannot mimic another; lock it with "
      "locked={'elbow': value}"),
     (arm(more=link('finger') + joint('grip', 'lower', 'finger',
                                      inside=LIMIT + "<mimic joint='sholder'/>")),
      "joint 'grip' mimics 'sholder', which is not a joint of the URDF; did you mean 'shoulder'?"),
     (arm(more=link('f') + joint('f', 'lower', 'f', inside=LIMIT + "<mimic joint='g'/>")
          + link('g') + joint('g', 'lower', 'g', inside=LIMIT + "<mimic joint='f'/>")),
-     "joint 'f' mimics itself by way of 'f', 'g'"),
+     "joint 'f' mimics itself through 'f', 'g'"),
 ])
 def test_unusable_description_is_refused_by_name(text, message):
     assert message in refusal(text)

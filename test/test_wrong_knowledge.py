@@ -84,6 +84,24 @@ def test_arm_without_friction_that_is_told_some_does_not_run_away(name):
     assert max(arm.away) < 0.07
 
 
+@pytest.mark.parametrize('name', ['xarm7', 'kinova', 'ur10'])
+def test_friction_that_vanishes_when_its_compensation_ends_leaves_no_torque_that_drives_the_arm(
+        name):
+    arm, rng = Stranger(name, friction=0.5), np.random.default_rng(1)
+    known = Friction([0.6] * arm.robot.n, [0.0] * arm.robot.n)
+    arm.law.change(replace(arm.law.settings, friction=known))
+    for _ in range(2):
+        arm.law.follow(Hold(moved(arm.pose, rng.uniform(-0.06, 0.06, 3))), arm.plant.time)
+        arm.run(arm.plant.time + 0.5)
+    arm.law.change(replace(arm.law.settings, friction=None))
+    arm.plant.friction[:] = 0.0
+    arm.law.follow(Hold(arm.pose), arm.plant.time)
+    arm.run(arm.plant.time + 1.0)
+    assert arm.fastest() < 1.2
+    assert arm.steepest() < 0.06
+    assert arm.law.friction_torque.max() == 0.0
+
+
 def test_friction_of_the_other_joints_that_is_not_there_drives_no_light_wrist_too_fast():
     arm = Stranger('tiago', told=0.2)
     arm.law.follow(figure_of_eight(arm.pose, 0.2, 0.1, 2.0, 1.0, 0.2), 0.2)

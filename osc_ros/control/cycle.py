@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.fade import Fade
-from osc_ros.control.friction import feedback_gain
+from osc_ros.control.friction import feedback_gain, FrictionInForce
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -51,7 +51,7 @@ class ControlCycle:
         self._setup = setup
         self._setup.start(q)
         self._next: Setup | None = None
-        self._fade = Fade()
+        self._fade, self._friction = Fade(), FrictionInForce()
         self._friction_torque = self._rest
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
@@ -218,8 +218,10 @@ class ControlCycle:
     def _command(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
-        friction, driver = setup.settings.friction, setup.settings.driver
-        if friction is not None:
+        friction, driver = self._friction.at(time), setup.settings.driver
+        if friction is None:
+            self._friction_torque = self._rest
+        else:
             self._advance_reference(time, q, qd)
             reference = setup.reference
             self._friction_torque = friction.compensation(
@@ -243,12 +245,14 @@ class ControlCycle:
         following.reference.go_on_as(self._setup.reference)
         if following.space is not self._setup.space:
             self._setup.space.close()
+        settings = following.settings
+        self._friction.begin(time, settings.friction, settings.limits.effort,
+                             np.asarray(following.robot.velocity_limits), settings.blend_time)
         self._setup, self._next = following, None
         following.set_gravity(self._gravity.now)
         if self._period > following.longest_period:
             following.soften(self._period)
         left_over = before - following.torque(time, q, qd, self._posture)
         beyond = sent - self._command(time, q, qd, before, left_over)
-        settings = following.settings
         self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,
                          settings.blend_time)

@@ -21,7 +21,7 @@ class Tick(NamedTuple):
     tau: Array
 
 
-def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array,
+def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | None,
           left: Array | None) -> dict[str, Array]:
     """
     Parts (n,) of the torque of a tick, by name [N·m]; see `osc_ros.control.law.Law.terms`.
@@ -32,7 +32,7 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array,
         That the tick was computed by.
     tick : Tick
     to_posture : (n,) [rad/s²]
-    friction_torque : (n,) [N·m]
+    friction_torque : (n,), optional [N·m]
     left : (2, n) [N·m], optional
         The rest of a change: see `osc_ros.control.fade.Fade`.
 
@@ -46,7 +46,7 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array,
         found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
     if setup.settings.driver is not None:
         found['driver'] = -setup.settings.driver.torque(tick.q, tick.qd)
-    if setup.settings.friction is not None:
+    if friction_torque is not None:
         found['friction'] = friction_torque
     found['fading'] = rest if left is None else left.sum(axis=0)
     found['limits'] = tick.tau - sum(found.values())

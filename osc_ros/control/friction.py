@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.dynamics.trees.articulated import Articulated
@@ -176,6 +177,71 @@ class Friction:
         _compensation(q, qd, motion, model, tau, fading, gain, self._table, self.velocity,
                       inertia, table, torque)
         return torque
+
+
+class FrictionInForce:
+    """
+    The friction that is compensated now: the coefficients of a change come into force gradually.
+
+    The coefficients are faded, and not the difference of two torques: such a left-over would be a
+    torque that no feedback takes back, and would drive a light joint away.
+
+    """
+
+    def __init__(self) -> None:
+        self.set(None)
+
+    def set(self, friction: Friction | None) -> None:
+        """Bring a friction, or none, into force at once."""
+        self._end = friction
+        self._start: Friction | None = None
+        self._age = self._duration = 0.0
+
+    def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
+              blend_time: float) -> None:
+        """
+        Let a friction, or none, come into force from a time [s] on, C¹.
+
+        Parameters
+        ----------
+        time : float
+        friction : Friction or None
+        effort, speed : (n,), (n,)
+            Limits; may be infinite. No torque changes by more than CHANGE_RATE of its limit a
+            second.
+        blend_time : float
+            Least duration [s].
+
+        """
+        if friction is self._end:
+            return
+        n = len(effort)
+        old, new = self.at(time) or _no_friction(n), friction or _no_friction(n)
+        change = np.abs(new.coulomb - old.coulomb) + np.abs(
+            new.viscous - old.viscous) * np.where(np.isfinite(speed), speed, 1.0)
+        fastest = 1.5 * float((change / effort).max()) / CHANGE_RATE
+        self._start, self._end = old, friction
+        self._time, self._age, self._duration = time, 0.0, max(blend_time, fastest)
+
+    def at(self, time: float) -> Friction | None:
+        """Return the friction in force at a time [s]; times must not go back."""
+        if self._start is None:
+            return self._end
+        self._age += min(max(time - self._time, 0.0), LONGEST_TICK)
+        self._time = time
+        x = self._age / self._duration
+        if x >= 1.0:
+            self._start = None
+            return self._end
+        start, end = self._start, self._end or _no_friction(len(self._start.coulomb))
+        s = x * x * (3.0 - 2.0 * x)
+        return Friction(start.coulomb + s * (end.coulomb - start.coulomb),
+                        start.viscous + s * (end.viscous - start.viscous),
+                        start.velocity + s * (end.velocity - start.velocity))
+
+
+def _no_friction(n: int) -> Friction:
+    return Friction(np.zeros(n), np.zeros(n))
 
 
 def least_inertia(robot: Robot) -> Array:

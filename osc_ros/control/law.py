@@ -128,8 +128,8 @@ class Law(ControlCycle):
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
         self._advance_reference(20.0 * PAUSE, self.posture, rest)
-        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, *[rest] * 3, 0.0,
-                                          rest, self.limiter.table)
+        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, rest,
+                                          0.0, rest, self.limiter.table)
         Driver(self.robot, 'gravity')
         if not self.robot.serial:  # a payload may make a plain chain of it
             loaded = self.robot.with_payload(1.0, inertia=np.eye(3))
@@ -144,6 +144,7 @@ class Law(ControlCycle):
             self._setup.space.close()
         self._setup, self._next = setup, None
         self._fade.forget()
+        self._friction.set(setup.settings.friction)
         self._is_placed = True
         setup.set_gravity(self._gravity.now)
         self._last = self._before = None
@@ -371,7 +372,8 @@ class Law(ControlCycle):
         """
         last = self._last_tick()
         to_posture = self._posture_acceleration(last.q, last.qd)
-        return terms(self._setup, last, to_posture, self._friction_torque, self._fade.left)
+        friction = None if self._friction_torque is self._rest else self._friction_torque
+        return terms(self._setup, last, to_posture, friction, self._fade.left)
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         qdd = np.empty(len(q))

@@ -81,10 +81,11 @@ class Setup:
         self.dynamics = self.space.dynamics
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        if settings.friction is not None:
-            known = before is not None and before.robot is robot and before.settings.friction
-            self.least_inertia: Array = (before.least_inertia if before is not None and known
-                                         else least_inertia(robot))
+        self.least_inertia: Array | None = None
+        if before is not None and before.robot is robot:
+            self.least_inertia = before.least_inertia
+        if self.least_inertia is None and settings.friction is not None:
+            self.least_inertia = least_inertia(robot)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
@@ -143,6 +144,8 @@ class Setup:
                                    self.limiter.table)
         self._find_bandwidth()
         if before is not None:
+            if self.least_inertia is None:  # the compensation until now has to fade out
+                self.least_inertia = before.least_inertia
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
 

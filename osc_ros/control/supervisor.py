@@ -244,7 +244,9 @@ class Supervisor:
         self._doubted: tuple[float, Array, Array] | None = None
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
-        self._came, self._interval = now, self.settings.period  # of the states, on our clock
+        # mean interval of the states, on our clock and on theirs: a simulation may be slower
+        self._came, self._interval = now, self.settings.period
+        self._spacing = self.settings.period
         self._is_predicting = self._was_blind = False
         self._prediction.forget()
 
@@ -318,14 +320,17 @@ class Supervisor:
             reason = self._jump(self._new_time, self._q, self._qd, time, q, qd)
             if reason:
                 self.trip(JUMP, reason)
-                if doubted is None or self._jump(*doubted, time, q, qd, np.abs(qd)):
+                if doubted is None or self._contradicts(*doubted, time, q, qd):
                     self._doubted = time, q, qd
                     return False
                 self._source = ''  # whatever follows, begins anew from the torque sent last
         now = self._clock()
-        if self._seen and time > self._new_time:
+        spacing = time - self._new_time
+        if self._seen and spacing > 0.0:
             apart = min(now - self._came, LATE_PERIODS * self._interval)
             self._interval += INTERVAL_SHARE * (apart - self._interval)
+            spacing = min(spacing, LATE_PERIODS * self._spacing)
+            self._spacing += INTERVAL_SHARE * (spacing - self._spacing)
         self._seen, self._q, self._qd, self._new_time = True, q, qd, time
         self._came, self.blind, self._is_predicting = now, False, False
         self._look_at_speed(qd)
@@ -450,13 +455,14 @@ class Supervisor:
         """
         Torques (n,) as near to the wanted ones as their rates allow after dt [s].
 
-        A gap counts as LONGEST_GAP mean intervals, since no torque was there meanwhile.
+        A gap counts as LONGEST_GAP mean intervals of the states' stamps, since no torque was there
+        meanwhile.
 
         """
         rates = self.settings.effort_rates
         if rates is None or self._tau is None:
             return wanted
-        step = rates * min(dt, LONGEST_GAP * max(self._interval, self.settings.period))
+        step = rates * min(dt, LONGEST_GAP * max(self._spacing, self.settings.period))
         return np.minimum(np.maximum(wanted, self._tau - step), self._tau + step)
 
     def _predict(self, now: float) -> None:
@@ -537,18 +543,12 @@ class Supervisor:
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
     def _jump(self, before: float, q_before: Array, qd_before: Array, time: float, q: Array,
-              qd: Array, moving: Array | float = 0.0) -> str:
-        """
-        Why a state cannot follow another one; empty if it can.
-
-        Joints may go on as fast as they are `moving`: an arm that is far beyond its speed limits
-        has to be seen, and braked.
-
-        """
+              qd: Array) -> str:
+        """Why a state cannot follow another one; empty if it can."""
         dt = time - before
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
             return f'the time of the states went from {before:.3f} s to {time:.3f} s'
-        speed = JUMP_FACTOR * np.maximum(self._fastest, moving)
+        speed = JUMP_FACTOR * self._fastest
         for kind, step, allowed in (
                 ('', self._way(q - q_before),
                  JUMP_FLOOR + speed * max(dt, self.settings.period)),
@@ -559,6 +559,24 @@ class Supervisor:
                 return (f"{kind}'{self._names[i]}' went {abs(step[i]):.4g} in {dt:.4g} s: "
                         f'accepted is {allowed[i]:.4g}')
         return ''
+
+    def _contradicts(self, before: float, q_before: Array, qd_before: Array, time: float,
+                     q: Array, qd: Array) -> bool:
+        """
+        Whether a state does not go on from another one as the velocities of both say.
+
+        Any speed is accepted: an arm that is far beyond its limits has to be seen, and braked. But
+        the positions must have moved by it.
+
+        """
+        dt = time - before
+        if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
+            return True
+        moving = np.minimum(np.abs(qd), np.abs(qd_before))
+        step = self._way(q - q_before - 0.5 * dt * (qd + qd_before))
+        slack = JUMP_FLOOR + JUMP_FACTOR * self._fastest * max(dt, self.settings.period)
+        return bool((np.abs(step) > slack).any() or (
+            np.abs(qd - qd_before) > JUMP_FACTOR * np.maximum(self._fastest, moving)).any())
 
     def _lateness(self, timeout: float) -> float:
         """Age [s] at which a state is missing, for a time-out of stale states [s]."""

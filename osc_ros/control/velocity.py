@@ -138,7 +138,8 @@ class VelocitySource:
     'measured' takes only measured velocities, 'estimated' none of them. 'auto' takes measured
     ones where they come and are finite, and else estimates. It also estimates once a joint has
     moved by MOVED within SOON while all measured velocities were exactly zero, until one is not.
-    From one source to the other the velocities go without a step, in BLEND_TIME.
+    From one source to the other the velocities go without a step, in BLEND_TIME: from those of the
+    last state that was believed, so a caller that does not believe a state says so by `reject`.
 
     Attributes
     ----------
@@ -160,10 +161,16 @@ class VelocitySource:
         self.mode = mode
         self.used, self.reason = 'measured', ''
         self._estimator = VelocityEstimator(robot)
+        self._limits = np.asarray(robot.velocity_limits)
         self._last: tuple[float, Array] | None = None
         self._away: tuple[float, Array] | None = None  # from the source, when it changed
         self._still: tuple[float, Array] | None = None  # since when measured ones are zero
         self._is_wrong = False
+        self._before = self.used, self.reason, self._last, self._away
+
+    def reject(self) -> None:
+        """Blend as if the last state had not come: its velocities were not believed."""
+        self.used, self.reason, self._last, self._away = self._before
 
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
                  ) -> Array | None:
@@ -187,6 +194,7 @@ class VelocitySource:
 
         """
         before = None
+        self._before = self.used, self.reason, self._last, self._away
         if self.mode == 'measured' and measured is None:
             raise InputError(missing)
         if self.mode == 'auto' and measured is not None:
@@ -210,7 +218,7 @@ class VelocitySource:
             if estimate is None:
                 return None
             if self.used == 'measured' and self._last is not None:
-                self._away = None if before is None else (time, self._last[1] - before)
+                self._begin_blend(time, None if before is None else self._last[1] - before)
             self.used, qd = 'estimated', estimate
             self.reason = ('' if self.mode == 'estimated' else
                            missing if measured is None else
@@ -222,7 +230,18 @@ class VelocitySource:
 
     def _change(self, time: float, estimate: Array | None, measured: Array) -> None:
         """Let the velocities go from the estimate to the measured ones."""
-        self._away = None if estimate is None else (time, estimate + self._left(time) - measured)
+        self._begin_blend(time, None if estimate is None else
+                          estimate + self._left(time) - measured)
+
+    def _begin_blend(self, time: float, away: Array | None) -> None:
+        """
+        Let a difference (n,) of two sources fade; none if one of them cannot be true.
+
+        A blend would hide such a velocity from whoever judges the states.
+
+        """
+        is_jump = away is None or (np.abs(away) > JUMP_FACTOR * self._limits).any()
+        self._away = None if away is None or is_jump else (time, away)
 
     def _left(self, time: float) -> Array | float:
         """What is left (n,) of the difference at the last change of source."""

@@ -1,4 +1,4 @@
-"""Numba as this package uses it: cached by the text of all kernels."""
+"""Numba decorators of the package, with a cache whose key is the source of all kernels."""
 
 from __future__ import annotations
 
@@ -17,34 +17,33 @@ Function = TypeVar('Function', bound=Callable[..., Any])
 
 config: Any = numba.config
 
-# Every kernel of the package, to be asked what it was compiled for.
+# Every kernel of the package, for tests of signatures.
 KERNELS: list[Any] = []
 
-# No 'nnan' or 'ninf': non-finite numbers have to arrive at the checks that stop them.
+# No 'nnan' or 'ninf': numbers that are not finite must reach the checks for them.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'}}
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small operation that disappears into the kernel that calls it."""
+    """Compile a small operation that is inlined into the kernel that calls it."""
     return njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
 
 
 def plain(compiled: Any) -> Any:
-    """Give the Python function of an operation or a kernel, to be called from Python."""
+    """The Python function of an operation or a kernel."""
     return getattr(compiled, 'py_func', compiled)
 
 
 def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
-    Compile an entry point and keep the machine code between runs.
+    Compile an entry point, and cache the machine code between runs.
 
-    It keeps the GIL: a control loop that gives it up for a few microseconds has to wait until
-    another thread hands it back. See `released` for kernels that take long.
+    It keeps the GIL: a control loop that releases it for a few microseconds would have to wait
+    until another thread returns it. Use `released` for kernels that take long.
 
-    Numba's own cache looks only at the file that holds the entry point, so a change in an
-    operation that it calls would go unnoticed. Here the folder's name carries a digest of all
-    that kernels are compiled from (`_kernel_source`), and lies in the user's cache, so that a
-    read-only installation works too.
+    Numba's own cache checks only the file of the entry point, and would miss a change in an
+    operation that it calls. So the name of the cache folder contains a digest of the source of all
+    kernels (`_kernel_source`). It is in the user's cache, so that a read-only installation works.
 
     """
     outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE or '')
@@ -57,15 +56,15 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
 
 
 def released(function: Callable[..., Any]) -> Any:
-    """Compile an entry point that lets other threads run: for many states, or a long path."""
+    """Compile an entry point that releases the GIL: for many states, or a long path."""
     return kernel(function, nogil=True)
 
 
 def _kernel_source(text: str) -> str:
     """
-    What kernels are compiled from in a module: decorated functions, constants and imports.
+    Source of the kernels in a module: decorated functions, constants and imports.
 
-    A change of any other code of the module costs no compilation.
+    A change of any other code of the module causes no compilation.
 
     """
     kept = []

@@ -89,7 +89,7 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
 
 def motion_transforms(R: Array, p: Array) -> Array:
     """
-    To frames with axes R (n, 3, 3) and origins p (n, 3) in another one, from that one: (n, 6, 6).
+    Motion transforms X (n, 6, 6) from a frame to those with axes R (n, 3, 3), origins p (n, 3).
 
     The angular velocity turns with Rᵀ, and the origin moves with v + ω × p.
 

@@ -1,4 +1,4 @@
-"""The robot as data: frozen arrays, and their making from a URDF."""
+"""Robot model: read-only arrays, and their construction from a URDF."""
 
 from osc_ros.model.robot import Robot
 

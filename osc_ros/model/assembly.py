@@ -1,4 +1,4 @@
-"""From the description of a robot to the bodies that move: what is lumped, held and refused."""
+"""The moving bodies of a robot, from its URDF: fixed links lumped, joints locked and checked."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from osc_ros.model import urdf
 
 Array = NDArray[np.float64]
 
-# Published tensors are rounded to a few digits: thin rods and plates miss zero by that.
+# Inertia tensors in URDFs are rounded to a few digits, so those of thin rods and plates may be
+# slightly indefinite.
 SEMIDEFINITE_TOLERANCE = 1e-6
 TRIANGLE_TOLERANCE = 1e-3
-FLOATING_BASE = 'floating_base'  # name of the joint that the base floats by
-NO_MOMENT = 1e-15  # [kg m²]: the rounding of a tensor of zeros
+FLOATING_BASE = 'floating_base'  # name of the joint of a floating base
+NO_MOMENT = 1e-15  # [kg m²]: rounding error of a zero tensor
 
 
 def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
            rotor_inertia: Sequence[float] | Mapping[str, float | Sequence[float]] | None,
            locked: Mapping[str, float], gravity: Sequence[float], free: Sequence[str] | bool,
            floating_base: bool) -> dict[str, Any]:
-    """Return the fields of a Robot; parameters, errors and warnings are those of its from_urdf."""
+    """Return the fields of a Robot, by name; parameters, errors and warnings: Robot.from_urdf."""
     if not tips:
         raise ModelError('tip names no link: accepted are one or more links')
     if not isinstance(floating_base, (bool, np.bool_)):
         raise ModelError(f'floating_base is {floating_base!r}: accepted are True and False')
     if floating_base and FLOATING_BASE in description.joints:
-        raise ModelError(f"joint '{FLOATING_BASE}' is in the URDF: that name is for a base that "
-                         'floats')
+        raise ModelError(f"joint '{FLOATING_BASE}' is in the URDF: that name is reserved for the "
+                         'joint of a floating base')
     base_link = _index(description, 'base', base)
     tip_links = [_index(description, 'tip', link) for link in tips]
-    given = _given_values(description, locked)
+    given = _given_positions(description, locked)
     on_path = {i for link in tip_links for i in _path(description, base_link, link)
                if description.kinds[i] != 'fixed' and i not in given}
     if not (on_path or floating_base):
         raise ModelError(f"no joint moves between base '{base}' and tip {urdf.quoted(tips)}: "
                          f"at least one must ({', '.join(urdf.MOVING)}, planar, floating)")
-    moving = sorted(on_path.union(_freed(description, free, base_link, given)))
+    moving = sorted(on_path.union(_freed_links(description, free, base_link, given)))
     _refuse_mimics(description, moving)
-    q_held = _held_values(description, set(moving), given)
-    tree = _tree(description, moving, q_held, base_link, floating_base)
-    _judge_tensors(description, tree.body)
+    q_locked = _locked_positions(description, set(moving), given)
+    tree = _tree(description, moving, q_locked, base_link, floating_base)
+    _check_tensors(description, tree.body)
     _warn_of_limits(description, moving)
     return {
         'name': description.name, 'base': base, 'tips': tips, 'joints': tuple(tree.joints),
@@ -55,7 +56,8 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
         'prismatic': [kind == 'prismatic' for kind in tree.kinds],
         'spherical': [kind == 'spherical' for kind in tree.kinds],
         'T_parent_body': tree.T_parent_body,
-        'inertia': _lumped(description.inertia, tree.body, tree.T_body_link, len(tree.parent)),
+        'inertia': _lumped_inertias(
+            description.inertia, tree.body, tree.T_body_link, len(tree.parent)),
         'rotor_inertia': _rotor_inertias(rotor_inertia, tree.freedoms),
         **{limits: [getattr(description, limits)[i] if i >= 0 else unlimited
                     for i in tree.limited]
@@ -68,7 +70,7 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
 
 
 def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
-    """Return names of links or joints; ModelError if they are none."""
+    """Return the names of links or joints in `given`; ModelError if it is no list of names."""
     if isinstance(given, Iterable) and not isinstance(given, str):
         found = tuple(given)
         if all(isinstance(name, str) for name in found):
@@ -76,9 +78,10 @@ def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
     raise ModelError(f'{what} is {given!r}: accepted is a list of names{more}')
 
 
-def frozen(
+def read_only(
     what: str, values: object, shape: tuple[int, ...], dtype: type[np.generic] = np.float64,
 ) -> NDArray[Any]:
+    """Return `values` as a read-only array of that shape; ModelError if they have another one."""
     try:
         array = np.array(values, dtype=dtype, order='C')
     except (TypeError, ValueError):
@@ -97,7 +100,7 @@ def _index(description: urdf.Description, role: str, link: str) -> int:
 
 
 def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
-    """Return the links below the base down to the tip."""
+    """Return the links from below the base down to the tip."""
     upward = [tip]
     while upward[-1] != base:
         above = int(description.parent[upward[-1]])
@@ -111,7 +114,10 @@ def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
     return upward[-2::-1]
 
 
-def _given_values(description: urdf.Description, locked: Mapping[str, float]) -> dict[int, float]:
+def _given_positions(
+    description: urdf.Description, locked: Mapping[str, float],
+) -> dict[int, float]:
+    """Return the positions in `locked`, by the index of the link that the joint carries."""
     index = {joint: i for i, joint in enumerate(description.joints) if joint}
     values: dict[int, float] = {}
     for joint, value in locked.items():
@@ -136,20 +142,20 @@ def _finite(what: str, value: object) -> float:
     return number
 
 
-def _freed(description: urdf.Description, free: Sequence[str] | bool, base: int,
+def _freed_links(description: urdf.Description, free: Sequence[str] | bool, base: int,
            given: Mapping[int, float]) -> list[int]:
-    """Return the links whose joints move although no tip needs them to."""
+    """Return the links off the paths whose joints move: named in `free`, or on the way there."""
     can_move = [i for i, kind in enumerate(description.kinds)
                 if kind != 'fixed' and i not in given and i not in description.mimics]
     if isinstance(free, (bool, np.bool_)):
-        return [i for i in can_move if free and base in _above(description, i)]
+        return [i for i in can_move if free and base in _ancestors(description, i)]
     index = {joint: i for i, joint in enumerate(description.joints) if joint}
     freed: set[int] = set()
     for joint in names('free', free, ', True or False'):
         if joint not in index:
             raise ModelError(f"free: '{joint}' is not a joint of robot '{description.name}'; "
                              + urdf.near(joint, index))
-        i, above = index[joint], _above(description, index[joint])
+        i, above = index[joint], _ancestors(description, index[joint])
         if description.kinds[i] == 'fixed' or i in given or base not in above:
             raise ModelError(f"free: joint '{joint}' cannot move: it is fixed, locked or not "
                              f"beyond base '{description.links[base]}'")
@@ -158,8 +164,8 @@ def _freed(description: urdf.Description, free: Sequence[str] | bool, base: int,
     return sorted(freed)
 
 
-def _above(description: urdf.Description, link: int) -> list[int]:
-    """Return the links between this one and the root, the root last."""
+def _ancestors(description: urdf.Description, link: int) -> list[int]:
+    """Return the ancestors of a link, the root last."""
     above = []
     while description.parent[link] >= 0:
         link = int(description.parent[link])
@@ -173,43 +179,43 @@ def _refuse_mimics(description: urdf.Description, moving: list[int]) -> None:
         if i in description.mimics:
             source = description.joints[description.mimics[i].source]
             raise ModelError(
-                f"joint '{joint}' mimics '{source}': a joint that is to move must move by itself; "
-                f"hold it with locked={{'{joint}': value}}, or choose another base or tip")
+                f"joint '{joint}' mimics '{source}': a moving joint cannot mimic another; "
+                f"lock it with locked={{'{joint}': value}}, or choose another base or tip")
 
 
-def _held_values(
+def _locked_positions(
     description: urdf.Description, moving: set[int], given: Mapping[int, float],
 ) -> Array:
-    """Return every joint's value, (m,): as given, by its mimic law, else 0."""
+    """Return the position of every locked joint, (m,): from `given`, its mimic law, or 0."""
     q = np.zeros(len(description.links))
     q[list(given)] = list(given.values())
-    settled = moving | set(given)
-    led: list[str] = []
+    known = moving | set(given)
+    followers: list[str] = []
     for first in description.mimics:
         chain: dict[int, None] = {}
         i = first
-        while i in description.mimics and i not in settled:
+        while i in description.mimics and i not in known:
             if i in chain:
-                raise ModelError(f"joint '{description.joints[i]}' mimics itself by way of "
+                raise ModelError(f"joint '{description.joints[i]}' mimics itself through "
                                  + urdf.quoted(description.joints[k] for k in chain))
             chain[i] = None
             i = description.mimics[i].source
         for k in reversed(chain):
             law = description.mimics[k]
             q[k] = law.multiplier * q[law.source] + law.offset
-            settled.add(k)
+            known.add(k)
             if law.source in moving:
-                led.append(description.joints[k])
-    if led:
+                followers.append(description.joints[k])
+    if followers:
         warnings.warn(
-            f"robot '{description.name}': joints {urdf.quoted(led)} mimic moving joints; they are "
-            'held where those stand at 0', ModelWarning, stacklevel=4)
+            f"robot '{description.name}': joints {urdf.quoted(followers)} mimic moving joints; "
+            'they are locked at their positions for 0 of those joints', ModelWarning, stacklevel=4)
     return q
 
 
 @dataclass
 class _Tree:
-    """The bodies while they are found, and what of them each link and each freedom is."""
+    """Bodies during their construction; maps links to bodies and degrees of freedom to joints."""
 
     body: NDArray[np.intp]  # of each link; -1 is the ground
     T_body_link: Array
@@ -217,14 +223,15 @@ class _Tree:
     kinds: list[str] = field(default_factory=list)
     parent: list[int] = field(default_factory=list)
     T_parent_body: list[Array] = field(default_factory=list)
-    freedoms: list[str] = field(default_factory=list)  # the joint of each
-    limited: list[int] = field(default_factory=list)  # the link whose joint limits it, or -1
+    freedoms: list[str] = field(default_factory=list)  # joint of each degree of freedom
+    limited: list[int] = field(default_factory=list)  # link whose joint has its limits, or -1
 
     def add(self, joint: str, kind: str, parent: int, T: Array, axis: Array, link: int) -> Array:
         """
-        Append the bodies that a joint moves, without mass but the last.
+        Append the bodies that a joint moves; only the last one has mass.
 
-        Returns T_link_body (4, 4) of the last one, at whose pose T the joint's link is at zero.
+        T (4, 4) is the pose of the joint's link in the parent body at position 0. Returns
+        T_link_body (4, 4), the pose of the last body in that link.
 
         """
         z = _axis_on_z(axis)
@@ -248,15 +255,15 @@ class _Tree:
         return T_link_last
 
 
-# Turns whose third columns are x and y.
+# Rotations whose third columns are x and y.
 _Z_TO_X = np.eye(4)[:, [1, 2, 0, 3]]
 _Z_TO_Y = np.eye(4)[:, [2, 0, 1, 3]]
 
 
-def _tree(description: urdf.Description, moving: list[int], q_held: Array, base: int,
+def _tree(description: urdf.Description, moving: list[int], q_locked: Array, base: int,
           floating_base: bool) -> _Tree:
-    """Return the bodies, and each link's."""
-    T_joint = _held_origins(description, q_held)
+    """Return the bodies, with the body and pose of each link."""
+    T_joint = _locked_origins(description, q_locked)
     tree = _Tree(np.full(len(description.links), -1, dtype=np.intp), np.empty_like(T_joint))
     if floating_base:
         tree.add(FLOATING_BASE, 'floating', -1, np.eye(4), np.array([0.0, 0.0, 1.0]), -1)
@@ -274,7 +281,7 @@ def _tree(description: urdf.Description, moving: list[int], q_held: Array, base:
             tree.body[i], tree.T_body_link[i] = len(tree.parent) - 1, T_link_body.T
         else:
             tree.body[i], tree.T_body_link[i] = above, T
-    # So far the ground was told of in the frame of the root.
+    # Up to here poses on the ground are in the frame of the root.
     T_base_root = _inverse(tree.T_body_link[base])
     for i in first:
         tree.T_parent_body[i] = T_base_root @ tree.T_parent_body[i]
@@ -283,8 +290,8 @@ def _tree(description: urdf.Description, moving: list[int], q_held: Array, base:
     return tree
 
 
-def _held_origins(description: urdf.Description, q: Array) -> Array:
-    """Return the poses of the links in their parents' frames with the joints at `q`."""
+def _locked_origins(description: urdf.Description, q: Array) -> Array:
+    """Return the poses of the links in their parents' frames, with the joints at `q`."""
     T = description.T_parent_link.copy()
     for i in np.flatnonzero(q):
         motion = np.eye(4)
@@ -298,9 +305,9 @@ def _held_origins(description: urdf.Description, q: Array) -> Array:
 
 
 def _axis_on_z(axis: Array) -> Array:
-    """Return the rotation, (4, 4), whose third column is `axis`; 1 where the axis is +z."""
+    """Return the rotation, (4, 4), whose third column is `axis`; the identity if that is +z."""
     T = np.eye(4)
-    up = axis if axis[2] >= 0 else -axis  # the shortest turn from z, far from its singularity
+    up = axis if axis[2] >= 0 else -axis  # the shortest rotation from z, not singular here
     x, y, z = up
     T[:3, :3] = [[1 - x * x / (1 + z), -x * y / (1 + z), x],
                  [-x * y / (1 + z), 1 - y * y / (1 + z), y],
@@ -317,8 +324,8 @@ def _inverse(T: Array) -> Array:
     return inverse
 
 
-def _judge_tensors(description: urdf.Description, body: NDArray[np.intp]) -> None:
-    """Refuse or warn of the tensors of the links that move; the ground's do not matter."""
+def _check_tensors(description: urdf.Description, body: NDArray[np.intp]) -> None:
+    """Refuse impossible inertia tensors of moving links, and warn of doubtful ones."""
     moments = description.moments
     floor = -SEMIDEFINITE_TOLERANCE * np.abs(moments).max(axis=1) - NO_MOMENT
     for i in np.flatnonzero((body >= 0) & (moments[:, 0] < floor)):
@@ -331,12 +338,12 @@ def _judge_tensors(description: urdf.Description, body: NDArray[np.intp]) -> Non
         warnings.warn(
             f"robot '{description.name}': the inertia of links "
             f'{urdf.quoted(description.links[i] for i in suspect)} breaks the triangle inequality '
-            '(one principal moment exceeds the sum of the others): no body has it',
+            '(one principal moment exceeds the sum of the others): not physically possible',
             ModelWarning, stacklevel=4)
 
 
-def _lumped(inertia: Array, body: NDArray[np.intp], T_body_link: Array, n: int) -> Array:
-    """Return the sum over each body's links of their inertias moved to its origin, (n, 6, 6)."""
+def _lumped_inertias(inertia: Array, body: NDArray[np.intp], T_body_link: Array, n: int) -> Array:
+    """Return the inertia of each body about its origin, (n, 6, 6): the sum over its links."""
     carried = np.flatnonzero(body >= 0)
     R, p = T_body_link[carried, :3, :3], T_body_link[carried, :3, 3]
     R_link_body = R.transpose(0, 2, 1)
@@ -352,11 +359,11 @@ def _lumped(inertia: Array, body: NDArray[np.intp], T_body_link: Array, n: int) 
 def _rotor_inertias(
     given: Sequence[float] | Mapping[str, float | Sequence[float]] | None, freedoms: list[str],
 ) -> Array:
-    """Return the rotor inertia of each freedom, whose joints are named in `freedoms`."""
+    """Return the rotor inertia of each degree of freedom; `freedoms` names their joints."""
     if given is None:
         return np.zeros(len(freedoms))
     if not isinstance(given, Mapping):
-        return frozen('rotor_inertia', given, (len(freedoms),))
+        return read_only('rotor_inertia', given, (len(freedoms),))
     for joint in given.keys() - set(freedoms):
         raise ModelError(f"rotor_inertia: '{joint}' is not a moving joint; known: "
                          + urdf.quoted(dict.fromkeys(freedoms)))
@@ -364,7 +371,8 @@ def _rotor_inertias(
     for joint, value in given.items():
         own = [k for k, name in enumerate(freedoms) if name == joint]
         what = f"rotor_inertia: the value of joint '{joint}'"
-        found[own] = _finite(what, value) if len(own) == 1 else frozen(what, value, (len(own),))
+        found[own] = (_finite(what, value) if len(own) == 1
+                      else read_only(what, value, (len(own),)))
     return found
 
 

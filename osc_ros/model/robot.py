@@ -1,4 +1,4 @@
-"""A tree of rigid bodies as frozen arrays."""
+"""A tree of rigid bodies as read-only arrays."""
 
 from __future__ import annotations
 
@@ -13,33 +13,35 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import ModelError
 from osc_ros.model import assembly, urdf
-from osc_ros.model.assembly import frozen, NO_MOMENT, SEMIDEFINITE_TOLERANCE
+from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
 
 Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-9
 SYMMETRY_TOLERANCE = 1e-12
-# Of the trace; a wire of 1 m with a radius of 10 µm has 1e-10.
+# Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
+# has 1e-10.
 DEFINITE_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class Robot:
     """
-    The moving bodies of a tree, from a base that is fixed to the ground out to one or more tips.
+    The moving bodies of a tree, from a base that is fixed to the ground to one or more tips.
 
-    Every parent comes before its children; body i hangs from body parent[i] by a joint of one
-    freedom along +z of its frame, which turns (revolute) or slides (prismatic), or by a spherical
-    one, with three. Joints with other freedoms are several bodies in a row, all without mass but
-    the last: a planar one slides, slides and turns, a floating one slides three times and is
-    spherical. Fixed links and locked branches are lumped into the body that they hang from.
-    Spatial quantities are [angular; linear] about the body's origin. All arrays are read-only.
+    Every parent comes before its children. A joint connects body i to body parent[i]. It has one
+    degree of freedom along z of the body's frame, revolute or prismatic, or three (spherical). A
+    joint of another type is modelled by several bodies in a row, of which only the last one has
+    mass: a planar joint by prismatic, prismatic and revolute joints, a floating joint by three
+    prismatic joints and a spherical one. Fixed links and locked branches are lumped into the body
+    that carries them. Spatial quantities are [angular; linear] about the body's origin. All arrays
+    are read-only.
 
-    Positions q (nq,) and velocities qd (n,) run through the bodies in this order. A spherical
-    joint has a quaternion x y z w in q, of any length but zero, and the angular velocity in the
-    body's axes in qd; everything else has its angle or travel, and its rate. So a floating joint
-    has position and quaternion in q, and in qd the velocity in the parent's axes and the angular
-    velocity in the body's own. `neutral` is a q to begin with.
+    Positions q (nq,) and velocities qd (n,) are in the order of the bodies. A spherical joint has
+    a quaternion x y z w in q, of any length but zero, and the angular velocity in the body's axes
+    in qd; any other joint has its angle or travel, and its rate. So a floating joint has position
+    and quaternion in q; in qd it has the linear velocity in the parent's axes and the angular
+    velocity in the body's axes. `neutral` is a valid initial q.
 
     A pendulum of 1 kg, 0.5 m below a ball joint, built in code:
 
@@ -58,39 +60,39 @@ class Robot:
     >>> robot.neutral.tolist(), robot.n
     ([0.0, 0.0, 0.0, 1.0], 3)
 
-    Where joints without mass between them line up, their M is singular; nothing tells what
-    happens there.
+    M is singular at positions where joints without mass between them are aligned; results there
+    are undefined.
 
     Attributes
     ----------
     name, base : str
-        Name of the robot; link that is fixed to the ground, and whose frame everything is told in.
+        Name of the robot; link that is fixed to the ground, in whose frame quantities are given.
     tips : tuple of str
-        Links whose motion is the task.
+        Links that tasks control.
     joints : tuple of str, length b
-        Name of the joint that each body moves by.
+        Name of the joint that moves each body.
     parent : (b,) int
-        Body that each body hangs from; -1 is the base.
+        Parent of each body; -1 is the base.
     prismatic, spherical : (b,) bool
-        What each body's joint does; neither is revolute.
+        Type of each body's joint; if neither is true it is revolute.
     T_parent_body : (b, 4, 4)
         Pose of body i's frame in its parent's at q = 0 (no rotation for a spherical joint) [m].
     inertia : (b, 6, 6)
-        Spatial inertia about the body's own origin, in its frame [kg m², kg m, kg]. Zero or
-        singular is accepted as long as every joint moves something that has inertia.
+        Spatial inertia about the body's own origin, in its frame [kg m², kg m, kg]. May be
+        zero or singular, if every joint moves bodies with inertia along or about its axis.
     rotor_inertia : (n,)
         Reflected rotor inertia [kg m²; kg for prismatic].
     position_limits : (n, 2)
-        Lower and upper [rad, m]; infinite for continuous and spherical joints.
+        Lower and upper limit [rad, m]; infinite for continuous and spherical joints.
     velocity_limits, effort_limits : (n,)
         [rad/s, m/s] and [N·m, N]; infinite where the description gives none.
     gravity : (3,)
         In the base frame [m/s²].
     frames : mapping of str to (int, (4, 4))
         Every link of the description: the body that carries it (-1 is the base) and its pose in
-        that body's frame, for the locked joints at their locked values.
+        that body's frame, with locked joints at their locked positions.
     described_inertia : (b, 6, 6), optional
-        `inertia` without payloads; None where there are none.
+        `inertia` without payloads; None if there is no payload.
 
     """
 
@@ -118,7 +120,7 @@ class Robot:
         Raises
         ------
         ModelError
-            A shape, a number or an inertia that no tree of bodies has, with the joint's name.
+            A wrong shape, or a number or inertia that is not physically possible; names the joint.
 
         """
         bodies = len(self.joints)
@@ -128,13 +130,13 @@ class Robot:
         freeze(self, 'tips', tuple(self.tips))
         freeze(self, 'joints', tuple(self.joints))
         for name in ('prismatic', 'spherical'):
-            freeze(self, name, frozen(name, getattr(self, name), (bodies,), np.bool_))
-        freeze(self, 'parent', frozen('parent', self.parent, (bodies,), np.intp))
+            freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
+        freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
         self._refuse_structure()
         for name, shape in _shapes(bodies, self.n).items():
-            freeze(self, name, frozen(name, getattr(self, name), shape))
+            freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({
-            link: (int(body), frozen(f"frames['{link}']", pose, (4, 4)))
+            link: (int(body), read_only(f"frames['{link}']", pose, (4, 4)))
             for link, (body, pose) in self.frames.items()}))
         self._refuse_tips()
         self._refuse_numbers()
@@ -142,32 +144,32 @@ class Robot:
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
-        """The moving joints, in the order of their bodies."""
+        """Names of the moving joints, in the order of their bodies."""
         return tuple(dict.fromkeys(self.joints))
 
     @cached_property
     def n(self) -> int:
-        """The number of freedoms: the length of qd and of the torques."""
+        """Number of degrees of freedom: length of qd and of the torques."""
         return len(self.joints) + 2 * int(np.count_nonzero(self.spherical))
 
     @cached_property
     def nq(self) -> int:
-        """The length of q."""
+        """Length of q."""
         return len(self.joints) + 3 * int(np.count_nonzero(self.spherical))
 
     @cached_property
     def v_index(self) -> NDArray[np.intp]:
-        """Where each body's freedoms begin in qd, (b,)."""
-        return _begins(np.where(self.spherical, 3, 1))
+        """Index in qd of each body's first degree of freedom, (b,)."""
+        return _first_indices(np.where(self.spherical, 3, 1))
 
     @cached_property
     def q_index(self) -> NDArray[np.intp]:
-        """Where each body's position begins in q, (b,)."""
-        return _begins(np.where(self.spherical, 4, 1))
+        """Index in q of each body's first position, (b,)."""
+        return _first_indices(np.where(self.spherical, 4, 1))
 
     @cached_property
     def neutral(self) -> Array:
-        """Position (nq,) at which every body is as T_parent_body says."""
+        """Position (nq,) at which every body has the pose T_parent_body."""
         q = np.zeros(self.nq)
         q[self.q_index[self.spherical] + 3] = 1.0
         q.flags.writeable = False
@@ -175,7 +177,7 @@ class Robot:
 
     @property
     def tip(self) -> str:
-        """The first of the tips."""
+        """Name of the first tip."""
         return self.tips[0]
 
     @property
@@ -185,11 +187,11 @@ class Robot:
 
     @cached_property
     def definite(self) -> NDArray[np.bool_]:
-        """(b,) where the inertia of a body can be inverted."""
+        """(b,) whether the inertia of a body can be inverted."""
         turn, coupling, mass = (self.inertia[:, :3, :3], self.inertia[:, :3, 3:],
                                 self.inertia[:, 3:, 3:])
         definite = np.linalg.eigvalsh(mass)[:, 0] > 0
-        # The part about the centre of mass: what is left of a point mass is rounding.
+        # About the centre of mass: for a point mass only rounding errors remain.
         with_mass = np.where(definite[:, None, None], mass, np.eye(3))
         central = turn - coupling @ np.linalg.solve(with_mass, coupling.transpose(0, 2, 1))
         smallest = np.linalg.eigvalsh(central)[:, 0]
@@ -198,23 +200,23 @@ class Robot:
 
     @cached_property
     def chain(self) -> bool:
-        """
-        Whether the bodies hang one from another, with one tip on the last of them.
-
-        All joints are revolute or prismatic.
-
-        """
+        """Whether this is one chain of revolute or prismatic joints with one tip, at its end."""
         follows = np.arange(-1, len(self.joints) - 1)
         return (len(self.tips) == 1 and self.frames[self.tip][0] == len(self.joints) - 1
                 and not self.spherical.any() and bool((self.parent == follows).all()))
 
     @cached_property
     def serial(self) -> bool:
-        """Whether this is a chain of bodies that have all the inertia that a body can have."""
+        """Whether this is a chain in which the inertia of every body can be inverted."""
         return self.chain and bool(self.definite.all())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle by construction: a mapping proxy does not, and arrays would come writeable."""
+        """
+        Pickle as a call of the constructor.
+
+        Mapping proxies cannot be pickled, and unpickled arrays would be writeable.
+
+        """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Robot, tuple((values | {'frames': dict(self.frames)}).values())
 
@@ -233,42 +235,41 @@ class Robot:
         """
         Return the chain from link `base` to link `tip` of a URDF, or the tree to several tips.
 
-        Joints off the paths, and any on them that `locked` names, are held and their bodies lumped
-        into the moving body that they hang from; all that does not hang from a moving body is
-        ground, or the floating base.
+        Joints off the paths, and joints that `locked` names, are locked; their links are lumped
+        into the moving body that carries them, or into the ground (or the floating base).
 
         Parameters
         ----------
         urdf_text : str
-            The URDF itself, with xacro already expanded.
+            Text of the URDF, with xacro expanded.
         base : str
-            Link; it need not be the root.
+            Link that is fixed to the ground; need not be the root.
         tip : str, or sequence of str
             Links that descend from the base.
         rotor_inertia : sequence, length n, or mapping of joint name to float, optional
-            Reflected rotor inertia [kg m²; kg for prismatic]; zero where not given. A joint with
-            several freedoms has a sequence, a number for each.
+            Reflected rotor inertia [kg m²; kg for prismatic], default zero. A joint with several
+            degrees of freedom has a sequence, with a number for each.
         locked : mapping of joint name to float, optional
-            Values at which joints are held [rad, m]; 0 for the joints that it does not name, and
-            for a mimic joint what its source gives.
+            Positions of locked joints [rad, m], default 0; a mimic joint follows its source.
         gravity : sequence, length 3
-            In the base frame [m/s²]; with a floating base, in the frame that it floats in.
+            In the base frame [m/s²]; with a floating base, in the frame of its parent, the ground.
         free : sequence of joint names, or bool
-            Joints beyond the base and off the paths that move too, and what lies between them and
-            the paths; True for all that can, those that mimic others excepted.
+            Joints beyond the base and off the paths that move too, with the joints between them
+            and the paths; True for all joints beyond the base that do not mimic others.
         floating_base : bool
-            Let the base float, by a joint named 'floating_base', from where it is at q = 0.
+            Connect the base to the ground by a floating joint named 'floating_base'; at `neutral`
+            the base is at the origin of the ground.
 
         Raises
         ------
         ModelError
-            The description cannot be used: which joint or link, what, what is accepted.
+            The description cannot be used; says which joint or link, why, and what is accepted.
 
         Warns
         -----
         ModelWarning
-            Limits that are not given, an inertia that breaks the triangle inequality, a locked
-            joint that mimics a moving one.
+            Limits are missing, an inertia violates the triangle inequality, or a locked joint
+            mimics a moving one.
 
         """
         tips = assembly.names('tip', [tip] if isinstance(tip, str) else tip)
@@ -278,7 +279,7 @@ class Robot:
     def with_payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                      inertia: ArrayLike | None = None, link: str | None = None) -> Robot:
         """
-        Return the same robot with a body more, which is fixed to one of its links.
+        Return a copy of the robot with one more body, fixed to one of its links.
 
         Parameters
         ----------
@@ -286,14 +287,14 @@ class Robot:
         center_of_mass : (3,), optional
             In the link's frame [m].
         inertia : (3, 3), optional
-            About the centre of mass, in the link's axes [kg m²]; none: a point.
+            About the centre of mass, in the link's axes [kg m²]; default: a point mass.
         link : str, optional
-            The first tip if not given.
+            Default: the first tip.
 
         Raises
         ------
         ModelError
-            A link that does not move, a mass or an inertia that no body has.
+            The link does not move, or mass or inertia are not physically possible.
 
         """
         link = self.tip if link is None else link
@@ -302,10 +303,10 @@ class Robot:
                              + urdf.near(link, self.frames))
         body, T = self.frames[link]
         if body < 0:
-            raise ModelError(f"payload: link '{link}' does not move with any joint: it would not "
-                             'be felt')
-        c_link = frozen('payload: center_of_mass', center_of_mass, (3,))
-        moment = frozen('payload: inertia', np.zeros((3, 3)) if inertia is None else inertia,
+            raise ModelError(f"payload: link '{link}' does not move: a payload there has no "
+                             'effect')
+        c_link = read_only('payload: center_of_mass', center_of_mass, (3,))
+        moment = read_only('payload: inertia', np.zeros((3, 3)) if inertia is None else inertia,
                         (3, 3))
         if not (np.isfinite(mass) and mass >= 0.0 and np.isfinite(c_link).all()):
             raise ModelError(f'payload: mass {mass:g} kg at {c_link.tolist()} m: accepted are '
@@ -316,8 +317,8 @@ class Robot:
             raise ModelError(f'payload: inertia {moment.tolist()} kg m²: accepted is a symmetric '
                              'positive semi-definite matrix, about the centre of mass')
         if mass == 0.0 and size > 0.0:
-            raise ModelError('payload: it has an inertia and no mass: accepted are both, a mass '
-                             'alone, or none')
+            raise ModelError('payload: it has an inertia but no mass: accepted are both, a mass '
+                             'alone, or neither')
         cross = urdf.cross_matrices((T[:3, :3] @ c_link + T[:3, 3])[None])[0]
         carried = self.inertia.copy()
         carried[body, :3, :3] += T[:3, :3] @ moment @ T[:3, :3].T + mass * cross @ cross.T
@@ -329,35 +330,35 @@ class Robot:
         return replace(self, inertia=symmetric, described_inertia=described)
 
     def without_payload(self) -> Robot:
-        """Return the same robot without the bodies that `with_payload` has added."""
+        """Return a copy of the robot without the bodies that `with_payload` added."""
         if self.described_inertia is None:
             return self
         return replace(self, inertia=self.described_inertia, described_inertia=None)
 
     @property
     def payload_mass(self) -> float:
-        """Mass of all that `with_payload` has added [kg]."""
+        """Total mass that `with_payload` added [kg]."""
         if self.described_inertia is None:
             return 0.0
         return float((self.inertia - self.described_inertia)[:, 5, 5].sum())
 
     def with_tool(self, T_tip_tool: ArrayLike, name: str | None = None) -> Robot:
         """
-        Return the same robot with another first tip, at T_tip_tool (4, 4) in this one's frame.
+        Return a copy of the robot whose first tip is moved by T_tip_tool (4, 4), in its own frame.
 
-        Its link is called `name`, or else after the tip: 'flange' gets 'flange_tool'.
+        The new link is named `name`; default: name of the tip + '_tool', as in 'flange_tool'.
 
         Raises
         ------
         ModelError
-            No rigid transform, or a name that a link of the robot has already.
+            T_tip_tool is not a rigid transform, or the robot already has a link of that name.
 
         """
         name = f'{self.tip}_tool' if name is None else name
         if name in self.frames:
             raise ModelError(f"tool: '{name}' is a link of robot '{self.name}' already: accepted "
                              'is another name')
-        T = frozen('tool: T_tip_tool', T_tip_tool, (4, 4))
+        T = read_only('tool: T_tip_tool', T_tip_tool, (4, 4))
         if not _rigid(T[None])[0]:
             raise ModelError(f'tool: {T.tolist()} is not a rigid transform')
         body, T_body_tip = self.frames[self.tip]
@@ -366,12 +367,12 @@ class Robot:
 
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """
-        Return the same robot where gravity is another, (3,) in the base frame [m/s²].
+        Return a copy of the robot with other gravity, (3,) in the base frame [m/s²].
 
-        An arm that hangs from the ceiling with its base turned over has (0, 0, 9.81).
+        For an arm under a ceiling, with its base upside down, gravity is (0, 0, 9.81).
 
         """
-        return replace(self, gravity=frozen('gravity', gravity, (3,)))
+        return replace(self, gravity=read_only('gravity', gravity, (3,)))
 
     def _refuse_structure(self) -> None:
         late = self.parent >= np.arange(len(self.parent))
@@ -440,20 +441,21 @@ class Robot:
             self._refuse_weightless_joints()
 
     def _refuse_weightless_joints(self) -> None:
-        """Refuse joints that move nothing that has inertia, wherever the others stand."""
+        """Refuse joints whose bodies have no inertia along or about the joint axis."""
         articulated, composite = self.inertia.copy(), self.inertia.copy()
-        # Any position that is not special will do.
+        # A random position: it is not singular.
         q = self.neutral + np.random.default_rng(0).uniform(0.2, 0.8, self.nq)
         for i in reversed(range(len(self.parent))):
-            I, whole = articulated[i], composite[i]  # what is left of the whole may be rounding
+            # the articulated inertia is a difference: its rounding error scales with the composite
+            I, whole = articulated[i], composite[i]
             size = np.trace(whole[3:, 3:]) if self.prismatic[i] else np.trace(whole[:3, :3])
             axes = [0, 1, 2] if self.spherical[i] else [5] if self.prismatic[i] else [2]
             own = slice(self.v_index[i], self.v_index[i] + len(axes))
             D = I[np.ix_(axes, axes)] + np.diag(self.rotor_inertia[own])
             if not np.linalg.eigvalsh(D)[0] > DEFINITE_TOLERANCE * size + NO_MOMENT:
-                raise ModelError(f"joint '{self.joints[i]}': what it moves has no inertia "
-                                 f'{"along" if self.prismatic[i] else "about"} its axis'
-                                 f'{self._carried(i)}: give one of them an <inertial>, give the '
+                raise ModelError(f"joint '{self.joints[i]}': the bodies that it moves have no "
+                                 f'inertia {"along" if self.prismatic[i] else "about"} its axis'
+                                 f'{self._link_list(i)}: give one of them an <inertial>, give the '
                                  'joint a rotor inertia or lock it')
             if self.parent[i] >= 0:
                 U = I[:, axes]
@@ -462,7 +464,7 @@ class Robot:
                 composite[self.parent[i]] += X.T @ whole @ X
 
     def _motion(self, i: int, q: Array) -> Array:
-        """Return the pose (4, 4) that joint i has at q."""
+        """Return the motion (4, 4) of joint i at q."""
         T, x = np.eye(4), q[self.q_index[i]]
         if self.spherical[i]:
             T[:3, :3] = Rotation.from_quat(q[self.q_index[i]:self.q_index[i] + 4]).as_matrix()
@@ -472,22 +474,22 @@ class Robot:
             T[:2, :2] = [[np.cos(x), -np.sin(x)], [np.sin(x), np.cos(x)]]
         return T
 
-    def _carried(self, i: int) -> str:
-        """Return ' (link y, …)', the links being those of body `i`, with its joint's others."""
+    def _link_list(self, i: int) -> str:
+        """Return " (links 'a', 'b')", the links of body `i`."""
         links = [link for link, (body, _) in self.frames.items() if body == i]
         if not links:
             return ''
         return f" (links {urdf.quoted(links[:9])}{' …' if links[9:] else ''})"
 
 
-def _begins(widths: NDArray[np.int_]) -> NDArray[np.intp]:
+def _first_indices(widths: NDArray[np.int_]) -> NDArray[np.intp]:
     begins = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(np.intp)
     begins.flags.writeable = False
     return begins
 
 
 def _rigid(T: Array) -> NDArray[np.bool_]:
-    """Return (k,) where poses T (k, 4, 4) are rotations and translations."""
+    """Return (k,) whether the transforms T (k, 4, 4) are rigid."""
     R = T[:, :3, :3]
     rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
     rigid &= np.linalg.det(R) > 0
@@ -496,7 +498,7 @@ def _rigid(T: Array) -> NDArray[np.bool_]:
 
 
 def _motion_transform(T: Array) -> Array:
-    """Return X (6, 6), which takes motions of the parent to a body at pose T in its frame."""
+    """Return X (6, 6), from motions in the parent to motions in a body at pose T there."""
     R_t = T[:3, :3].T
     X = np.zeros((6, 6))
     X[:3, :3] = X[3:, 3:] = R_t

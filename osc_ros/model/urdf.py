@@ -1,8 +1,8 @@
 """
-URDF text as arrays; the only module that knows XML.
+Reads URDF text into arrays; the only module that parses XML.
 
-What the text alone can tell is refused here, by the name of the joint or link; what depends on
-the choice of base and tip, as the bodies that move, is judged by `osc_ros.model.robot`.
+This module refuses descriptions that are wrong for every choice of base and tip, and names the
+joint or link. `osc_ros.model.assembly` and `osc_ros.model.robot` check the moving bodies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Array = NDArray[np.float64]
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 KINDS = (*MOVING, 'fixed', 'planar', 'floating')
-APART = 0.6  # of the two arms of a pair [m]
+APART = 0.6  # distance of the two arms of `pair` [m]
 
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another: multiplier * source + offset [rad, m]."""
+    """Law of a mimic joint: position = multiplier * position of source + offset [rad, m]."""
 
     source: int
     multiplier: float
@@ -39,27 +39,27 @@ class Description:
     """
     The tree of links in a URDF, root first and every parent before its children.
 
-    Entry i of every sequence speaks of link i and of the joint that carries it; the root has none,
-    and stands there with joint name '' and kind 'fixed'.
+    Entry i of every sequence belongs to link i and to the joint that carries it. No joint carries
+    the root; its joint name is '' and its kind 'fixed'.
 
     Attributes
     ----------
     name : str
     links, joints, kinds : tuple of str, length m
     parent : (m,) int
-        Index of the link that the joint hangs from; -1 for the root.
+        Index of the joint's parent link; -1 for the root.
     T_parent_link : (m, 4, 4)
         Joint origin: pose of the link in its parent's frame with the joint at zero [m].
     axis : (m, 3)
         Unit joint axis in the link's frame.
     inertia : (m, 6, 6)
-        Spatial inertia [angular; linear] about the link's origin, in its frame; zero where the
-        link has no <inertial> [kg m², kg m, kg].
+        Spatial inertia [angular; linear] about the link's origin, in its frame [kg m², kg m, kg];
+        zero if the link has no <inertial>.
     moments : (m, 3)
         Principal moments of the <inertia> tensor, ascending [kg m²].
     position_limits : (m, 2)
     velocity_limits, effort_limits : (m,)
-        [rad, m], [rad/s, m/s], [N·m, N]; infinite where not given.
+        [rad, m], [rad/s, m/s], [N·m, N]; infinite if missing.
     mimics : mapping of int to Mimic
 
     """
@@ -81,12 +81,12 @@ class Description:
 
 def description(text: str) -> Description:
     """
-    Return what a URDF says, as arrays in tree order.
+    Return the tree of links in a URDF, as arrays in tree order.
 
     Raises
     ------
     ModelError
-        The text is not a URDF of one tree of links, or has numbers that no body can have.
+        The text is not a URDF of one tree of links, or a number in it is not valid.
 
     """
     robot = _robot_element(text)
@@ -109,7 +109,8 @@ def description(text: str) -> Description:
         joints=tuple(joint or '' for joint in carriers),
         kinds=kinds,
         parent=np.array(parent, dtype=np.intp),
-        T_parent_link=_poses([(0.0,) * 6 if e is None else _origin(e, _at(e)) for e in elements]),
+        T_parent_link=_poses([(0.0,) * 6 if e is None else _origin(e, _label(e))
+                              for e in elements]),
         axis=np.array([_axis(e) for e in elements]),
         inertia=inertia,
         moments=moments,
@@ -122,9 +123,9 @@ def description(text: str) -> Description:
 
 def pair(text: str) -> str:
     """
-    Return the URDF of two of an arm, side by side, with 'left_' and 'right_' before its names.
+    Return a URDF with two copies of an arm, side by side, with the prefixes 'left_' and 'right_'.
 
-    The link that they stand on is 'pedestal'; its origin is between them, with y to the left.
+    Both are mounted on the link 'pedestal'; its origin is midway between them, with y to the left.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def pair(text: str) -> str:
 
 
 def near(name: str, known: Iterable[str], limit: int = 20) -> str:
-    """Return the known names most like `name`, quoted; all of them where none is like it."""
+    """Return the known names that are similar to `name`, quoted, or all if none is similar."""
     known = list(known)
     close = get_close_matches(name, known)
     if close:
@@ -167,14 +168,14 @@ def near(name: str, known: Iterable[str], limit: int = 20) -> str:
 
 
 def quoted(names: Iterable[str]) -> str:
-    """Return the names in quotation marks, with commas."""
+    """Return the names in quotation marks, separated by commas."""
     return ', '.join(f"'{name}'" for name in names) or 'none'
 
 
 def _robot_element(text: str) -> ElementTree.Element:
     if not isinstance(text, str):
         raise ModelError(f'the URDF must be a str of XML, not {type(text).__name__}')
-    body = text.lstrip('\ufeff \t\r\n')  # expat takes nothing before the XML declaration
+    body = text.lstrip('\ufeff \t\r\n')  # expat accepts nothing before the XML declaration
     if not body:
         raise ModelError('the URDF text is empty')
     try:
@@ -204,7 +205,7 @@ def _parse_hint(body: str) -> str:
     return ''
 
 
-def _at(element: ElementTree.Element) -> str:
+def _label(element: ElementTree.Element) -> str:
     return f"{element.tag} '{element.get('name')}'"
 
 
@@ -224,7 +225,7 @@ def _link_of(joint: ElementTree.Element, role: str) -> str:
     element = joint.find(role)
     link = None if element is None else element.get('link')
     if link is None:
-        raise ModelError(f"{_at(joint)} has no <{role} link='…'>")
+        raise ModelError(f"{_label(joint)} has no <{role} link='…'>")
     return link
 
 
@@ -272,7 +273,7 @@ def _tree(
 def _cycle(
     link: str, carrier: Mapping[str, str], joints: Mapping[str, ElementTree.Element],
 ) -> list[str]:
-    """Return the joints of the cycle that is met on the way up from `link`, parent first."""
+    """Return the joints of the cycle above `link`, parent first."""
     above: dict[str, None] = {}
     while carrier[link] not in above:
         above[carrier[link]] = None
@@ -319,21 +320,21 @@ def _axis(joint: ElementTree.Element | None) -> Array:
     element = None if joint is None else joint.find('axis')
     if joint is None or element is None or joint.get('type') not in (*MOVING, 'planar'):
         return np.array([1.0, 0.0, 0.0])
-    axis = np.array(_numbers(element, 'xyz', _at(joint), '1 0 0', 3))
+    axis = np.array(_numbers(element, 'xyz', _label(joint), '1 0 0', 3))
     largest = np.abs(axis).max()
     if largest == 0:
-        raise ModelError(f"{_at(joint)}: its axis '{element.get('xyz')}' has length zero")
+        raise ModelError(f"{_label(joint)}: its axis '{element.get('xyz')}' has length zero")
     axis /= largest
     unit: Array = axis / np.linalg.norm(axis)
     return unit
 
 
 def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, float]:
-    """Return the lower and upper position, the velocity and the effort; infinite: not given."""
+    """Return the limits: lower and upper position, velocity, effort; infinite if missing."""
     limit = None if joint is None else joint.find('limit')
     if joint is None or limit is None or joint.get('type') not in MOVING:
         return -np.inf, np.inf, np.inf, np.inf
-    where = _at(joint)
+    where = _label(joint)
     lower, upper = -np.inf, np.inf
     if joint.get('type') != 'continuous' and ('lower' in limit.attrib or 'upper' in limit.attrib):
         (lower,) = _numbers(limit, 'lower', where, '0')
@@ -358,10 +359,10 @@ def _mimics(
             continue
         source = mimic.get('joint', '')
         if source not in joint_index:
-            raise ModelError(f"{_at(joint)} mimics '{source}', which is not a joint of the URDF; "
-                             + near(source, joint_index))
-        (multiplier,) = _numbers(mimic, 'multiplier', _at(joint), '1')
-        (offset,) = _numbers(mimic, 'offset', _at(joint), '0')
+            raise ModelError(f"{_label(joint)} mimics '{source}', which is not a joint of the "
+                             + 'URDF; ' + near(source, joint_index))
+        (multiplier,) = _numbers(mimic, 'multiplier', _label(joint), '1')
+        (offset,) = _numbers(mimic, 'offset', _label(joint), '0')
         mimics[i] = Mimic(joint_index[source], multiplier, offset)
     return mimics
 

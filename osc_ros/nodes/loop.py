@@ -214,6 +214,7 @@ class Loop:
             return
         time, q, qd = state
         if self.acts and not self.guard.see(time, q, qd):
+            self.reader.reject()
             if self.guard.watch():
                 self._publish(self.guard.torque(), messages.label_of(message.header.stamp))
             return

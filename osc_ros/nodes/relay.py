@@ -165,7 +165,8 @@ class Relay(Node):  # type: ignore[misc]
             return
         if state is None:
             return
-        self._guard.see(*state)
+        if not self._guard.see(*state):
+            self._states.reject()
         self._label = messages.label_of(message.header.stamp)
         if self._acts and self._guard.watch():
             self._send(self._label)

@@ -1,4 +1,4 @@
-"""A simulated arm, to stand where the real one would."""
+"""A simulated arm in place of a real one."""
 
 from osc_ros.sim.plant import Plant
 

@@ -1,4 +1,4 @@
-"""A URDF as MuJoCo can use it, read by itself: the plant has to judge the controller."""
+"""Reads a URDF for MuJoCo, independently of osc_ros.model: the plant is the test reference."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike
 from osc_ros.errors import InputError, ModelError
 
 MOVING = ('revolute', 'continuous', 'prismatic')
-FLOOR = 0  # the number of the floor among the shapes of a scene
+FLOOR = 0  # index of the floor among the geoms of a scene
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
 
 class Urdf:
-    """One arm's description: its links, joints and looks; ModelError where it cannot be used."""
+    """The links, joints and visuals of one arm; raises ModelError if the URDF cannot be used."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -35,7 +35,7 @@ class Urdf:
         self._colours = root.findall('material')
 
     def number(self, joint: str, tag: str, attribute: str, absent: float = 0.0) -> float:
-        """An attribute of an element of the joint."""
+        """Return an attribute of a child element of the joint; `absent` if it is missing."""
         element = self._joints[joint].find(tag)
         text = None if element is None else element.get(attribute)
         try:
@@ -45,7 +45,7 @@ class Urdf:
                              'accepted: a number') from None
 
     def span(self, joint: str) -> tuple[float, float]:
-        """Least and greatest position; infinite without <limit> and for continuous joints."""
+        """Return lower and upper position; infinite without <limit> and for continuous joints."""
         lower, upper = (self.number(joint, 'limit', end) for end in ('lower', 'upper'))
         if self._kind(joint) == 'continuous' or lower == upper == 0.0:
             return -math.inf, math.inf
@@ -55,7 +55,7 @@ class Urdf:
         return lower, upper
 
     def locks(self, moving: Sequence[str], locked: Mapping[str, float]) -> dict[str, float]:
-        """The value of every joint that does not move."""
+        """Return the position of every joint that does not move."""
         for name in (*moving, *locked):
             require('joint', name, self._joints)
         if not moving or len({*moving, *locked}) < len(moving) + len(locked):
@@ -88,16 +88,16 @@ class Urdf:
         return value
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
-        """MuJoCo's editable model, every link a body, with joints only where they move."""
+        """Return an editable MuJoCo model: a body for every link, and the joints that move."""
         elements = [*self.links.values(), *self._joints.values()]
-        # on the ground, where many URDFs are careless, no inertia matters
+        # the inertia of links on the ground is not needed, and wrong in many URDFs
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}
         if looks:
             elements += self._colours
             kept['link'] += ['visual']
             kept['ground'] += ['visual']
             kept['material'] = ['color']
-        # fusestatic would swallow links; the other two would make up inertias.
+        # fusestatic would merge links; the next two options would change inertias
         text = ('<robot name="plant"><mujoco><compiler fusestatic="false" balanceinertia="false" '
                 'inertiafromgeom="false" discardvisual="false"/></mujoco>')
         for element in elements:
@@ -122,10 +122,10 @@ class Urdf:
 
     def scene(self, locks: Mapping[str, float], gravity: ArrayLike) -> mujoco.MjModel:
         """
-        The same bodies and joints for the eye alone: the arm's shapes, a floor, light.
+        Return a model for drawing only: the arm's visual shapes, a floor and light.
 
-        The root is turned so that gravity, given in its frame, points down. Meshes are left out;
-        where there is nothing else, rods stand for what is between the joints.
+        The root is rotated so that gravity, given in its frame, points down. Meshes are left out;
+        without any other shapes, rods are drawn between the joints.
 
         """
         spec = self.spec(locks, looks=True)
@@ -149,7 +149,7 @@ class Urdf:
                          builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER, rgb1=PALE, rgb2=WHITE)
         floor = spec.add_material(name='floor', texrepeat=[4.0, 4.0], texuniform=True)
         floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = 'floor'
-        # Not at the origin: MuJoCo would take it to be there for good, and it has to be moved.
+        # Not at the origin: MuJoCo would make that pose constant, and it is set later.
         spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 1.0],
                                 pos=[0.0, 0.0, -1.0], material='floor')
         spec.worldbody.add_light(type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, castshadow=True,
@@ -163,7 +163,7 @@ class Urdf:
         return self.compiled(spec)
 
     def _moves(self, link: str, locks: Mapping[str, float]) -> bool:
-        for _ in self._joints:  # as often as there are joints: a cycle has no end
+        for _ in self._joints:  # bounded by the number of joints: a cycle would not end
             joint = self._joint_of.get(link)
             if joint is None:
                 return False
@@ -173,18 +173,18 @@ class Urdf:
         return True
 
     def compiled(self, spec: mujoco.MjSpec) -> mujoco.MjModel:
-        """MuJoCo's model for use."""
+        """Return the compiled MuJoCo model; ModelError if MuJoCo refuses the URDF."""
         try:
             return spec.compile()
         except ValueError as error:
             raise self._refusal(error) from error
 
     def _refusal(self, error: ValueError) -> ModelError:
-        """MuJoCo's message, with the names of the joint and link in place of line numbers."""
+        """Return MuJoCo's message with the name of the joint or link in place of a line number."""
         message = ' '.join(str(error).split())
         named, line = re.search("name '(.*?)'", message), re.search(r'line (\d+)', message)
         kind, name = 'link', named.group(1) if named else ''
-        if line:  # line 1 holds the compiler's settings, then `spec` wrote one element on each
+        if line:  # line 1 has the compiler's settings, then `spec` writes one element per line
             element = [*self.links.values(), *self._joints.values(),
                        *self._colours][int(line.group(1)) - 2]
             kind, name = element.tag, element.get('name', '')
@@ -203,7 +203,7 @@ class Urdf:
 
 
 def _displace(body: mujoco.MjsBody, joint: mujoco.MjsJoint, value: float) -> None:
-    """Move the body's frame [in its parent's] to where the joint takes it at that value."""
+    """Move the body's frame, in its parent, to its pose for that joint position."""
     axis = np.array(joint.axis)
     mujoco.mju_normalize3(axis)
     change, frame = np.empty(3), np.array(body.quat)
@@ -228,6 +228,7 @@ def _by_name(elements: list[ElementTree.Element]) -> dict[str, ElementTree.Eleme
 
 
 def require(kind: str, name: str, names: Iterable[str]) -> None:
+    """Raise InputError if the name is not among the names."""
     if name not in names:
         near = difflib.get_close_matches(name, names := list(names)) or names
         raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")

@@ -1,4 +1,4 @@
-"""A fixed-base arm in MuJoCo, built from a URDF, and what it looks like."""
+"""A fixed-base arm in MuJoCo, built from a URDF, with brakes, contacts, pictures and a viewer."""
 
 from __future__ import annotations
 
@@ -23,26 +23,27 @@ Array = NDArray[np.float64]
 Image = NDArray[np.uint8]
 PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
-BRAKE = 2.0  # torque of a closed brake, times the effort limit of its joint
-STRONGEST = 1e6  # torque of a closed brake where the joint has no effort limit [N m, N]
-STICKS = 0.05  # speed below which a braked joint stands still, if it is not overloaded [rad/s]
+BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
+STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
+STICKS = 0.05  # a braked joint below this speed stops, unless overloaded [rad/s]
 
 
 class Plant:
     """
-    Torques in, joint states out: MuJoCo's physics of one arm on a fixed base.
+    MuJoCo's simulation of one arm on a fixed base: takes torques, returns joint states.
 
-    Every joint that is not in `joint_names` is locked exactly: its child is welded on at the
-    locked value (default 0). A mimic joint follows its locked source unless it is locked itself.
-    Nothing collides, but a ball with a wall if both are given; masses and inertias are used as
-    given, or refused. The arm starts at rest at q = 0, or at the limit nearest to it.
+    Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
+    at the locked position (default 0). A mimic joint follows its locked source unless it is locked
+    itself. There are no collisions, except between ball and wall if both are given. Masses and
+    inertias are used as given, or refused. The arm starts at rest at q = 0, or at the nearest
+    limit.
 
     Parameters
     ----------
     urdf_text : the robot description (meshes are not needed)
-    base : the link that is held still; poses and gravity are in its frame
+    base : the fixed link; poses and gravity are in its frame
     joint_names : the n joints that move, in the order of every (n,) array
-    locked : joint name -> value at which it is locked [rad or m]
+    locked : joint name -> position at which it is locked [rad or m]
     rotor_inertia : reflected rotor inertia [kg m² or kg], default 0
     timestep : physics step [s]
     gravity : (3,) in the base frame [m/s²]
@@ -51,11 +52,11 @@ class Plant:
     friction : dry friction [N m or N], default the URDF's
     position_noise, velocity_noise : standard deviations in `measured` [rad or m; rad/s or m/s]
     seed : of the noise
-    compensates : what a driver adds to the torques: 'none', 'gravity' or 'gravity+coriolis'
-    wall : (4, 4) pose, in the base frame, of a stiff and smooth plane, solid on its side of -z
-    ball : link that carries a ball, and the radius of that [m]
+    compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
+    wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
+    ball : link that carries a ball, and the radius of the ball [m]
 
-    Parameters by joint are (n,), or map names to values (the other joints keep the default).
+    Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
     Raises
     ------
@@ -95,12 +96,12 @@ class Plant:
 
         self._urdf, self._locks = urdf, locks
         spec = urdf.spec(locks)
-        # Euler's step with joint damping taken implicitly: 100 N m s/rad on the Panda stay
-        # stable at 1 ms, where RK4 (three times the cost) blows up. It is first order: ask for a
-        # shorter step where free motion over seconds must keep its energy.
+        # Euler's method with implicit joint damping: with 100 N m s/rad the Panda is stable at
+        # 1 ms, while RK4 (three times the cost) diverges. It is of first order: free motion over
+        # seconds needs a shorter step to keep its energy.
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
         spec.option.timestep = timestep
-        # A diverged state must be seen, not silently reset to zero.
+        # A diverged state must raise, not be reset to zero silently.
         spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         for i, name in enumerate(names):
             joint = spec.joint(name)
@@ -109,15 +110,16 @@ class Plant:
             joint.frictionloss = dry[i]
             joint.limited = bool(np.isfinite(self._position_limits[i]).all())
             joint.range = self._position_limits[i] if joint.limited else (0.0, 0.0)
-            # As stiff as the step allows: a stop is overshot by about one step's motion and gives
-            # back a quarter of the speed; dry friction creeps at 1/1000 of one step's push.
+            # As stiff as the step allows: a joint overshoots its stop by about one step's motion
+            # and rebounds with a quarter of its speed; under dry friction a joint creeps by 1/1000
+            # of the speed that its torque would cause in one step.
             joint.solref_limit = joint.solref_friction = (2.0 * timestep, 1.0)
             joint.solimp_limit = (0.99, 0.999, 1e-3, 0.5, 2.0)
             joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
-        # as the stops: a ball sinks into the wall by some micrometres
+        # as stiff as the stops: a ball penetrates the wall by some micrometres
         touch = dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=(0.99, 0.999, 1e-3, 0.5, 2.0))
         if wall is not None:
-            # Not at the origin: MuJoCo would take it to be there for good, and it has to be moved.
+            # Not at the origin: MuJoCo would make that pose constant, and it is set below.
             spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall',
                                     size=[0.0, 0.0, 1.0], pos=[0.0, 0.0, -1.0],
                                     quat=[0.6, 0.8, 0.0, 0.0], **touch)
@@ -127,7 +129,7 @@ class Plant:
                                         size=[ball[1], 0.0, 0.0], **touch)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
-        self._probe = mujoco.MjData(self._model)  # so that a question leaves no trace in _data
+        self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
         self._at = np.array([self._model.joint(name).dofadr[0] for name in names])
         self._links = {link: self._model.body(link).id for link in urdf.links}
         self._require_still(base)
@@ -157,9 +159,9 @@ class Plant:
 
     def reset(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
         """
-        Put the arm at q, moving at qd (default 0), at time 0, with its brakes open.
+        Set the state to q, qd (default 0) at time 0, with the brakes open.
 
-        The noise goes on as it was.
+        The sequence of the sensor noise is not restarted.
 
         """
         q = _vector('q', q, self.n)
@@ -177,15 +179,15 @@ class Plant:
 
     @property
     def braked(self) -> NDArray[np.bool_]:
-        """(n,) whether the brake of each joint is closed, a fresh array."""
+        """(n,) whether the brake of each joint is closed, a new array."""
         return self._braked.copy()
 
     def brake(self, closed: ArrayLike) -> None:
         """
         Close or open the brakes: one bool for all joints, or (n,).
 
-        A joint whose brake is closed has no drive: it gets no torque, and dry friction of twice
-        its effort limit stops it and holds it. A joint without an effort limit stops at once.
+        A joint with a closed brake gets no motor torque; dry friction of twice its effort limit
+        stops it and holds it. A joint without an effort limit stops at once.
 
         """
         self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
@@ -194,32 +196,32 @@ class Plant:
         self._model.dof_frictionloss[self._at] = self._dry_now
 
     def push(self, link: str, force: ArrayLike) -> None:
-        """Push at the origin of a link with a force (3,), base frame [N], until told otherwise."""
+        """Apply a force (3,) at a link's origin, base frame [N], until the next call or reset."""
         require('link', link, self._links)
         self._pushed[self._links[link]] = _vector('force', force, 3)
 
     def contact_force(self) -> Array:
-        """(3,) force of the arm on the wall, base frame [N]."""
+        """Return the force (3,) of the arm on the wall, base frame [N]."""
         mujoco.mj_forward(self._model, self._data)
         total, wrench = np.zeros(3), np.zeros(6)
         for k, contact in enumerate(self._data.contact):
             mujoco.mj_contactForce(self._model, self._data, k, wrench)
-            # in the contact's axes, by the first geom on the second; the wall is the first
+            # in the contact's axes, exerted by the first geom (the wall) on the second
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
     def _apply_pushes(self) -> None:
         for body, force in self._pushed.items():
             f = self._T_base_root[:3, :3].T @ force
-            # MuJoCo takes it at the centre of mass
+            # MuJoCo applies a force at the centre of mass
             arm = self._data.xpos[body] - self._data.xipos[body]
             self._data.xfrc_applied[body] = np.concatenate([f, np.cross(arm, f)])
 
     def step(self, tau: ArrayLike, steps: int = 1) -> None:
         """
-        Hold tau (n,) [N m or N], clipped at the effort limits, for so many physics steps.
+        Apply tau (n,) [N m or N], clipped at the effort limits, for a number of physics steps.
 
-        Joints whose brakes are closed get none of it.
+        Joints with closed brakes get no torque.
 
         """
         if steps < 1:
@@ -234,10 +236,10 @@ class Plant:
                 self._step_once()
         if self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:
             raise InputError(f'the arm diverged before t = {self.time} s, tau = {self._tau}; '
-                             'accepted: torques that it can take (reset it to go on)')
+                             'accepted: smaller torques or a smaller timestep (reset it to go on)')
 
     def _step_once(self) -> None:
-        """One physics step with what the driver adds, and with brakes."""
+        """Make one physics step with the driver's torques and with brakes."""
         tau = self._tau
         if self._compensates != 'none':
             qd = 0.0 if self._compensates == 'gravity' else 1.0
@@ -246,20 +248,20 @@ class Plant:
         self._data.qfrc_applied[self._at] = tau
         before = self.q
         mujoco.mj_step(self._model, self._data)
-        # MuJoCo's dry friction lets a loaded joint creep for ever; a brake does not
+        # under MuJoCo's dry friction a loaded joint creeps for ever; a braked joint must not
         stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
                   & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
         self._data.qpos[self._at[stands]] = before[stands]
         self._data.qvel[self._at[stands]] = 0.0
 
     def measured(self) -> tuple[Array, Array, Array]:
-        """Positions and velocities with sensor noise, and the torque last applied: (n,) each."""
+        """Return positions and velocities with sensor noise, and the last torque, (n,) each."""
         noise = self._random.standard_normal((2, self.n)) * self._noise[:, None]
         return self.q + noise[0], self.qd + noise[1], self._tau.copy()
 
     @property
     def weight(self) -> Array:
-        """(n,) torques that hold the arm at rest as it stands [N m or N], a fresh array."""
+        """(n,) torques that hold the arm at its present position [N m or N], a new array."""
         return self._bias(0.0 * self._data.qvel)
 
     def _bias(self, qvel: Array) -> Array:
@@ -268,7 +270,7 @@ class Plant:
         return np.asarray(self._probe.qfrc_bias[self._at], dtype=np.float64)
 
     def pose(self, link: str) -> Array:
-        """(4, 4) pose T_base_link of any link of the URDF."""
+        """Return the pose T_base_link (4, 4) of any link of the URDF."""
         require('link', link, self._links)
         mujoco.mj_kinematics(self._model, self._data)
         T_root_link = np.eye(4)
@@ -277,7 +279,7 @@ class Plant:
         return self._T_base_root @ T_root_link
 
     def acceleration(self, tau: ArrayLike) -> Array:
-        """(n,) acceleration [rad/s² or m/s²] here and now under tau, clipped as in `step`."""
+        """Return the acceleration (n,) [rad/s² or m/s²] under tau, clipped as in `step`."""
         for state in ('qpos', 'qvel', 'qacc_warmstart'):
             getattr(self._probe, state)[:] = getattr(self._data, state)
         self._probe.qfrc_applied[self._at] = self._clipped(tau)
@@ -285,26 +287,26 @@ class Plant:
         return np.asarray(self._probe.qacc[self._at], dtype=np.float64)
 
     def viewer(self) -> Viewer:
-        """Open a window on the arm; InputError where there is no display with OpenGL."""
+        """Open a window that shows the arm; InputError if there is no display with OpenGL."""
         return Viewer(self)
 
     def picture(self, path: str | os.PathLike[str] | None = None, width: int = 640,
                 height: int = 480) -> Image:
         """
-        Draw the arm as it stands: (height, width, 3) RGB, and the same as a PNG file at `path`.
+        Return a picture of the arm, (height, width, 3) RGB, and write it as a PNG file to `path`.
 
-        It needs OpenGL, but no display where MUJOCO_GL is egl or osmesa.
+        It needs OpenGL, but no display if MUJOCO_GL is egl or osmesa.
 
         Raises
         ------
-        InputError : there is no OpenGL to draw with; or width or height is not positive
+        InputError : OpenGL is not available, or width or height is not positive
 
         """
         if width < 1 or height < 1:
             raise InputError(f'picture of {width} x {height}; accepted: 1 x 1 or more')
         model, data = self._scene()
         model.vis.global_.offwidth, model.vis.global_.offheight = width, height
-        model.stat.extent /= min(1.0, width / height)  # the field of view is the vertical one
+        model.stat.extent /= min(1.0, width / height)  # fovy is the vertical field of view
         with _opengl('picture', 'MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment and that '
                      'library installed'), mujoco.Renderer(model, height, width) as renderer:
             renderer.update_scene(data)
@@ -315,14 +317,14 @@ class Plant:
         return image
 
     def _scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """Return the arm as it stands, for the eye: in a model of its own, with gravity down."""
+        """Return a model for drawing, with gravity down, and data with the arm at its q."""
         model = self._urdf.scene(self._locks, self._model.opt.gravity)
         data = mujoco.MjData(model)
         data.qpos = self._data.qpos
         mujoco.mj_forward(model, data)
         least, greatest = _corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
-        # MuJoCo's camera starts at 1.5 extents: all of the arm is in view, its front to the right.
+        # MuJoCo's camera is at 1.5 extents: the whole arm is in view, its front to the right.
         model.stat.center = 0.5 * (least + greatest)
         model.stat.extent = 0.9 * math.dist(least, greatest)
         model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0
@@ -345,9 +347,9 @@ class Plant:
 
 class Viewer:
     """
-    A window on a plant: MuJoCo's passive viewer. Nothing that is done in it moves the arm.
+    A window that shows a plant: MuJoCo's passive viewer. Input in it does not move the arm.
 
-    It draws, in a thread of its own, what it was last shown. One at a time in a process.
+    A thread of its own draws the state of the last `sync`. Only one window per process.
 
     """
 
@@ -356,14 +358,14 @@ class Viewer:
     def __init__(self, plant: Plant) -> None:
         if Viewer._open is not None:
             if Viewer._open.is_running():
-                raise InputError('a window is open already; accepted: one at a time in a process')
-            Viewer._open.close()  # its user has closed it; let it end
+                raise InputError('a window is open already; accepted: one window per process')
+            Viewer._open.close()  # the user has closed that window: join its threads
         self._plant = plant
         self._model, self._data = plant._scene()
         with _opengl('window', 'a display with OpenGL, or to run headless, without it'):
             from mujoco.glfw import GLContext
             import mujoco.viewer
-            # launch_passive would wait for ever for a window that cannot be opened.
+            # launch_passive would wait for ever if the window cannot be opened.
             GLContext(16, 16).free()
             others = set(threading.enumerate())
             self._window = mujoco.viewer.launch_passive(
@@ -376,7 +378,7 @@ class Viewer:
         atexit.register(self.close)
 
     def sync(self) -> None:
-        """Show the arm as it is now; nothing happens once the window is closed."""
+        """Show the present state of the arm; no effect if the window is closed."""
         if self.is_running():
             with self._window.lock():
                 self._data.qpos = self._plant._data.qpos
@@ -385,32 +387,32 @@ class Viewer:
             self._window.sync()
 
     def is_running(self) -> bool:
-        """Whether the window is open: its user may have closed it."""
+        """Whether the window is open; the user can close it."""
         return bool(self._window.is_running())
 
     def close(self) -> None:
-        """Close the window; again is fine."""
+        """Close the window; may be called again."""
         self._window.close()
-        for thread in self._threads:  # one that still draws while Python ends would crash it
+        for thread in self._threads:  # a thread that draws while Python exits would crash it
             thread.join(timeout=5.0)
         atexit.unregister(self.close)
 
 
 @contextmanager
 def _opengl(what: str, accepted: str) -> Iterator[None]:
-    """Turn the many ways in which a machine lacks OpenGL into one refusal."""
+    """Convert every error of missing OpenGL to one InputError."""
     try:
         with warnings.catch_warnings():
-            # GLFW warns of what it lacks and goes on without it.
+            # GLFW only warns of a missing display and continues.
             warnings.filterwarnings('error', category=UserWarning, module='glfw')
             yield
-    except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo have many of their own
+    except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo raise many types
         reason = ' '.join(str(error).split())
         raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
 
 
 def _corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Array]:
-    """Least and greatest corner (3,) of a box about the arm [m, scene frame]."""
+    """Return lower and upper corner, (3,) each, of a box around the arm [m, scene frame]."""
     arm = slice(FLOOR + 1, None)
     R = data.geom_xmat[arm].reshape(-1, 3, 3)
     middle = data.geom_xpos[arm] + np.einsum('gij,gj->gi', R, model.geom_aabb[arm, :3])
@@ -443,7 +445,7 @@ def _vector(what: str, given: ArrayLike, size: int) -> Array:
 
 def _amounts(what: str, given: PerJoint, names: Sequence[str],
              defaults: Sequence[float]) -> Array:
-    """Return (n,) finite amounts of 0 or more: those given, the default where none is."""
+    """Return (n,) finite numbers of 0 or more: those in `given`, else the defaults."""
     if isinstance(given, Mapping):
         for name in given:
             require('joint', name, names)

@@ -198,11 +198,12 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         y = forward_substitution(L, *across_axis(root, residual))
         if factor is not None:
             A, B, _ = G
-            r = axis_first_pair(link, residual)
             across = axis_first_pair(link, ((A[2], A[4], A[5]), (B[6], B[7], B[8])))
             put(factor[i], 0, L)
-            put(factor[i], 21, r[0] + r[1])
             put(factor[i], 27, across[0] + across[1])
+            if qdd is None:  # with a posture, forward dynamics does not follow
+                r = axis_first_pair(link, residual)
+                put(factor[i], 21, r[0] + r[1])
     D, E_a, E_c = block_at(blocks[n])
     Lambda_inv, Z_a, Z_c = schur_complement(D, L, E_a, E_c)
     b = minus(free, back_projection(L, y, Z_a, Z_c))

@@ -118,8 +118,9 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
         if factor is not None:
             across = mobility_times(G, along_axis(link, 1.0))
             put(factor[i], 0, L)
-            put(factor[i], 21, residual[0] + residual[1])
             put(factor[i], 27, across[0] + across[1])
+            if qdd is None:  # with a posture, forward dynamics does not follow
+                put(factor[i], 21, residual[0] + residual[1])
         if handle is not None:
             C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
             if qdd is not None:

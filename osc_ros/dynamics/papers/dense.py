@@ -1,4 +1,4 @@
-"""The law by the textbook: M, J, h, and solve. The in-house reference for every other method."""
+"""The law by the textbook: M, J, h, and a solve; the reference for every other method."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Array = NDArray[np.float64]
 
 class Dense(NumpyMethod):
     """
-    Joint-space inertia, its Cholesky factor, and products with it.
+    The method 'dense': joint-space inertia, its Cholesky factor, and products with it.
 
-    The attributes are those of `osc_ros.dynamics.chain.sweep.Sweep`, found without a line of it.
+    It shares no code with the compiled methods.
 
     """
 
@@ -42,15 +42,15 @@ class Dense(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J at the last `outward`, into out."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
         out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

@@ -24,27 +24,27 @@ Array = NDArray[np.float64]
 
 class Bodies:
     """
-    What never changes: inertias, the links of the path, and the directions of their joints.
+    Constants: inertias, the links of the path, and the directions of their joints.
 
     Attributes
     ----------
     groups : list of list of int
-        The bodies of every link, base first: those without mass, which its joint consists of, and
-        the one that has inertia.
+        The bodies of every link, base first: massless ones, which are part of its joint, and the
+        one that has inertia.
     links : (g,) int
         The last of each group.
     beside : list of int
         The bodies that are not on the path, parents first.
     k : (g,) int
-        How many freedoms the joint of each link has.
+        Number of freedoms of the joint of each link.
     freedoms : (g, max k) int
-        Which ones; n where it has less.
+        Indices of these freedoms; n where the joint has fewer.
     d : (g, max k)
         Their rotor inertias.
     m : int
-        How wide the blocks are.
+        Width of the blocks.
     S, W : (g, 6, max k), (g, 6, m)
-        Of the links of one body, the others' depend on q.
+        Of the links of one body; those of the others depend on q.
 
     """
 
@@ -86,7 +86,7 @@ class Bodies:
         return gather(product_T(self.H, x), self._own, self.robot.n)
 
     def joint(self, i: int) -> tuple[slice, Array]:
-        """Which freedoms body i has, and its H (6, k)."""
+        """Freedoms of body i, and its H (6, k)."""
         k = 3 if self.robot.spherical[i] else 1
         first = int(self.robot.v_index[i])
         return slice(first, first + k), self.H[i, :, :k]
@@ -133,8 +133,7 @@ class Located:
     W, T : (g, 6, m), (g, 6, max k)
         W̃ and T of every link.
     I : (b, 6, 6)
-        Articulated inertias of the bodies beside the path; of links, their own and what is felt of
-        those; of the others, nothing.
+        Articulated-body inertias of the bodies beside the path, and of the links with these.
     U, D_inv : dict of int to (6, k), (k, k)
         Of the bodies beside the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
@@ -154,7 +153,7 @@ class Located:
         self._join()
 
     def base_acceleration(self, gravity: Array) -> Array:
-        """Minus gravity as an acceleration (b, 6) of the base, where the joints on it feel it."""
+        """Acceleration -gravity of the base (b, 6), at the bodies whose joints are on it."""
         found = np.zeros((len(self.X), 6))
         on_base = self.bodies.robot.parent < 0
         found[on_base] = self.X[on_base, :, 3:] @ -gravity
@@ -200,7 +199,7 @@ class Located:
         return x
 
     def across_groups(self, x: Array) -> Array:
-        """What x (b, 6) across the joints of bodies makes across those of links, (g, 6)."""
+        """Motions x (b, 6) across the joints of bodies, as those across joints of links (g, 6)."""
         whole: Array = x[self.bodies.links]
         for g, group in enumerate(self.bodies.groups):
             if len(group) > 1:
@@ -240,7 +239,7 @@ class Located:
 
     def hung(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
-        Bias forces p (b, 6) with those of what hangs beside the path, whose bases do not move.
+        Bias forces p (b, 6) with those of the branches beside the path, with the links held.
 
         Also the drives D⁻¹(τ - Hᵀp - Uᵀζ) of the joints there, in the order of `beside`.
 

@@ -1,4 +1,4 @@
-"""Kinematics and inverse dynamics as the textbooks write them, readable, in numpy."""
+"""Velocities, Jacobian and inverse dynamics by the textbook, in numpy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def skew(a: Array) -> Array:
 
 
 def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
-    """Where in q̇ body i's freedoms are, and their axes (3, k), base axes."""
+    """Indices of body i's freedoms in q̇, and their axes (3, k), base axes."""
     first = int(robot.v_index[i])
     axes = at.R[i] if robot.spherical[i] else at.R[i, :, 2:]
     return slice(first, first + axes.shape[1]), axes

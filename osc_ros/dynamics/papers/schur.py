@@ -1,16 +1,16 @@
 """
 The Schur-complement factorization of Fijany (000), in the paper's letters.
 
-The wrench that body i receives through its joint is split into what the joint's drive gives and
-what its bearings hold, f = H τ + W F_S (eq. 24). That the bodies do not come apart, W has no part
-in the motion across a joint, is a symmetric positive definite block tridiagonal system 𝒜 F_S = …
-(eq. 35), and everything else follows from it:
+The wrench that body i receives through its joint is the sum of the drive's and the bearings' part,
+f = H τ + W F_S (eq. 24). The bodies stay connected: the motion across a joint has no component
+along W. This is a symmetric positive definite block tridiagonal system 𝒜 F_S = … (eq. 35), from
+which everything else follows:
 
     M⁻¹ = 𝒞 - ℬᵀ𝒜⁻¹ℬ        Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ        Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ
 
 Where this differs from the paper. Bodies are numbered 0 to n-1 from base to tip, and so are the
-blocks; the paper puts the tip first, so that what is its first block here is the last one: ℰ and
-ℛ have nothing but zeros before it. Every quantity of a body is in that body's own axes and about
+blocks; the paper puts the tip first, so that its first block is the last one here: ℰ and ℛ have
+only zeros before it. Every quantity of a body is in that body's own axes and about
 its own origin, [angular; linear], so inertias are constant and the transform X to it from the
 body before stands for the paper's P̂ᵀ; those of the tip are in base axes. The joint axis is +z of
 the body: H is a unit vector, and multiplying by W is dropping an index.
@@ -22,10 +22,10 @@ are 5 wide where no joint has a rotor and 6 wide otherwise; d = 0 decouples its 
 The paper's bodies and joints are links of the path from the base to the tip here. Bodies without
 mass make one joint of k freedoms with the body that comes after them, spherical joints have k = 3.
 Such a joint's motion subspace is S (6, k) in place of H, W its orthonormal complement, and T =
-S(SᵀS)⁻¹ gives what S takes: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as
+S(SᵀS)⁻¹ is its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as
 the widest, the others filled up with rows of the identity; k = 6 leaves nothing to eliminate.
-Bodies beside the path move freely: they enter the link that they hang from by their articulated
-inertia and bias force (Fijany and Featherstone 2013).
+Bodies beside the path move freely: they add their articulated-body inertia and bias force to the
+link that carries them (Fijany and Featherstone 2013).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class ConstrainedMotion:
     """
-    How a robot accelerates, and what its joints bear.
+    Accelerations of a robot, and the forces in its joints.
 
     Attributes
     ----------
@@ -61,8 +61,8 @@ class ConstrainedMotion:
     forces : (b, 6)
         The wrench that body i receives from its parent (the base or another body) through its
         joint, about body i's origin, in body i's axes, [moment; force] [N·m, N]; the parent
-        receives its opposite. Its part along the joint's freedoms is what the drive gives,
-        τ - d q̈; the others are what the bearings hold.
+        receives its opposite. Its part along the joint's freedoms is that of the drive, τ - d q̈;
+        the rest is the reaction of the bearings.
 
     """
 
@@ -128,12 +128,11 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
 
 class Schur(NumpyMethod):
     """
-    The law by the factorization of 𝒜, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
+    The law by the factorization of 𝒜: methods 'bcr', and 'ldl' off plain chains.
 
-    With `BlockLDL` it is what `osc_ros.dynamics.chain.ldl.LDL` computes, in a form to be read.
-
-    What `outward` finds is kept: the factors of the last position serve M⁻¹, Λ⁻¹ and the
-    constraint forces for as long as q stays the same. Not to be shared between threads.
+    With `BlockLDL` it computes the same as `osc_ros.dynamics.chain.ldl.LDL`, in readable form. The
+    factors of the last position are kept, and serve M⁻¹, Λ⁻¹ and the constraint forces as long as
+    q stays the same.
 
     Parameters
     ----------
@@ -178,15 +177,15 @@ class Schur(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J at the last `outward`, into out."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²]."""
+        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
         at, blocks = self._located, self._blocks
         p, nothing = np.zeros((len(at.X), 6)), np.zeros((len(at.X), 6))
         p[self._bodies.links[-1]] = -at.X_tip.T @ F
@@ -216,15 +215,15 @@ class Schur(NumpyMethod):
     def _solved(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
                 ) -> Response:
         """
-        What the links do and bear.
+        Accelerations of the links, and forces through their joints.
 
         Parameters
         ----------
         tau : (n,)
         pulled : (b, 6)
-            Accelerations across the joints that no force makes.
+            Accelerations across the joints without any force.
         p : (b, 6)
-            Forces that the bodies take without accelerating.
+            Bias forces of the bodies.
 
         """
         bodies = self._bodies
@@ -240,7 +239,7 @@ class Schur(NumpyMethod):
                          product(at.I_inv, borne - p_link), pulled, p, drives)
 
     def _moved(self, at: Located, found: Response) -> ConstrainedMotion:
-        """The same for all bodies: those before the links on the path, and those beside it."""
+        """Motion of all bodies: links, massless bodies before them, bodies beside the path."""
         bodies, forces, qdd = self._bodies, np.zeros((len(at.X), 6)), found.qdd
         a = np.zeros((len(at.X) + 1, 6))  # the last one is the base
         forces[bodies.links], a[bodies.links] = found.f, found.a
@@ -266,18 +265,18 @@ class Schur(NumpyMethod):
 
 class Response(NamedTuple):
     """
-    What a solution of 𝒜 F_S = … says of the links.
+    The motion of the links by a solution of the system for F_S.
 
     Attributes
     ----------
     qdd : (n,)
-        Of the joints on the path; the others are zero yet.
+        Of the joints on the path; zero for the others.
     f, a : (g, 6)
         Wrenches through the joints of the links, and accelerations of these.
     pulled, p : (b, 6)
-        As they were given, p with what hangs on every body.
+        As given, but p with the bias forces of the branches of every body.
     drives : list of (k,)
-        Of the joints beside the path, while what they hang from does not accelerate.
+        Of the joints beside the path, while the body that carries them does not accelerate.
 
     """
 

@@ -109,11 +109,11 @@ def _end(comm: Intracomm, why: str = '') -> None:
     sys.stderr.write(f'{why}rank {comm.rank} of {comm.size} (process {os.getpid()} on '
                      f'{platform.node()}) ends the job\n')
     sys.stderr.flush()
-    _let_be_read()
+    _await_reader()
     comm.Abort(1)
 
 
-def _let_be_read() -> None:
+def _await_reader() -> None:
     """Wait until stderr has been read, at most 1 s: mpiexec drops it when the job ends."""
     latest = perf_counter() + 1.0
     with suppress(OSError, ValueError):
@@ -124,7 +124,7 @@ def _let_be_read() -> None:
             sleep(1e-3)
 
 
-def _end_by_what_nobody_catches(comm: Intracomm) -> None:
+def _end_job_by_uncaught(comm: Intracomm) -> None:
     """End the job by uncaught exceptions: MPI's finalization would wait for the other ranks."""
     before = sys.excepthook
 
@@ -193,23 +193,23 @@ class Distributed:
         that of the first piece. Errors and the other parameters are those of the class.
 
         """
-        told = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
-        for rank, (serial, *_) in enumerate(told):
+        pieces = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
+        for rank, (serial, *_) in enumerate(pieces):
             if not serial:
                 raise InputError(f'the piece of rank {rank} cannot be taken: {_PLAIN}')
         T_parent_body = piece.T_parent_body.copy()
         if comm.rank > 0:
-            T_parent_body[0] = told[comm.rank - 1][3] @ T_parent_body[0]
+            T_parent_body[0] = pieces[comm.rank - 1][3] @ T_parent_body[0]
         links, ends = packed(replace(
-            piece, T_parent_body=T_parent_body, gravity=told[0][2],
-            frames={**piece.frames, piece.tip: (piece.n - 1, told[-1][3])}))
+            piece, T_parent_body=T_parent_body, gravity=pieces[0][2],
+            frames={**piece.frames, piece.tip: (piece.n - 1, pieces[-1][3])}))
         self = cls.__new__(cls)
-        self._begin(comm, links, ends, [n for _, n, *_ in told])
+        self._begin(comm, links, ends, [n for _, n, *_ in pieces])
         return self
 
     def _begin(self, comm: Intracomm, links: Array, ends: Array, bodies: Sequence[int]) -> None:
         if comm.size > 1:
-            _end_by_what_nobody_catches(comm)
+            _end_job_by_uncaught(comm)
         roles.compile_kernels()
         ranks, m, first = comm.size, len(links), sum(bodies[:comm.rank])
         self.n, self.mine = sum(bodies), slice(first, first + m)
@@ -217,7 +217,7 @@ class Distributed:
         self._links, self._ends = links, ends
         self._state, self._work = np.zeros((5, m)), np.zeros((m, WORK_WIDTH))
         self._slots, self._tip = np.zeros((ranks, SLOT_WIDTH)), np.zeros(TIP_WIDTH)
-        self._motions, self._ends_told = np.zeros((ranks, 25)), np.zeros((ranks, 30))
+        self._motions, self._all_ends = np.zeros((ranks, 25)), np.zeros((ranks, 30))
         self._force = self._tip[FORCE:FORCE + 6]
         self._progress = np.zeros(PROGRESS_WIDTH, np.int64)
         self._flags = np.zeros(words(ranks), np.int64)
@@ -289,17 +289,18 @@ class Distributed:
         progress[STAGE], progress[LAST] = MOVE, value
         refused = None
         try:
-            u = self._take(q, qd, tau, qdd, u)
+            u = self._copy_input(q, qd, tau, qdd, u)
         except InputError as error:
             refused = error
         else:
             status = self._run(self._state[OUT])
-        self._agree(np.nan if refused else variant + _GIVES_U * (u is not None), refused)
+        gives = np.nan if refused else variant + _GIVES_U * (u is not None)
+        self._exchange_motions(gives, refused)
         if len(slots) > 1:
             slots[:, MOTION] = self._motions[:, :24]
             self._words[:, MOVED] = value
             status = self._run(self._state[OUT])
-            self._tell_ends()
+            self._exchange_ends()
             while status == WAITING:
                 other = rank + int(progress[JOINS])
                 comm.Recv(slots[other, RESPONSE], other, _TAG)
@@ -315,8 +316,8 @@ class Distributed:
             raise InputError('the motion of the tip, or its force, is not finite: the state or u '
                              'is too large')
 
-    def _take(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None, qdd: ArrayLike | None,
-              u: ArrayLike | None) -> Array | None:
+    def _copy_input(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
+                    qdd: ArrayLike | None, u: ArrayLike | None) -> Array | None:
         """Copy the state to the memory of the kernels; return u as they take it."""
         given = {'q': (Q, q), 'qd': (QD, qd), 'tau_null': (TAU, tau),
                  'posture_acceleration': (QDD, qdd)}
@@ -327,7 +328,7 @@ class Distributed:
         self._qdd = None if qdd is None else self._state[QDD]
         return None if u is None else finite_array('u', u, (6,))
 
-    def _agree(self, gives: float, refused: InputError | None) -> None:
+    def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
         """Exchange motions and kinds of arguments; raise if a rank refused its input."""
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
@@ -336,14 +337,15 @@ class Distributed:
             if np.isnan(word):
                 raise InputError(f'rank {rank} has refused what it was given, so nothing is done')
             if word != gives:
-                raise InputError(f'rank {rank} is given {_given(word)}, and rank {self._rank} '
-                                 f'{_given(gives)}: accepted is the same of them')
+                other, own = _argument_names(word), _argument_names(gives)
+                raise InputError(f'rank {rank} is given {other}, and rank {self._rank} {own}: '
+                                 'accepted is the same of them')
 
-    def _tell_ends(self) -> None:
+    def _exchange_ends(self) -> None:
         """Exchange the ends of the segments and the forces on them."""
-        own, told = self._slots[self._rank], self._ends_told
-        self._comm.Allgather(np.append(own[END], own[TOTAL]), told)
-        self._slots[:, END], self._slots[:, TOTAL] = told[:, :24], told[:, 24:]
+        own, found = self._slots[self._rank], self._all_ends
+        self._comm.Allgather(np.append(own[END], own[TOTAL]), found)
+        self._slots[:, END], self._slots[:, TOTAL] = found[:, :24], found[:, 24:]
 
     def _run(self, out: Array) -> int:
         """Run the kernel until the next exchange."""
@@ -371,7 +373,7 @@ class Distributed:
         return out
 
 
-def _given(word: float) -> str:
+def _argument_names(word: float) -> str:
     names = ('tau_null', 'posture_acceleration', 'u')
     return ' and '.join(
         name for bit, name in enumerate(names) if int(word) >> bit & 1) or 'none of them'

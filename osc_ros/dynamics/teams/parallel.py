@@ -167,7 +167,7 @@ class Parallel(Sweep):
         """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
         self._inward(F, out)
 
-    def outward_pass(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
+    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         self._led, self._is_factored = self._keeper.ready(), False
         if self._led is not None:
             try:
