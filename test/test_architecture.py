@@ -17,7 +17,7 @@ LAYERS = {
     'dynamics/trees': ('model', 'dynamics'),
     'dynamics/teams': ('model', 'dynamics', 'dynamics/chain'),
     'dynamics/papers': ('model', 'dynamics'),
-    'control': ('model', 'dynamics', 'dynamics/trees'),
+    'control': ('model', 'dynamics', 'dynamics/chain', 'dynamics/trees'),
     'sim': ('model', 'dynamics', 'control'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim'),
 }
@@ -36,7 +36,7 @@ OUTSIDE = {
 SIZED = ('dynamics',)
 LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
 # Modules that are still longer; remove a name here when its module is split.
-TOO_LONG = {'dynamics/priority.py'}
+TOO_LONG: set[str] = set()
 # Numba compiles these: their arguments are arrays, and what they call is put into them.
 COMPILED = {'kernel', 'inlined', 'released', 'intrinsic'}
 

@@ -12,8 +12,10 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import arrays
 from osc_ros.dynamics.arrays import finite_array, FLOAT64, require_finite, require_output
+from osc_ros.dynamics.level_row import ACTIVATION, U
 from osc_ros.dynamics.method import DONE, Method, Terms
 from osc_ros.dynamics.methods import method_of
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.task_state import TaskState, Tip
 from osc_ros.errors import InputError

@@ -163,7 +163,7 @@ class Diagnosis:
         yield 'joints held by limits', self._joint_names(limiter.sides)
         yield 'task share', f'{limiter.shares[0]:.3f}'
         yield 'posture share', f'{limiter.shares[1]:.3f}'
-        yield 'torque rate share', f'{limiter.slowed:.3f}'
+        yield 'torque rate share', f'{limiter.rate_share:.3f}'
         for name, count in self._guard.counts.items():
             yield f'watchdog {name}', count
 

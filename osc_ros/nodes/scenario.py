@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.task import pose_error, Target
+from osc_ros.control.feedback import pose_error
+from osc_ros.control.task import Target
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace

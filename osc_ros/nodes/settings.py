@@ -10,8 +10,10 @@ import numpy as np
 
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.supervisor import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand

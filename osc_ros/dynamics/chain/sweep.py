@@ -51,6 +51,11 @@ class Sweep(Method):
         self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
         self.twist: Array = self._tip[TWIST:FORCE]
 
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Arrays of the kernels of `passes`: links, ends, work, factor and tip."""
+        return self._links, self._ends, self._work, self._factor, self._tip
+
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
