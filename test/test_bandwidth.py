@@ -109,9 +109,14 @@ def test_bounds_with_one_period_of_delay_are_those_of_the_documentation():
 
 
 class Driven:
-    """An arm of any make under the law; the driver applies a command a period after its state."""
+    """
+    An arm of any make under the law; the driver applies a command a period after its state.
 
-    def __init__(self, name, period, gains, posture=POSTURE, **of_joints):
+    States that are `late` come by so many periods later.
+
+    """
+
+    def __init__(self, name, period, gains, posture=POSTURE, late=0, **of_joints):
         """Start at rest."""
         case = robot_cases()[name]
         robot = Robot.from_urdf(case.urdf_text, case.base, case.tip)
@@ -128,7 +133,7 @@ class Driven:
         self.law.latch(POSES[name])
         self.start = self.pose()
         self.sent = self.law.bias_torque(self.plant.q, self.plant.qd)
-        self.torques = [self.sent]
+        self.torques, self.waiting = [self.sent], [self.sent] * late
 
     def pose(self):
         """Return the pose of the tip."""
@@ -142,7 +147,8 @@ class Driven:
                 self.plant.step(self.sent, round(self.period / 5e-4))
             else:
                 self.plant.step(self.sent, self.period)
-            self.sent = tau
+            self.waiting.append(tau)
+            self.sent = self.waiting.pop(0)
             self.torques.append(tau)
         return self
 
@@ -208,6 +214,18 @@ def test_states_at_half_of_the_stated_rate_reduce_the_gains_and_do_not_shake_the
     step, at_rest, error = arm.step_up()
     assert step < SMOOTH and at_rest < AT_REST and error < 1e-3
     assert arm.law.gain_share() == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.mark.parametrize('name', POSES)
+@pytest.mark.parametrize('late', [10, 25])
+def test_states_that_are_always_late_reduce_the_gains_and_do_not_shake_the_arm(name, late):
+    arm = Driven(name, 0.002, gains(20.0), late=late)
+    arm.law.delay = late + 1.0
+    step, at_rest, error = arm.step_up(2.0)
+    assert step < SMOOTH and at_rest < AT_REST and error < 1e-2
+    assert arm.law.gain_share() < 1.0
+    arm.law.delay = 1.0
+    assert arm.run(2.1).law.gain_share() == 1.0
 
 
 def test_gains_come_back_when_the_states_come_as_often_as_before():

@@ -70,6 +70,15 @@ def test_bad_states_are_refused_while_all_else_is_blocked_and_good_ones_answered
     assert rig.controller._loop.refused > before
 
 
+def test_age_of_states_by_their_stamps_counts_as_delay_unless_they_are_of_another_clock(alone):
+    rig, _, _ = alone
+    loop = rig.controller._loop
+    for ages, delay in (([0.02] * 50, 0.02), ([3e4] * 200, 0.0), ([-0.5] * 500, 0.0)):
+        for age in ages:
+            loop._ages.add(age)
+        assert loop.state_delay == pytest.approx(delay)
+
+
 def test_defect_in_the_loop_is_logged_and_the_arm_gets_a_torque(spin, monkeypatch):
     rig = Rig(spin).activate()
     with monkeypatch.context() as patch:

@@ -13,6 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bandwidth import DELAY
 from osc_ros.control.fade import Fade
 from osc_ros.control.friction import feedback_gain, FrictionInForce
 from osc_ros.control.gravity import Gravity
@@ -37,6 +38,12 @@ class ControlCycle:
     """
     What a law does in every tick, and its memory from one tick to the next.
 
+    Attributes
+    ----------
+    delay : float [periods]
+        From the time of a state to the torque that answers it. Gains that are too high for it are
+        reduced; may be set at any time.
+
     Parameters
     ----------
     setup : Setup
@@ -57,6 +64,7 @@ class ControlCycle:
         self._posture = PostureSetPoint(robot, q)
         self._q = q
         self._time, self._period = -math.inf, 0.0
+        self.delay = DELAY
         # of the last two ticks: time, q, qd, torque
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
@@ -212,8 +220,20 @@ class ControlCycle:
             # one gap in the states counts as a tick of twice the length
             period += PERIOD_SHARE * (min(dt, 2.0 * period) - period) if period else dt
             self._period = period
+        period = self._carried_period
         if period > setup.longest_period or setup.softened_for > setup.longest_period:
             setup.soften(period)
+
+    @property
+    def _carried_period(self) -> float:
+        """
+        Period [s] by which gains are bounded.
+
+        The delay takes the phase of half a period, for the sample and hold, and its own: with a
+        longer delay the loop carries what it carries at a period that is longer by this ratio.
+
+        """
+        return self._period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))
 
     def _command(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
@@ -250,8 +270,8 @@ class ControlCycle:
                              np.asarray(following.robot.velocity_limits), settings.blend_time)
         self._setup, self._next = following, None
         following.set_gravity(self._gravity.now)
-        if self._period > following.longest_period:
-            following.soften(self._period)
+        if self._carried_period > following.longest_period:
+            following.soften(self._carried_period)
         left_over = before - following.torque(time, q, qd, self._posture)
         beyond = sent - self._command(time, q, qd, before, left_over)
         self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,

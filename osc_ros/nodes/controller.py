@@ -255,7 +255,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _deactivate(self) -> None:
         if self._active:
             self._loop.deactivate()
-            self._diagnosis.publish_status()
+            self._law.delay = self._delay()
+        self._diagnosis.publish_status()
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
@@ -328,12 +329,12 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._apply_times(found)
 
     def _delay(self) -> float:
-        """Time from a joint state to its command, as far as it is known [periods]."""
+        """Time from the stamp of a state to its command, as far as it is known [periods]."""
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
         # the median: a late command now and then is like a lost state, and takes no phase
-        return max(DELAY, updates.percentile(50)[0] / self._period)
+        return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
         self._loop.reader.mode = found['velocity']

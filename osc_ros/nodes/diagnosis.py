@@ -133,7 +133,8 @@ class Diagnosis:
                  'the target waits for the arm'),
                 (law.limiter.sides.any(), 'joints held by their limits'),
                 (gain_share < LEAST_GAIN_SHARE, 'gains are reduced: too high for joint states '
-                 f'every {1e3 * law.period:.1f} ms')):
+                 f'every {1e3 * law.period:.1f} ms, answered {law.delay:.1f} periods after their '
+                 'stamps')):
             if applies:
                 return DiagnosticStatus.WARN, text
         return DiagnosticStatus.OK, self.state()
@@ -151,6 +152,7 @@ class Diagnosis:
         yield 'refused states', loop.refused
         yield 'last refusal', loop.refusal
         yield 'state age [s]', f'{loop.state_age:.3f}'
+        yield 'delay of the states [ms]', f'{1e3 * loop.state_delay:.2f}'
         yield 'largest torque use', f'{np.max(loop.torque_use):.3f}'
 
     def _limit_values(self) -> Pairs:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from threading import RLock, Thread
-from time import perf_counter
+from time import perf_counter, time as wall_time
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
 POST_PERIOD = 0.005  # how often the owner's thread looks for what was posted [s]
 MOST_POSTED = 1000
+OLDEST = 1.0  # median age of states; stamps that are older are of another clock [s]
+AGED = 8  # every which state its age is looked at
 WATCH_PERIOD = 0.01  # how often at least the age of the state is looked at, of wall time [s]
 
 
@@ -139,13 +141,25 @@ class Loop:
         return perf_counter() - self._last_good
 
     @property
+    def state_delay(self) -> float:
+        """
+        Median time from the stamp of a state to its arrival [s].
+
+        0 if the stamps are of another clock: in simulated time, or where the median is negative
+        or more than OLDEST.
+
+        """
+        age = self._ages.percentile(50)[0]
+        return age if 0.0 <= age <= OLDEST else 0.0
+
+    @property
     def acts(self) -> bool:
         """Whether joint states are answered."""
         return self.mode != IDLE
 
     def reset_counts(self) -> None:
         """Count anew."""
-        self.updates, self.periods = Window(), Window()
+        self.updates, self.periods, self._ages = Window(), Window(), Window(1000)
         self.missed = self.refused = 0
         self.refusal = ''
         self.torque_use: Any = 0.0
@@ -291,6 +305,8 @@ class Loop:
         if self.mode != ACTIVE:
             return
         self.updates.add(took)
+        if self.updates.count % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
+            self._ages.add(wall_time() - took - self.time)
         gap = self.time - self._counted
         if 0.0 < gap < np.inf:
             self.periods.add(gap)
