@@ -255,8 +255,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _deactivate(self) -> None:
         if self._active:
             self._loop.deactivate()
-            self._law.delay = self._delay()
-        self._diagnosis.publish_status()
+            self._diagnosis.publish_status()
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
@@ -373,6 +372,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _every_second(self) -> None:
         self._others = other_publishers(self, self._commands.topic_name)
+        self._law.delay = self._delay()
         self._diagnosis.publish_status()
         self._reactions.conclude()
         realtime.collect_garbage()

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from functools import wraps
 from threading import RLock, Thread
-from time import perf_counter, time as wall_time
+from time import perf_counter
+from time import time as wall_time
 from typing import Any
 
 import numpy as np
