@@ -26,8 +26,8 @@ USUAL = {'translation.natural_frequency': [20.0] * 3, 'rotation.natural_frequenc
          'translation.damping_ratio': [1.0] * 3, 'rotation.damping_ratio': [1.0] * 3,
          'posture.natural_frequency': 5.0, 'posture.damping': 1.0, 'force.gain': 0.0,
          'force.integral_rate': 0.0}
-# Masses that the arm is told of, and does not carry [kg]. Heavier ones are accepted if the arm could
-# hold them, but can make a light wrist unstable: see "Payload" in doc/control.md.
+# Masses that the arm is told of, and does not carry [kg]. Heavier ones are accepted if the arm
+# can hold them, but may make a light wrist unstable: see "Payload" in doc/control.md.
 MASSES = (0.0, 0.5, 2.0, 50.0)
 GAPS = (0.02, 0.05, 0.1, 0.2, 0.3)  # [s]
 # Longer ones only with as much friction as gears have: without friction the arm is an unstable
