@@ -138,21 +138,21 @@ SCRIPTS = [(page, block) for page in PAGES for block in blocks(page, 'python') i
 
 @pytest.mark.parametrize('page, block', SCRIPTS, ids=[f'{p}:{b.line}' for p, b in SCRIPTS])
 def test_scripts_run_as_they_stand(page, block, tmp_path):
-    words, environment = [sys.executable, 'script.py'], dict(os.environ)
+    words, extra = [sys.executable, 'script.py'], {}
     runs = [words]
     if block.text.startswith('# mpiexec'):
         pytest.importorskip('mpi4py', reason="mpi4py is not installed: pip install '.[mpi]'")
         if MPIEXEC is None:
             pytest.skip('no mpiexec: pip install mpich, or apt install mpich')
-        from test_distributed import FREELY
+        from test_distributed import FREELY as extra
         words = shlex.split(block.text.splitlines()[0][2:])
         assert tuple(words) in commands(page), 'the command is in the prose, too'
-        words, environment = [MPIEXEC, '-n', words[2], sys.executable, words[4]], environment | FREELY
+        words = [MPIEXEC, '-n', words[2], sys.executable, words[4]]
         runs = [[MPIEXEC, '-n', '1', *words[3:]], words]  # the first alone: it fills the cache
     (tmp_path / words[-1]).write_text(block.text, encoding='utf-8')
     for run in runs:
-        done = subprocess.run(run, cwd=tmp_path, env=environment, timeout=300, text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL)
+        done = subprocess.run(run, cwd=tmp_path, env={**os.environ, **extra}, timeout=300,
+                              text=True, capture_output=True, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), 'the script prints its result'
 
