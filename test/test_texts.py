@@ -161,6 +161,7 @@ def test_scripts_run_as_they_stand(page, block, tmp_path):
 
 @pytest.mark.parametrize('page, words', COMMANDS, ids=ids)
 def test_command_calls_what_there_is(page, words):
+    words = words[2:] if words[:3] == ('python3', '-m', 'colcon') else words
     program = words[0]
     if program in CHECKS:
         CHECKS[program](words[1:])
