@@ -29,7 +29,7 @@ import depth
 import gaps
 import nodes
 import operations
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 import page
 import panda
 import plot

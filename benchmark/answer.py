@@ -20,7 +20,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.nodes import messages, realtime
-from osc_ros.nodes.controller import COMMAND_QOS, Controller
+from osc_ros.nodes.controller import Controller
+from osc_ros.nodes.qos import COMMAND_QOS
 from osc_ros.nodes.relay import Relay
 from osc_ros.nodes.run import EventsExecutor, run
 

@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from contenders import MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from race import call_times, Contender, difference, fastest, LARGEST_RESIDUAL, race, Row, State
 
 LENGTHS = (2, 4, 8, 16, 32, 64, 128, 200, 256, 300, 512, 1000, 1024, 2048, 4096, 8192, 16384)

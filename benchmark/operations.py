@@ -2,7 +2,7 @@
 Floating-point operations of EFPA, RJKA and SFA on the humanoid of Wensing et al. (003, section V).
 
 `python benchmark/operations.py` prints the section of doc/benchmarks.md. The kernels of
-osc_ros.dynamics.trees.tree run as plain Python, as numba lets them where it is disabled, on
+osc_ros.dynamics.trees run as plain Python, as numba lets them where it is disabled, on
 numbers that count what is done to them. That needs a process of its own: see `counted`.
 
 """
@@ -28,9 +28,37 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+import osc_ros
 from osc_ros import Robot
 from osc_ros.dynamics.compiled import plain
-from osc_ros.dynamics.trees import tree as kernels
+from osc_ros.dynamics.spatial import (
+    add as plus,
+)
+from osc_ros.dynamics.spatial import (
+    cross_rows,
+    full,
+    matrix_at,
+    mobility_at,
+    rotate,
+    transpose,
+    vector_at,
+)
+from osc_ros.dynamics.spatial import (
+    sub as minus,
+)
+from osc_ros.dynamics.trees.articulated import put_articulated_inertias
+from osc_ros.dynamics.trees.bodies import jacobian, locate
+from osc_ros.dynamics.trees.factor import factorize, square_factor
+from osc_ros.dynamics.trees.layout import (
+    ARTICULATED,
+    constants_in,
+    D_INV,
+    EXTENDED,
+    IN_BASE,
+    packed,
+    WORK_WIDTH,
+)
+from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
 
 Array = NDArray[np.float64]
 
@@ -41,15 +69,14 @@ CROSS, ENDS, ROOT = 'cross terms', 'to the tips', 'mobility of the base'
 COMPOSITE, FACTORS, JACOBIAN = 'joint-space inertia', 'its factor L', 'Jacobian'
 SOLVED, SQUARED = 'Y = J L⁻¹', 'Y Yᵀ'
 # Where each begins in a kernel, by a piece of the line; '' is the kernel's first.
-PARTS = {
-    'articulated': {'': INERTIAS},
-    'extended': {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD, 'if common[j, k] == at': CROSS,
-                 'Y = _to_tip(': ENDS},
-    'propagated': {'': OUTWARD, 'put_tip_mobility(': ENDS,
-                   'for j in range(k):': CROSS},
-    'factored': {'': COMPOSITE, 'np.sqrt(': FACTORS},
-    'jacobian': {'': JACOBIAN},
-    'squared': {'': SOLVED, 'total = 0.0': SQUARED},
+PARTS: dict[Callable[..., Any], dict[str, str]] = {
+    put_articulated_inertias: {'': INERTIAS},
+    propagate_forces: {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD,
+                       'if common[j, k] == at': CROSS, 'Y = motions_at_tip(': ENDS},
+    propagate_mobilities: {'': OUTWARD, 'put_tip_mobility(': ENDS, 'for j in range(k):': CROSS},
+    factorize: {'': COMPOSITE, 'np.sqrt(': FACTORS},
+    jacobian: {'': JACOBIAN},
+    square_factor: {'': SOLVED, 'total = 0.0': SQUARED},
 }
 CHECKED = 1e-10  # relative: what Λ⁻¹ may differ between plain Python and machine code
 
@@ -230,14 +257,14 @@ def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
     """Count by (part, operation, whether a literal makes it idle); parts are as PARTS says."""
     Number.tally = tally = Counter()
     starts: dict[CodeType, list[tuple[int, str]]] = {}
-    for name, parts in PARTS.items():
-        function = getattr(kernels, name)
+    for function, parts in PARTS.items():
         lines, first = inspect.getsourcelines(function)
         starts[function.__code__] = found = []
         for piece, part in parts.items():
             at = [k for k, line in enumerate(lines) if piece in line] if piece else [0]
             if len(at) != 1:
-                raise LookupError(f"'{piece}' is in {len(at)} lines of {name}, not in one")
+                raise LookupError(f"'{piece}' is in {len(at)} lines of {function.__name__}, not "
+                                  'in one')
             found.append((first + at[0], part))
 
     def enter(frame: FrameType, event: str, argument: Any) -> Callable | None:
@@ -265,7 +292,7 @@ class Ways:
     steps : dict of str to list of callable
         All in turn leave Λ⁻¹ in Lambda_inv[name], (6 m, 6 m), and may be called again.
     work : dict of str to array
-        A row a body, as in osc_ros.dynamics.trees.tree.
+        A row a body, as in osc_ros.dynamics.trees.layout.
     ends : (m, 12)
         Rotation and position of each tip in the body that carries it.
     X : (Σ d, 36)
@@ -285,7 +312,7 @@ class Ways:
 
 def constants(robot: Robot) -> tuple[Any, ...]:
     """Return what the kernels open."""
-    return plain(kernels.opened)(*kernels.packed(robot, kernels.EXTENDED))
+    return plain(constants_in)(*packed(robot, EXTENDED))
 
 
 def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
@@ -293,25 +320,25 @@ def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
     (tree, bodies, tips, ends, _, rotors, paths, starts, common, carriers,
      before) = constants(robot)
     n, m = robot.n, 6 * len(tips)
-    located = np.zeros((len(tree), kernels.WORK_WIDTH))
-    kernels.located(tree, bodies, position(robot), np.zeros(n), located)
+    located = np.zeros((len(tree), WORK_WIDTH))
+    locate(tree, bodies, position(robot), np.zeros(n), located)
     bodies, ends, rotors = array(bodies), array(ends), array(rotors)
     X, M, Y = array(np.zeros((len(paths), 36))), array(np.zeros((n, n))), array(np.zeros((m, n)))
     work = {name: array(located) for name in ALGORITHMS}
     Lambda_inv = {name: array(np.zeros((m, m))) for name in ALGORITHMS}
 
-    articulated = {name: partial(kernels.articulated, tree, bodies, rotors, work[name])
+    articulated = {name: partial(put_articulated_inertias, tree, bodies, rotors, work[name])
                    for name in (EFPA, RJKA)}
     return Ways({
         EFPA: [articulated[EFPA],
-               partial(kernels.extended, tree, ends, paths, starts, common, X, work[EFPA],
+               partial(propagate_forces, tree, ends, paths, starts, common, X, work[EFPA],
                        Lambda_inv[EFPA])],
         RJKA: [articulated[RJKA],
-               partial(kernels.propagated, tree, ends, paths, starts, common, carriers,
+               partial(propagate_mobilities, tree, ends, paths, starts, common, carriers,
                        work[RJKA], Lambda_inv[RJKA])],
-        SFA: [partial(kernels.factored, tree, bodies, rotors, before, work[SFA], M),
-              partial(kernels.jacobian, tree, ends, paths, starts, work[SFA], Y),
-              partial(kernels.squared, tree, paths, starts, common, before, M, Y,
+        SFA: [partial(factorize, tree, bodies, rotors, before, work[SFA], M),
+              partial(jacobian, tree, ends, paths, starts, work[SFA], Y),
+              partial(square_factor, tree, paths, starts, common, before, M, Y,
                       Lambda_inv[SFA])],
     }, Lambda_inv, work, ends, X, starts[:-1])
 
@@ -386,17 +413,17 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
     whole, _, found = _count(ball)
     alone, _, _ = _count(replace(ball, alone=True))
     base, X = found.work[EFPA][0], [_dense(*x.reshape(4, 3, 3)) for x in found.X[found.first]]
-    A, B, C = kernels.mobility_at(base, kernels.ARTICULATED)
-    blocks = [np.array(kernels.full(A)), np.array(B), np.array(kernels.transpose(B)),
-              np.array(kernels.full(C))]
+    A, B, C = mobility_at(base, ARTICULATED)
+    blocks = [np.array(full(A)), np.array(B), np.array(transpose(B)),
+              np.array(full(C))]
     with counting() as of_inverse:
         K = inverse_by_factors(_dense(*(block.reshape(3, 3) for block in blocks)))
     with counting() as of_mobilities:
         Y = [product(K, x.T) for x in X]
     with counting() as of_columns:
         for x in found.ends:
-            R, p = kernels.matrix_at(base, kernels._IN_BASE), kernels.vector_at(x, 9)
-            kernels.cross_rows(R, kernels.sub(kernels.add(p, kernels.rotate(R, p)), p))
+            R, p = matrix_at(base, IN_BASE), vector_at(x, 9)
+            cross_rows(R, minus(plus(p, rotate(R, p)), p))
     counts = {name: Counter(parts) for name, parts in whole.items()}
     for name in (EFPA, RJKA):
         for part in (INERTIAS, OUTWARD):
@@ -409,7 +436,7 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
         counts[SFA][part] = whole[SFA][part] - alone[SFA][part]
     counts[SFA][JACOBIAN] += sum(of_columns.values())
     # As if the base were held, and then what its motion adds.
-    base[kernels._D_INV:kernels._D_INV + 6] = 0.0
+    base[D_INV:D_INV + 6] = 0.0
     found.steps[EFPA][-1]()
     moved = np.block([[product(x, y) for y in Y] for x in X])
     return counts, (found.Lambda_inv[EFPA] + moved).astype(float)
@@ -474,7 +501,7 @@ def counted(names: Sequence[str] = tuple(CASES)) -> dict[str, Count]:
         What was counted found another Λ⁻¹ than the compiled kernels.
 
     """
-    source = str(Path(kernels.__file__).parents[2])
+    source = str(Path(osc_ros.__file__).parent.parent)
     # the same osc_ros as here
     path = os.pathsep.join(filter(None, (source, os.environ.get('PYTHONPATH', ''))))
     found = subprocess.run(
@@ -547,7 +574,7 @@ def section(seconds: float = 0.5) -> list[str]:
         '34 revolute joints and a floating base, and of its variants. The paper shows the '
         'degrees of freedom of the variants in figures that were not available; the numbers '
         'here are ours. Sums, products, quotients and roots count as one operation each. '
-        'They are counted by running the kernels of `osc_ros.dynamics.trees.tree` as plain '
+        'They are counted by running the kernels of `osc_ros.dynamics.trees` as plain '
         'Python on number objects that count. Changes of sign are not counted, nor is the '
         "computation of the bodies' poses, which all three algorithms need. The Λ⁻¹ of this "
         'run is compared with that of the compiled kernels. Times are those of the compiled '

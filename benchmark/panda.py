@@ -23,11 +23,13 @@ from osc_ros import OperationalSpace, Robot
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
-from osc_ros.control.task import Gains, pose_error, Stiffness, Target, Task, task_acceleration
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.control.task import Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from race import Contender, difference, fastest, race, Row, State
 
@@ -40,6 +42,7 @@ ARRIVALS = 200  # new targets, settings and so on, of each kind
 MOVING, AT_REST = 10, 60  # ticks between two of them: the target still moves, or has arrived
 PERIOD, LONG_PERIOD = 0.002, 0.02  # of the ticks between them [s]
 PLAIN = 'plain tick, the target moves'
+WHOLE = 'whole tick'
 ARRIVAL_RATIO = 2.0  # that a tick with a new target may cost, of a plain one
 
 TORQUE, POSTURE = 'osc.torque', 'osc.torque, with a posture'
@@ -219,17 +222,9 @@ def tick(seconds: float) -> list[Row]:
             law.follow(figure_of_eight(law.pose, 0.02, 0.01, 4.0, 200.0, 0.0), 0.0)
         return lambda s: law.torque(0.002 * next(times), s.q, s.qd)
 
-    law = Law(robot, plain)
-    law.latch(q)
-    space, zeros, J = law.space, np.zeros(7), np.zeros((6, 7))
-    tip = space.outward(q, zeros, posture_acceleration=zeros)
-    tip = [x.copy() for x in (tip.pose, tip.twist, tip.Lambda_inv, tip.a0)]
-    pose, twist, Lambda_inv, a0 = tip
-    space.jacobian(out=J)
-    target, error, F, out = Target(pose.copy()), np.full(6, 0.01), np.ones(6), np.zeros(7)
     all_of_it = replace(plain, tasks=(Task(spring, frame='panda_hand_tcp'), elbow), **beyond)
-    stages = [
-        ('whole tick', whole(plain)),
+    ticks = [
+        (WHOLE, whole(plain)),
         ('… on the way along a path', whole(plain, on_the_way=True)),
         ('… a spring', whole(replace(plain, tasks=(Task(spring),)))),
         ('… a task of the elbow too', whole(replace(plain, tasks=(Task(gains), elbow)))),
@@ -237,16 +232,37 @@ def tick(seconds: float) -> list[Row]:
         ('… all of this', whole(all_of_it, on_the_way=True)),
         ('… joints at their limits', whole(replace(plain, limits=slow))),
         ('… torques at their limits', whole(replace(plain, limits=weak))),
-        ('outward sweep', lambda s: space.outward(s.q, s.qd, posture_acceleration=s.qdd)),
-        ('Jacobian', lambda s: space.jacobian(out=J)),
-        ('pose error', lambda s: pose_error(pose, target.pose, out=error)),
-        ('commanded acceleration',
-         lambda s: task_acceleration(error, twist, target, gains, out=out[:6])),
-        ('task force, singularity damping',
-         lambda s: law.priorities.solve(J, Lambda_inv, a0, damping)),
-        ('inward sweep', lambda s: space.inward(F)),
+        *_stages(Law(robot, plain)),
     ]
-    return race([Contender(name, call) for name, call in stages], sample, seconds)
+    osc, out = OperationalSpace(robot), np.empty(7)
+    return race([Contender(TORQUE, lambda s: osc.torque(s.q, s.qd, s.u, out=out)),
+                 *(Contender(name, call) for name, call in ticks)], sample, seconds)
+
+
+def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
+    """Return the functions that a plain tick calls, one after another, as it calls them."""
+    law.latch(READY)
+    law.torque(0.0, READY, np.zeros(7))
+    held = law.torque(PERIOD, READY, np.zeros(7))
+    setup, posture, tau = law._setup, law._posture, np.zeros(7)
+
+    def kernel(s):
+        return setup._kernel(*setup._given, s.q, s.qd, posture.now, posture.wraps,
+                             *setup.posture_gains, setup._rest, tau)
+
+    def limited(s):
+        setup.limiter.accelerations[0] = 0.0
+        return setup.torque_within(PERIOD, s.q, s.qd, held)
+
+    return [
+        ('`Law._enter`: checks of the state, gains, set-points',
+         lambda s: law._enter(2.0 * PERIOD, s.q, s.qd)),
+        ('`Setup.set_targets`', lambda s: setup.set_targets(PERIOD, s.q)),
+        ('`chain_torque`: posture, sweeps, task forces, response', kernel),
+        ('`Setup.torque_within`: limits', limited),
+        ('`Law._leave`: checks of the torque, memory', lambda s: law._leave(
+            PERIOD, s.q, s.qd, held)),
+    ]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 import chains
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.teams.parallel import measured, Workers
+from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.teams.costs import measured
 from race import Contender, difference, race, State
 
 LENGTHS = tuple(2 ** k for k in range(6, 17))

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dposv
 
 from contenders import SWAP
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS, ONE_TIP
+from osc_ros.dynamics.methods import METHODS, ONE_TIP
 from osc_ros.errors import ModelWarning
 from race import Contender, difference, race, Row, State
 

@@ -7,8 +7,10 @@ from scipy.spatial.transform import Rotation
 
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Path
 from osc_ros.dynamics.task_inertia import SingularityDamping

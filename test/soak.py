@@ -18,7 +18,7 @@ from hardware import Foreign, Hardware, PERIOD, TOO_FAST
 from judge import robot_cases
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.nodes import messages
-from osc_ros.nodes.controller import PARAMETERS
+from osc_ros.nodes.controller_parameters import PARAMETERS
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.share import share_directory
 

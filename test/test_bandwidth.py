@@ -17,8 +17,10 @@ from osc_ros.control.bandwidth import (
     largest_push,
     longest_period,
 )
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.supervisor import Supervision
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold

@@ -1,7 +1,10 @@
 """The compiled kernels: ready before they are used, and no allocation in them."""
 
 from dataclasses import replace
+import os
 from pathlib import Path
+import subprocess
+import sys
 
 from numba import njit
 import numpy as np
@@ -9,14 +12,19 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
-from osc_ros.dynamics.compiled import _kernel_source, KERNELS
-from osc_ros.dynamics.operational_space import METHODS
-from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics import compiled as compiled_module
+from osc_ros.dynamics.compiled import _kernel_modules, _kernel_source, KERNELS
+from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.dynamics.methods import METHODS
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
+from osc_ros.dynamics.teams import roles
+from osc_ros.dynamics.trees.layout import pendulum
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -28,7 +36,7 @@ def law():
     for method in METHODS:  # their kernels too
         OperationalSpace(robot, method)
     for reduced in (False, True):
-        segments.compile_kernels(reduced)
+        roles.compile_kernels(reduced)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
@@ -92,10 +100,87 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     assert {compiled: list(compiled.signatures) for compiled in KERNELS} == ready
 
 
+def test_edit_of_a_module_without_kernels_compiles_nothing():
+    package = Path(compiled_module.__file__).parents[1]
+    sources = {'.'.join([package.name, *path.relative_to(package).with_suffix('').parts]):
+               path.read_text(encoding='utf-8') for path in package.rglob('*.py')}
+    modules = set(_kernel_modules(sources))
+    assert {one.py_func.__module__ for one in KERNELS} <= modules
+    assert not modules & {f'osc_ros.{name}' for name in (
+        'control.supervisor', 'control.law', 'nodes.controller', 'nodes.messages', 'sim.plant')}
+
+
+# each takes the same kernel at the same time, with an empty cache
+ONE_KERNEL = """
+import sys
+import numpy as np
+from osc_ros import Robot
+from osc_ros.dynamics import compiled
+from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.dynamics.trees.layout import pendulum
+
+compilations = []
+compiled.OBSERVERS.append(lambda name, begins: compilations.append(name) if begins else None)
+sys.stdin.readline()
+LinkAxes(pendulum(), 'tip').at(np.zeros(1))
+print(compilations)
+"""
+
+
+def test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it(tmp_path):
+    environment = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path)}
+    environment.pop('NUMBA_CACHE_DIR', None)
+    processes = [subprocess.Popen([sys.executable, '-c', ONE_KERNEL], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True, env=environment)
+                 for _ in range(2)]
+    for process in processes:
+        process.stdin.write('now\n')
+        process.stdin.flush()
+    found = [process.communicate()[0].strip() for process in processes]
+    assert sorted(found) == ["['_axes']", '[]']
+
+
+SHARED = """
+from time import perf_counter, sleep
+from osc_ros.dynamics import compiled
+from osc_ros.dynamics.compilation import shared
+from test_compiled import use_two_kernels
+
+progress = []
+with shared(use_two_kernels, tell=progress.append):
+    use_two_kernels()
+    deadline = perf_counter() + 120.0
+    while not (progress and progress[-1].total):
+        assert perf_counter() < deadline, progress[-1:]
+        sleep(0.01)
+assert [use[0].py_func.__name__ for use in compiled.recorded_uses(use_two_kernels)] == []
+print(progress[-1].total, progress[-1].ready <= 2, progress[-1])
+"""
+
+
+def use_two_kernels():
+    """Use two kernels."""
+    LinkAxes(pendulum(), 'tip').at(np.zeros(1))
+    task_inertia(np.eye(6))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='one core has no helper')
+def test_progress_of_the_compilation_says_of_how_many(tmp_path):
+    environment = {**os.environ, 'XDG_CACHE_HOME': str(tmp_path), 'PYTHONPATH': os.pathsep.join(
+        [str(Path(__file__).parent), os.environ.get('PYTHONPATH', '')])}
+    environment.pop('NUMBA_CACHE_DIR', None)
+    done = subprocess.run([sys.executable, '-c', SHARED], capture_output=True, text=True,
+                          check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith('2 True compiling kernels (first start only): ')
+    assert ' of 2, ' in done.stdout
+
+
 def test_only_a_change_of_what_kernels_are_compiled_from_compiles_them_again():
     source = 'from a import b\nC = 1\n@kernel\ndef f(x):\n    return x + C\n'
     plain = 'def g(x):\n    """Do."""\n    return f(x)\nclass H:\n    k = 2\n'
     kept = _kernel_source(source + plain)
+    assert kept == _kernel_source(source.replace('(x):', '(x):\n    """Do."""') + plain)
     assert kept == _kernel_source(source + plain.replace('2', '3').replace('f(x)', 'f(2 * x)'))
     for old, new in (('C = 1', 'C = 2'), ('x + C', 'x - C'), ('a import b', 'a import d')):
         assert kept != _kernel_source(source.replace(old, new) + plain)

@@ -6,7 +6,9 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
+from time import perf_counter
 
+import numpy as np
 import pytest
 
 from judge import robot_cases
@@ -84,6 +86,34 @@ def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
     figures, _ = demo(tmp_path, '--duration', 3, '--real-time', '--config', slack)
     assert figures['lockstep'] is False
+
+
+@pytest.mark.parametrize('compiles_for, waits_for', [(0.5, 0.6), (0.0, 0.1)])
+def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
+        monkeypatch, capsys, compiles_for, waits_for):
+    from osc_ros.nodes import demo_run
+
+    class Witness:
+        """Says for a while that the controller compiles one kernel after another."""
+
+        compilation, compiled_at = '', -np.inf
+
+        def __init__(self, recording, base):
+            """Begin."""
+            self.began = perf_counter()
+
+        def spin_once(self, timeout):
+            """Compile."""
+            if perf_counter() - self.began < compiles_for:
+                self.compilation, self.compiled_at = 'compiling kernels', perf_counter()
+
+    monkeypatch.setattr(demo_run, 'Witness', Witness)
+    run = demo_run.Run(robot_cases()['panda'], {}, None)
+    began = perf_counter()
+    with pytest.raises(demo_run.DemoError, match='the arm did not come in time'):
+        run._wait_for('the arm', lambda: False, 0.1)
+    assert waits_for <= perf_counter() - began < waits_for + 5.0
+    assert ('compiling kernels' in capsys.readouterr().out) == (compiles_for > 0.0)
 
 
 @pytest.mark.parametrize('arguments, message', [

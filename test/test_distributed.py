@@ -15,7 +15,7 @@ import pytest
 
 from conftest import PATIENCE
 from osc_ros import OperationalSpace
-from osc_ros.dynamics.teams import segments
+from osc_ros.dynamics.teams import roles
 from osc_ros.dynamics.teams.distributed import Distributed
 from osc_ros.errors import InputError
 from test_parallel import chain, difference, state, variants
@@ -37,7 +37,7 @@ FREELY = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
 @pytest.fixture(scope='module')
 def job(tmp_path_factory):
     """Run what ranks do; return the exit status, what was written, and what was found."""
-    segments.compile_kernels()  # for all ranks to find what they need in the cache
+    roles.compile_kernels()  # for all ranks to find what they need in the cache
     OperationalSpace(chain(1, 2))
 
     def run(ranks, cases, *tasks):

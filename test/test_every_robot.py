@@ -12,7 +12,7 @@ import pytest
 
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.task_inertia import EXACT_HIGH, EXACT_LOW
 from osc_ros.errors import ModelError
 from survey import chains, LEAST, urdf_texts

@@ -11,11 +11,12 @@ import pytest
 
 from judge import JOINTS, random_tree
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.chain.general_sweep import GeneralSweep
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.schur import constrained_motion, schur_blocks
+from osc_ros.dynamics.trees.layout import PROPAGATED
+from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import ModelError
 from tolerances import AGREEMENT, COMMAND_MET, CONDITION_ROUNDING, WIDE_MASS_AGREEMENT
 
@@ -194,10 +195,10 @@ def test_factorization_refuses_a_seventh_freedom_without_mass_between(method):
 
 @pytest.mark.parametrize('rotors', [False, True])
 @pytest.mark.parametrize('n', [1, 2, 7, 33])
-def test_general_sweep_is_the_fast_one_on_a_plain_chain(n, rotors):
+def test_tree_agrees_with_the_sweep_on_a_plain_chain(n, rotors):
     tree = random_tree(n, (['revolute', 'prismatic', 'revolute'] * n)[:n], rotors=rotors)
     robot = Robot(**tree.description)
-    general, fast = GeneralSweep(robot), Sweep(robot)
+    general, fast = Tree(robot, PROPAGATED), Sweep(robot)
     for q, qd, _, (tau, posture, *_), u in states(tree):
         for options in ((None, None), (tau, None), (None, posture), (tau, posture)):
             for one in general, fast:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide, Jog, STOP
-from osc_ros.control.task import pose_error, TargetLimits
+from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
 from osc_ros.errors import InputError
 from tolerances import GUIDE_LIMIT, GUIDE_LIMIT_MOVING, GUIDE_RATE, PATH_KNOT

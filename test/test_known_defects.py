@@ -16,10 +16,11 @@ import pytest
 from arm import Arm, moved, PANDA, READY, settings
 from judge import configuration, pinocchio_model, random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.law import Law, Posture
+from osc_ros.control.law import Law
+from osc_ros.control.posture import Posture
 from osc_ros.control.task import pose, Stiffness, Task
 from osc_ros.control.trajectory import Hold
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 import tolerances

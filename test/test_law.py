@@ -7,9 +7,11 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.law import Law, Posture
+from osc_ros.control.law import Law
+from osc_ros.control.posture import Posture
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 import tolerances
@@ -138,6 +140,27 @@ def test_robots_that_the_law_does_not_drive_are_refused_by_the_joint_or_the_tips
     floats = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, floating_base=True)
     with pytest.raises(InputError, match="joint 'floating_base' has several freedoms"):
         Law(floats, settings(floats))
+
+
+@pytest.mark.parametrize('effort', [87.0, 8.0])
+@pytest.mark.parametrize('method', [name for name in METHODS if name != 'sweep'])
+def test_torques_in_one_compiled_call_are_those_of_every_method(method, effort):
+    robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    limited = settings(robot, effort=np.full(7, effort))
+    laws = [Law(robot, limited, name) for name in ('sweep', method)]
+    for law in laws:
+        law.latch(READY)
+        law.follow(Hold(moved(law.pose, shift=(0.05, 0.0, 0.1))), 0.01)
+    for k in range(100):
+        if k == 50:
+            for law in laws:
+                law.change(settings(robot, frequency=10.0, effort=np.full(7, effort)))
+        q = READY + 0.1 * np.sin(0.004 * k) * np.arange(1, 8)
+        qd = 0.2 * np.cos(0.004 * k) * np.arange(1, 8)
+        found, expected = (law.torque(PERIOD * k, q, qd) for law in laws)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7)
+        for law in laws:
+            law.plan()
 
 
 def test_continuous_joint_goes_the_short_way_to_its_posture():

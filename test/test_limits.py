@@ -5,8 +5,10 @@ import pytest
 from scipy.optimize import lsq_linear, minimize
 
 from osc_ros.control import limits
-from osc_ros.control.nearest import nearest_within, room_for, torques_within, YIELDING
-from osc_ros.dynamics.priority import WIDTH
+from osc_ros.control.bounds import acceleration_bounds
+from osc_ros.control.complementarity import nearest_within
+from osc_ros.control.nearest import room_for, torques_within, YIELDING
+from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 
 QUICKEST = 250.0  # of ticks of 2 ms [1/s]
@@ -17,8 +19,7 @@ def bounds(q, qd, position, velocity, deceleration, rate):
     lower, upper = np.zeros(1), np.zeros(1)
     table = np.zeros((limits.ZONE + 1, 1))
     table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    limits.acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, lower,
-                               upper)
+    acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, lower, upper)
     return lower[0], upper[0]
 
 

@@ -11,7 +11,8 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, random_tree, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.control.load import FULL, Loads, PACE
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError, ModelError
 from tolerances import AGREEMENT, INERTIA_TOLERANCE
 
@@ -224,3 +225,33 @@ def test_gravity_that_is_none_is_refused_and_the_old_one_stays():
     with pytest.raises(InputError, match='gravity is not finite'):
         osc.gravity = (0.0, np.nan, 0.0)
     np.testing.assert_array_equal(osc.gravity, (0.0, 0.0, -9.81))
+
+
+@pytest.mark.parametrize('name', robot_cases())
+def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
+    case, rng = robot_cases()[name], np.random.default_rng(7)
+    robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
+    model, data, _ = judged(case, robot)
+    loads, effort = Loads(robot), np.full(robot.n, 1e-12)
+    for gravity in (np.array(robot.gravity), rng.normal(size=3)):
+        model.gravity.linear = gravity
+        q, qd = state(robot, rng)
+
+        def load(t, q=q, qd=qd):
+            return pin.computeGeneralizedGravity(model, data, configuration(model, q + t * qd))
+
+        weight = loads.torque(q, gravity)
+        close(weight, load(0.0))
+        gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
+        count = loads.look(q, qd, gravity, effort)
+        at = loads.joints[:count, 0].astype(int)
+        rows, sign = loads.rows[:count], np.sign(weight[at])
+        close(rows, sign[:, None] * gradient[at])
+        # without joints whose load no joint changes
+        free = np.setdiff1d(np.flatnonzero(np.abs(weight) > 1e-9), at)
+        assert np.abs(gradient[free]).max(initial=0.0) < 1e-9 * np.abs(weight).max()
+        step = 1e-3
+        bend = (load(step) - 2.0 * weight + load(-step)) / step ** 2
+        most = PACE * (PACE * (FULL * effort[at] - np.abs(weight[at])) - 2.0 * rows @ qd)
+        np.testing.assert_allclose(most - loads.most[:count], (sign * bend[at]), rtol=0,
+                                   atol=1e-4 * max(1.0, np.abs(bend).max()))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.papers.recursive import Recursive
+from osc_ros.dynamics.papers.spatial_operators import SpatialOperators
 from tolerances import LONGEST_CHAIN_COMMAND
 
 LINKS = 100_000
@@ -48,7 +48,7 @@ def longest():
     rng = np.random.default_rng(0)
     robot = rods(LINKS)
     q, qd = rng.uniform(-0.6, 0.6, LINKS), rng.normal(size=LINKS) / LINKS
-    return robot, q, qd, rng.normal(size=6), Recursive(robot)
+    return robot, q, qd, rng.normal(size=6), SpatialOperators(robot)
 
 
 @pytest.mark.parametrize('method', LINEAR)

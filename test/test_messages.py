@@ -51,6 +51,15 @@ def test_bad_joint_states_are_refused_by_message(bad, message):
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
 
 
+def test_state_of_another_device_is_told_from_one_that_lacks_a_joint():
+    reader = messages.JointStateReader(NAMES)
+    with pytest.raises(messages.UnrelatedError, match="lacks 'base' \\(has: finger, thumb\\)"):
+        reader.read(state(('finger', 'thumb'), (0.0, 0.0), (0.0, 0.0)))
+    with pytest.raises(InputError) as caught:
+        reader.read(state(('finger', 'base'), (0.0, 0.0), (0.0, 0.0)))
+    assert not isinstance(caught.value, messages.UnrelatedError)
+
+
 def test_nan_of_a_joint_that_is_not_ours_does_not_matter():
     reader = messages.JointStateReader(('base',))
     q, _ = reader.read(state(position=(1.0, np.nan, np.nan), velocity=(4.0, np.nan, np.nan)))

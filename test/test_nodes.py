@@ -214,6 +214,24 @@ def test_bad_joint_state_is_reported_and_the_next_good_one_is_answered(spin, bad
     assert all(np.isfinite(command.data).all() for command in rig.hardware.commands)
 
 
+def test_joint_state_of_another_device_is_no_error(spin):
+    rig = Rig(spin).activate()
+    refused = rig.controller._loop.refused
+    for _ in range(5):
+        rig.hardware.state(q=[0.02], names=['finger'])
+        rig.ask()
+    assert rig.controller._loop.refused == refused
+    rig.deactivate()
+    assert not spin.said('[ERROR]')
+
+
+def test_normal_stop_logs_no_error(spin):
+    rig = Rig(spin).activate()
+    rig.deactivate()
+    rig.until_said('the arm is stopped')
+    assert not spin.said('[ERROR]')
+
+
 def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0',
            stamp=0.0):
     """Return a target pose."""
@@ -649,7 +667,7 @@ def test_activation_without_joint_states_fails_and_says_why(spin):
 
 
 def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
-    from osc_ros.nodes.controller import LATCHED_QOS
+    from osc_ros.nodes.qos import LATCHED_QOS
     rig = Rig(spin, autostart=True, robot_description_file='')
     rig.until_said("waiting: no robot: set parameter 'robot_description'")
     publisher = rig.hardware.create_publisher(String, 'robot_description', LATCHED_QOS)
@@ -712,10 +730,10 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
 
 
 BROKEN = """
-from osc_ros.nodes import controller
+from osc_ros.nodes import controller, targets
 def broken(self, request, response):
     raise RuntimeError('a wire is loose')
-controller.Controller._on_hold = broken
+targets.Targets._on_hold = broken
 controller.main()
 """
 

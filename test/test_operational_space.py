@@ -12,7 +12,7 @@ import pytest
 
 from judge import configuration, pinocchio_model, random_urdf, robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS
+from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from tolerances import (
     AGREEMENT,

@@ -8,6 +8,7 @@ import pytest
 
 import operations
 from operations import BASE, CASES, CROSS, EFPA, FACTORS, LIMBS, SFA, SOLVED, SQUARED
+from osc_ros.dynamics.trees.factor import square_factor
 from tolerances import INERTIA_TOLERANCE
 
 # Of the humanoid, by hand: how many freedoms each one hangs from.
@@ -54,8 +55,9 @@ def test_six_freedoms_take_216_operations_to_invert_and_396_to_multiply():
 
 
 def test_a_part_whose_line_is_gone_is_not_counted_in_silence(monkeypatch):
-    monkeypatch.setitem(operations.PARTS, 'squared', {'no such line': SQUARED})
-    with pytest.raises(LookupError, match="'no such line' is in 0 lines of squared, not in one"):
+    monkeypatch.setitem(operations.PARTS, square_factor, {'no such line': SQUARED})
+    message = "'no such line' is in 0 lines of square_factor, not in one"
+    with pytest.raises(LookupError, match=message):
         with operations.counting():
             pass
 

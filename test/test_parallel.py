@@ -15,13 +15,17 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.chain import sweep
+from osc_ros.dynamics.chain.layout import FORCE, packed, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.ldl import packed_blocks
+from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction
 from osc_ros.dynamics.papers.schur import schur_blocks
-from osc_ros.dynamics.teams import reduction, segments
-from osc_ros.dynamics.teams.parallel import Costs, Parallel, Workers
+from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.teams import reduction, roles, signals
+from osc_ros.dynamics.teams.costs import Costs
+from osc_ros.dynamics.teams.parallel import Parallel
+from osc_ros.dynamics.teams.slots import SLOT_B, SLOT_K, SLOT_WIDTH
 from osc_ros.errors import InputError, WorkerWarning
 from tolerances import TEAM_AGREEMENT
 
@@ -67,13 +71,13 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     """
     variant = (tau is not None) + 2 * (qdd is not None)
     bounds = COSTS.bounds(robot.n, members)[variant]
-    links, ends = sweep.packed(robot)
-    shared, work = np.zeros((5, robot.n)), np.zeros((robot.n, sweep.WORK_WIDTH))
-    slots = np.zeros((members, segments.SLOT_WIDTH))
-    flags, force = np.zeros(segments.words(members), np.int64), np.zeros(6)
-    progress = np.zeros((members, segments.PROGRESS_WIDTH), np.int64)
-    progress[1:, segments.STAGE] = segments.REST
-    tip, out = np.zeros(sweep.TIP_WIDTH), np.zeros(robot.n)
+    links, ends = packed(robot)
+    shared, work = np.zeros((5, robot.n)), np.zeros((robot.n, WORK_WIDTH))
+    slots = np.zeros((members, SLOT_WIDTH))
+    flags, force = np.zeros(signals.words(members), np.int64), np.zeros(6)
+    progress = np.zeros((members, signals.PROGRESS_WIDTH), np.int64)
+    progress[1:, signals.STAGE] = signals.REST
+    tip, out = np.zeros(TIP_WIDTH), np.zeros(robot.n)
     matrix, matrices = None, [None] * members
     if reduced:
         blocks, rows = packed_blocks(robot), np.full((robot.n, reduction.ROW_WIDTH), np.nan)
@@ -83,7 +87,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
 
     def follow(k):
         mine = slice(bounds[k], bounds[k + 1])
-        return segments.follow(
+        return roles.follow(
             links[mine], ends, shared[0, mine], shared[1, mine],
             None if tau is None else shared[2, mine], None if qdd is None else shared[3, mine],
             work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0,
@@ -94,15 +98,15 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
             if leader() == DONE:
                 return
             for k in range(members - 1, 0, -1):
-                assert follow(k) == segments.WAITING
+                assert follow(k) == signals.WAITING
         pytest.fail('nobody goes on')
 
-    finish(lambda: segments.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
+    finish(lambda: roles.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
                                  flags, tip, progress[0], 0, matrix))
-    finish(lambda: segments.lead_back(
+    finish(lambda: roles.lead_back(
         links, ends, None if tau is None else shared[2], None if qdd is None else shared[3], F,
         bounds[1], shared, force, work, slots, flags, progress[0], 0, out))
-    return tip[:sweep.FORCE], out, slots
+    return tip[:FORCE], out, slots
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
@@ -111,9 +115,9 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
 def test_segments_joined_are_the_chain(n, members, reduced):
     if members > n:
         pytest.skip('more members than bodies')
-    segments.compile_kernels(reduced)
+    roles.compile_kernels(reduced)
     robot = chain(n, n)
-    serial = sweep.Sweep(robot)
+    serial = Sweep(robot)
     q, qd, F, tau0, qdd0 = state(robot)
     expected = np.empty(n)
     for tau, qdd in variants(tau0, qdd0):
@@ -128,11 +132,11 @@ def test_segments_joined_are_the_chain(n, members, reduced):
 
 @pytest.mark.parametrize('members', [1, 2, 5])
 def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
-    segments.compile_kernels(True)
+    roles.compile_kernels(True)
     robot = chain(5, 16)
     q, qd, F, _, _ = state(robot)
     _, _, slots = by_turns(robot, members, q, qd, None, None, F, True)
-    block, upper = slots[0, segments._K:segments._B], np.triu_indices(3)
+    block, upper = slots[0, SLOT_K:SLOT_B], np.triu_indices(3)
     left = np.zeros((6, 6))
     left[:3, :3][upper], left[3:, 3:][upper] = block[:6], block[15:]
     left[:3, 3:] = block[6:15].reshape(3, 3)
@@ -351,7 +355,7 @@ def test_an_idle_team_sleeps():
         team = osc._dynamics.team
 
         def asleep():
-            return [segments.asleep(team.shared.flags, 3, k, 1) for k in (1, 2)]
+            return [signals.asleep(team.shared.flags, 3, k, 1) for k in (1, 2)]
 
         # who sleeps has said so; said by us instead, it would be rung once in vain
         until(lambda: asleep() == [1, 1])

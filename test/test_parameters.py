@@ -19,10 +19,16 @@ from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import controller, description, relay, simulator  # noqa: E402
-from osc_ros.nodes.parameters import Entry  # noqa: E402
+from osc_ros.nodes import (  # noqa: E402
+    controller,
+    controller_parameters,
+    description,
+    relay,
+    simulator,
+)
+from osc_ros.nodes.parameters import Entry, values  # noqa: E402
 
-TABLES = {'controller': controller.PARAMETERS, 'relay': relay.PARAMETERS,
+TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
           'simulator': simulator.PARAMETERS}
 PAGE = Path(__file__).parents[1] / 'doc' / 'parameters.md'
 WRITE = "make test ARGS='-k parameters --write-tables'"
@@ -61,7 +67,8 @@ def page():
     tables = {'Every node: the robot': description.ENTRIES} | {
         f'osc_{name}': [entry for entry in table if entry.name not in shared]
         for name, table in TABLES.items()}
-    tables['osc_controller, for each NAME in `tasks`'] = controller.task_parameters('NAME')
+    tables['osc_controller, for each NAME in `tasks`'] = (
+        controller_parameters.task_parameters('NAME'))
     return HEAD + ''.join(
         f'\n## {title}\n\n{ROWS}' + ''.join(map(row, table)) for title, table in tables.items())
 
@@ -75,7 +82,7 @@ def test_page_of_parameters_says_what_the_tables_say(request):
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
 def test_every_default_is_accepted_by_its_own_entry(table):
     for entry in table:
-        assert entry.checked(entry.default) == entry.default
+        assert entry.checked_value(entry.default) == entry.default
 
 
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
@@ -86,8 +93,8 @@ def test_every_parameter_is_described_and_named_once(table):
 
 
 def test_integers_are_taken_where_numbers_are_meant():
-    assert Entry('x', 1.0, '').checked(3) == 3.0
-    assert Entry('x', (1.0, 2.0), '', size=2).checked([1, 2.5]) == (1.0, 2.5)
+    assert Entry('x', 1.0, '').checked_value(3) == 3.0
+    assert Entry('x', (1.0, 2.0), '', size=2).checked_value([1, 2.5]) == (1.0, 2.5)
 
 
 @pytest.mark.parametrize('entry, value, message', [
@@ -106,7 +113,7 @@ def test_integers_are_taken_where_numbers_are_meant():
 ])
 def test_bad_values_are_refused_by_message(entry, value, message):
     with pytest.raises(InputError, match=message):
-        entry.checked(value)
+        entry.checked_value(value)
 
 
 @pytest.mark.parametrize('table', TABLES.values(), ids=TABLES)
@@ -169,7 +176,7 @@ def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(r
     for namespace, base, tip in (('', '', 'for_all'), ('left', 'left_base', 'left_tip')):
         node = controller.Controller(namespace=namespace, cli_args=[
             '--ros-args', '--params-file', str(path)])
-        found = controller.values(node, controller.PARAMETERS)
+        found = values(node, controller_parameters.PARAMETERS)
         node.destroy_node()
         assert (found['base'], found['tip']) == (base, tip)
         assert found['posture.damping'] == 3.0 and found['translation.speed'] == 0.5
@@ -185,8 +192,8 @@ def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
     path.write_text(yaml.safe_dump({'/**': {'ros__parameters': dumped}}))
     second = controller.Controller(cli_args=['--ros-args', '--params-file', str(path)])
     spin(lambda: True, second)
-    assert controller.values(second, controller.PARAMETERS) == controller.values(
-        first, controller.PARAMETERS)
+    assert values(second, controller_parameters.PARAMETERS) == values(
+        first, controller_parameters.PARAMETERS)
     assert {type(value) for value in dumped.values()} <= {bool, int, float, str, list}
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.dynamics.priority import ACTIVATION, FRAME, Priorities, RATE, ROOT, SPRING, U, WEIGHT
+from osc_ros.dynamics.level_row import ACTIVATION, FRAME, RATE, ROOT, SPRING, U, WEIGHT
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import SingularityDamping
 import tolerances
 

@@ -12,7 +12,7 @@ import pytest
 
 from judge import random_tree
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.operational_space import METHODS, ONE_TIP
+from osc_ros.dynamics.methods import METHODS, ONE_TIP
 from osc_ros.errors import InputError, ModelError
 from tolerances import (
     AGREEMENT,

@@ -25,6 +25,7 @@ from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import messages, relay  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
+from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
@@ -221,7 +222,7 @@ def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
     reverse = list(reversed(JOINTS))
     rig = Rig(spin, robot_description_file='', joints=reverse, latched=True)
     rig.until(lambda: spin.said('before there is a robot'), rig.talk)
-    publisher = rig.ends.create_publisher(String, 'robot_description', relay.LATCHED_QOS)
+    publisher = rig.ends.create_publisher(String, 'robot_description', LATCHED_QOS)
     publisher.publish(String(data=PANDA.urdf_text))
     rig.until_sent(GOOD[::-1], lambda: rig.talk(GOOD[::-1]))
     rig.until_sent(gravity(READY)[::-1],
@@ -280,7 +281,7 @@ def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_end
     rig.until(lambda: rig.relay._of_others > 100,
               rig.paced(lambda: (rig.talk(), intruder.command(-GOOD))))
     assert not rig.ends.torques
-    assert spin.said('not forwarded: more than one publishes commands, and none ')
+    assert spin.said('not forwarded: several nodes publish commands, and none ')
     rig.forwarding()
 
 

@@ -16,7 +16,8 @@ from osc_ros.dynamics.chain.ldl import LDL
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.papers import newton_euler
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
-from osc_ros.dynamics.papers.schur import constrained_motion, Schur, schur_blocks, Tridiagonal
+from osc_ros.dynamics.papers.blocks import Tridiagonal
+from osc_ros.dynamics.papers.schur import constrained_motion, Schur, schur_blocks
 from osc_ros.errors import InputError
 from tolerances import (
     AGREEMENT,

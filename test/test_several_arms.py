@@ -19,7 +19,7 @@ from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
 from osc_ros.control.check import compared, Verdict  # noqa: E402
-from osc_ros.control.task import pose_error  # noqa: E402
+from osc_ros.control.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import description, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402

@@ -144,6 +144,13 @@ def test_every_robot_has_a_data_sheet_and_a_configuration():
         assert parameters(name)['robot_description_file'] == name
 
 
+@pytest.mark.parametrize('file', [
+    'README.md', 'launch/simulation.launch.py', 'launch/controller.launch.py'])
+def test_every_robot_is_named_where_users_choose_one(file):
+    text = (CHECKOUT / file).read_text(encoding='utf-8')
+    assert [name for name in NAMES if name not in text] == []
+
+
 @pytest.mark.parametrize('name', NAMES)
 def test_links_weigh_what_the_data_sheet_says(name):
     sheet = SHEETS[name]

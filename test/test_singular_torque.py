@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot, SingularityDamping
-from osc_ros.dynamics.operational_space import METHODS, ONE_TIP
+from osc_ros.dynamics.methods import METHODS, ONE_TIP
 from osc_ros.errors import InputError
 from texts import blocks
 from tolerances import AGREEMENT

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.task import Gains, pose, pose_error, Target, task_acceleration
+from osc_ros.control.feedback import pose_error, task_acceleration
+from osc_ros.control.task import Gains, pose, Target
 from osc_ros.errors import InputError
 from tolerances import HALF_TURN, POSE_ERROR
 

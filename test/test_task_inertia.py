@@ -8,7 +8,8 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.priority import ACTIVATION, Priorities, U
+from osc_ros.dynamics.level_row import ACTIVATION, U
+from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import (
     eigen_decomposed,
     SingularityDamping,

@@ -10,11 +10,14 @@ import scipy.linalg
 from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import Robot
-from osc_ros.control.law import Law, Posture, Settings
+from osc_ros.control.feedback import pose_error
+from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
-from osc_ros.control.task import ForceControl, Gains, pose_error, Stiffness, Task
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
-from osc_ros.dynamics import priority
+from osc_ros.dynamics import level_row
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -317,7 +320,7 @@ def test_measured_wrench_that_cannot_be_pulls_no_more_than_the_correction():
     arm.law.measure([0.0] * 5 + [1e4], arm.plant.time)
     arm.run(arm.plant.time + PERIOD)
     [row] = arm.law.priorities.rows
-    assert abs(row[priority.WRENCH + 5] + 15.0) < 20.0 + 1e-3
+    assert abs(row[level_row.WRENCH + 5] + 15.0) < 20.0 + 1e-3
     with pytest.raises(InputError, match='accepted is at most 100000'):
         arm.law.measure([0.0] * 5 + [1e308], arm.plant.time)
 

@@ -1,0 +1,1 @@
+"""The control law of an arm: tasks, posture, limits and watchdogs, without ROS."""

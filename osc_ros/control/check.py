@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
-from osc_ros.dynamics.method import finite_array
-from osc_ros.dynamics.papers.newton_euler import Placement, placement
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.kinematics import Placement, placement
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -1,11 +1,12 @@
-"""What the robot's driver adds to the torques that it is commanded."""
+"""The torques that the driver of the robot adds to the commanded ones."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.control.load import Weight
+from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -21,14 +22,14 @@ class Driver:
     Parameters
     ----------
     robot : Robot
-        As the driver knows it: with a payload only where the driver was told of it.
+        The driver's model: with a payload only if the driver is configured with it.
     compensates : str
         'none', 'gravity' or 'gravity+coriolis'.
 
     Raises
     ------
     InputError
-        Another word.
+        Another value of `compensates`.
 
     """
 
@@ -38,21 +39,26 @@ class Driver:
                              + ', '.join(COMPENSATES))
         self.compensates = compensates
         self._rest = np.zeros(robot.n)
-        self._dynamics = None if compensates == 'none' else Articulated(robot)
+        self._gravity: Array = np.array(robot.gravity if compensates != 'none' else np.zeros(3))
+        self._weight = Weight(robot) if compensates == 'gravity' else None
+        self._dynamics = Articulated(robot) if compensates == 'gravity+coriolis' else None
 
     @property
     def gravity(self) -> Array:
         """Gravity that it compensates (3,), base frame [m/s²]: the robot's, until it is set."""
-        return np.zeros(3) if self._dynamics is None else self._dynamics.gravity.copy()
+        return self._gravity.copy()
 
     @gravity.setter
     def gravity(self, gravity: Array) -> None:
+        if self.compensates != 'none':
+            self._gravity = np.array(gravity)
         if self._dynamics is not None:
             self._dynamics.gravity[:] = gravity
 
     def torque(self, q: Array, qd: Array) -> Array:
         """Torques (n,) [N·m] that the driver adds at a state."""
-        if self._dynamics is None:
-            return self._rest
-        moving = qd if self.compensates == 'gravity+coriolis' else self._rest
-        return self._dynamics.inverse_dynamics(q, moving, self._rest)
+        if self._weight is not None:
+            return self._weight.torque(q, self._gravity)
+        if self._dynamics is not None:
+            return self._dynamics.inverse_dynamics(q, qd, self._rest)
+        return self._rest

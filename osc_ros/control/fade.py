@@ -1,6 +1,8 @@
-"""What a change of the settings leaves over of the torques, and how it fades."""
+"""Smooth changes: steps, filters, and the fade of the torque that a change leaves over."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +11,32 @@ Array = NDArray[np.float64]
 
 # Share of a joint's effort limit by which a change may move its torque each second [1/s].
 CHANGE_RATE = 1.0
-LONGEST_TICK = 0.02  # by which a fade goes on at once [s]
+LONGEST_TICK = 0.02  # most that a fade advances in one tick [s]
+_SETTLED = 6.64  # ω t at which a critically damped step has 1 % to go
+
+
+def smooth_step(x: float) -> float:
+    """From 0 for x ≤ 0 to 1 for x ≥ 1, C¹."""
+    x = min(max(x, 0.0), 1.0)
+    return x * x * (3.0 - 2.0 * x)
+
+
+def smoother_step(x: float) -> float:
+    """From 0 for x ≤ 0 to 1 for x ≥ 1, C²."""
+    x = min(max(x, 0.0), 1.0)
+    return x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
+
+
+def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
+    """
+    Offset from the wanted value, and its rate, a time dt [s] later.
+
+    By a critically damped filter, solved exactly: C¹, and 1 % is left after `blend_time` [s].
+
+    """
+    pace = _SETTLED / blend_time
+    bend, decay = rate + pace * offset, math.exp(-pace * dt)
+    return decay * (offset + dt * bend), decay * (rate - pace * dt * bend)
 
 
 class Fade:
@@ -66,7 +93,7 @@ class Fade:
         if x >= 1.0:
             self.left = None
             return None
-        self.left = ((1.0 - x * x * (3.0 - 2.0 * x)) * self._start
+        self.left = ((1.0 - smooth_step(x)) * self._start
                      + T * x * (1.0 - x) * (1.0 - x) * self._start_rate)
         self._rate = (-6.0 * x * (1.0 - x) / T * self._start
                       + (1.0 - x) * (1.0 - 3.0 * x) * self._start_rate)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

@@ -192,9 +192,10 @@ class Guide:
 
     def _advance(self, time: float) -> None:
         step = time - self._now
-        longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
-        if not 0.0 <= step <= longest and self._now > -np.inf:
-            self._late += step
+        if not 0.0 <= step <= LONGEST_STEP and self._now > -np.inf:
+            longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
+            if not 0.0 <= step <= longest:
+                self._late += step
         self._pace = step
         self._now = time
         if -np.inf < step < -LONGEST_BACK:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.trees.tree import Articulated
+from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 

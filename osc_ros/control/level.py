@@ -1,4 +1,4 @@
-"""One task at work: where its link should be, what it asks for, and how much of it is in force."""
+"""One task at work: its target, its wrench, and how much of it is in force."""
 
 from __future__ import annotations
 
@@ -7,37 +7,26 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control import feedback
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
     largest_natural_frequency,
 )
+from osc_ros.control.fade import settling, smoother_step
 from osc_ros.control.guide import Guide
-from osc_ros.control.task import asked, Gains, Target, Task
-from osc_ros.dynamics import priority
+from osc_ros.control.task import Gains, Target, Task
+from osc_ros.dynamics import level_row
 
 Array = NDArray[np.float64]
 
-_SETTLED = 6.64  # ω t at which a critically damped step has 1 % to go
-FORGETTING = 0.3  # a wrench that is measured no more is made less of at this rate [s]
-FRESH = 0.1  # until this age a measured wrench is the present one [s]
-
-
-def settling(away: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
-    """
-    How far from what is wanted, and how fast, a time dt later: C¹, and near it in `blend_time`.
-
-    By a critically damped filter, solved exactly.
-
-    """
-    pace = _SETTLED / blend_time
-    bend, decay = rate + pace * away, math.exp(-pace * dt)
-    return decay * (away + dt * bend), decay * (rate - pace * dt * bend)
+FORGETTING = 0.3  # time constant with which an old measured wrench loses its weight [s]
+FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
 
 
 class Level:
     """
-    A task with what it remembers from one tick to the next.
+    A task with its state from one tick to the next.
 
     Attributes describe the last tick; all but `wrench` in base axes.
 
@@ -50,15 +39,19 @@ class Level:
     error, u : (6,)
         See `osc_ros.control.task`.
     activation : (6,)
-        How much of each axis of the task's frame is in force.
+        Activation of each axis of the task's frame, 0 to 1.
     wrench : (6,)
         By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
     longest_period : float
-        Of the states, with which the loop carries the gains as they are set [s].
+        Longest period of the states at which the gains are stable as they are set [s].
     moves : (6,)
         1 for the axes of motion, 0 for the others.
     rate : float [1/s]
         Highest rate of its velocity feedback, springs not counted.
+    axes : (3, 3)
+        Of the task's frame, in the base frame.
+    has_force : bool
+        Whether an axis is one of force.
 
     Parameters
     ----------
@@ -67,41 +60,40 @@ class Level:
         In which activations and wanted wrenches come into force [s].
     pose : (4, 4)
         Of the link: the first target.
+    rows : (TASK_WIDTH,), (WIDTH,)
+        The task's rows of numbers for `osc_ros.control.feedback.task_forces` and of `Priorities`.
     before : Level, optional
-        Of the task that this one takes the place of.
+        The level of the task that this one replaces.
     is_new : bool
-        Whether it comes to others that are at work: it then starts from nothing.
+        Whether other tasks are at work already: the activation then starts from 0.
 
     """
 
-    def __init__(self, task: Task, blend_time: float, pose: Array, before: Level | None = None,
-                 is_new: bool = False) -> None:
+    def __init__(self, task: Task, blend_time: float, pose: Array, rows: tuple[Array, Array],
+                 before: Level | None = None, is_new: bool = False) -> None:
         self.task = task
         self._blend_time = blend_time
         self._force = task.along('force')
         self.moves = task.along('motion')
         self.rate = task.force.damping * float(self._force.max())
-        self._pushes = bool(self._force.any())
+        self.has_force = bool(self._force.any())
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
+        self._row = rows[1]
+        self._take_memory(rows[0])
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
         else:
             pace, bounds = gains.stiffness, (*gains.force, *gains.force)
-        self._shape = np.array([self.moves, task.force.damping * self._force, pace,
-                                gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
+        self._shape[:] = np.array([self.moves, task.force.damping * self._force, pace,
+                                   gains.damping_ratio, (*bounds, 0.0, 0.0), np.zeros(6)])
         self._find_bandwidth(task)
         self._integral_rate = task.force.integral_rate
         self._filter_rate = largest_integral_rate(task.force.damping)
         self._wanted_activation = task.activation * task.along('motion', 'force')
-        self.activation: Array = self._shape[5]
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
-        self.twist = np.zeros(6)
-        self._found = np.zeros((3, 6))
-        # the lag: behind the last target, along the axes of motion
-        self.error, self._lag, self.u = self._found
         self.latch(pose)
         if before is not None and before.task.link == task.link:
             self._go_on_as(before)
@@ -109,8 +101,38 @@ class Level:
         if not np.array_equal(self._from, self._wanted_activation):
             self._since = math.inf  # until the first tick
 
+    def _take_memory(self, memory: Array) -> None:
+        """Find the parts of the row of numbers that the compiled kernel reads and writes."""
+        memory[:] = 0.0
+        memory[feedback.IS_SPRING] = self._yields
+        self._memory = memory
+        self._target_pose = memory[:feedback.TWIST].reshape(4, 4)
+        self._target_rates = (memory[feedback.TWIST:feedback.ACCELERATION],
+                              memory[feedback.ACCELERATION:feedback.AXES])
+        self.axes: Array = memory[feedback.AXES:feedback.SHAPE].reshape(3, 3)
+        self._shape = memory[feedback.SHAPE:feedback.ERROR].reshape(6, 6)
+        self.activation: Array = self._shape[feedback.ACTIVATION]
+        self._found = memory[feedback.ERROR:feedback.SEEN]
+        self.error: Array = memory[feedback.ERROR:feedback.LAG]
+        # behind the last target, along the axes of motion
+        self._lag = memory[feedback.LAG:feedback.COMMANDED]
+        self.u: Array = memory[feedback.COMMANDED:feedback.SEEN]
+        self._seen = memory[feedback.SEEN:feedback.SEEN_TWIST].reshape(4, 4)
+        self._seen_twist = memory[feedback.SEEN_TWIST:feedback.IS_SPRING]
+        self._written: Target | None = None
+
+    @property
+    def pose(self) -> Array:
+        """Pose (4, 4) of the link at the last tick."""
+        return self._seen.copy()
+
+    @property
+    def twist(self) -> Array:
+        """Twist (6,) of the link at the last tick, base axes [rad/s, m/s]."""
+        return self._seen_twist.copy()
+
     def _find_bandwidth(self, task: Task) -> None:
-        """Find the gains that the loop carries, times the period."""
+        """Find the largest stable gains, times the period."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         self._set = self._shape[1:3].copy()
         self._largest = np.array([
@@ -125,10 +147,11 @@ class Level:
             self.longest_period = 0.0  # the frequency of a spring depends on the pose
 
     def soften(self, period: float) -> None:
-        """Reduce the gains to what the loop carries when the states come in this period [s]."""
+        """Reduce the gains to the largest stable ones for this period of the states [s]."""
         most = self._largest / period
         if self._yields:
             self._fastest = (self._largest_of_spring / period) ** 2
+            self._row[level_row.FASTEST] = self._fastest
             most[1] = math.inf
         np.minimum(self._set, most, out=self._shape[1:3])
         control = self.task.force
@@ -137,22 +160,23 @@ class Level:
         self._integral_rate = min(control.integral_rate,
                                   largest_integral_rate(damping, control.gain))
 
-    def gain_share(self, mobility: Array, row: Array) -> float:
+    def gain_share(self, mobility: Array) -> float:
         """Least share of a set gain that is in force, with the link's Λ⁻¹ (6, 6), base axes."""
         axes = self._set > 0.0
         share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(self._fastest):
             return share
-        T = np.kron(np.eye(2), row[priority.FRAME:priority.FRAME + 9].reshape(3, 3))
-        S = np.diag(row[priority.ROOT:priority.ROOT + 6])
+        row = self._row
+        T = np.kron(np.eye(2), row[level_row.FRAME:level_row.FRAME + 9].reshape(3, 3))
+        S = np.diag(row[level_row.ROOT:level_row.ROOT + 6])
         highest = float(np.linalg.eigvalsh(S @ T.T @ mobility @ T @ S)[-1])
         return min(share, math.sqrt(self._fastest / highest) if highest > 0.0 else 1.0)
 
     def latch(self, pose: Array) -> None:
-        """Make the pose (4, 4) the target, want no force, and forget what was planned."""
-        self.pose: Array = pose.copy()
-        self.target: Target = Target(self.pose)
-        self.guide: Guide = Guide(self.pose)
+        """Make the pose (4, 4) the target, with no wrench, and discard all plans."""
+        self._seen[:] = pose
+        self.target: Target = Target(pose.copy())
+        self.guide: Guide = Guide(self.target.pose)
         self.wanted_wrench: Array = np.zeros(6)
         self.wrench: Array = np.zeros(6)
         self._rate: Array = np.zeros(6)
@@ -163,14 +187,14 @@ class Level:
         self._time: float = math.nan
 
     def carry(self, T: Array) -> None:
-        """Move the link's point by T (4, 4) in its own frame, and hold it where it was to be."""
-        self.pose = self.pose @ T
+        """Move the link's point by T (4, 4) in its own frame; the target moves with it."""
+        self._seen[:] = self._seen @ T
         self.target = Target(self.target.pose @ T)
         self.guide = Guide(self.target.pose)
 
     def _go_on_as(self, before: Level) -> None:
-        """Take over what another task on the same link remembers."""
-        self.pose, self.target, self.guide = before.pose, before.target, before.guide
+        """Take over the state of another task on the same link."""
+        self._seen[:], self.target, self.guide = before._seen, before.target, before.guide
         self._found[:] = before._found
         self.activation[:] = before.activation
         self.wanted_wrench, self.wrench = self._force * before.wanted_wrench, before.wrench
@@ -181,49 +205,47 @@ class Level:
         self._time = before._time
 
     def measure(self, wrench: Array, time: float) -> None:
-        """Take what the link was measured to push with (6,), base axes, at a time [s]."""
+        """Take a measured wrench (6,) of the link, base axes, at a time [s]."""
         self._measured, self._measured_at = wrench, time
 
-    def ask(self, time: float, pose: Array, twist: Array, axes: Array, is_saturated: bool,
-            row: Array) -> None:
+    def set_target(self, time: float) -> None:
+        """Bring the target and the activation to a time [s], for `task_forces`."""
+        self.target = target = self.guide.at(time, self.task.limits, self._lag)
+        if target is not self._written:
+            self._target_pose[:] = target.pose
+            self._target_rates[0][:], self._target_rates[1][:] = target.twist, target.acceleration
+            self._written = target
+        if self._since > -math.inf:
+            self._activate(time)
+
+    def set_wrench(self, time: float, axes: Array, is_saturated: bool) -> None:
         """
-        Fill the row of `osc_ros.dynamics.priority` for a state of the link at a time [s].
+        Bring the wrench along the axes of force to a time [s], for `task_forces`.
 
         Parameters
         ----------
-        pose, twist : (4, 4), (6,)
-        axes : (4, 4)
-            Whose rotation is that of the task's frame, in the base frame.
+        axes : (3, 3)
+            Of the task's frame, in the base frame.
         is_saturated : bool
-            Whether the joints give less than they were asked for, and integrals wait.
-        row : (WIDTH,)
+            Whether the limits changed the torque: integrals then wait.
 
         """
-        # they are views that another look at the dynamics writes over
-        self.pose, self.twist = pose.copy(), twist.copy()
-        self.target = target = self.guide.at(time, self.task.limits, self._lag)
-        if self._since > -math.inf:
-            self._activate(time)
-        asked(pose, twist, target.pose, target.twist, target.acceleration, axes, self._shape,
-              self._yields, self._found, row)
-        if self._yields:
-            row[priority.FASTEST] = self._fastest
-        if self._pushes:
-            row[priority.WRENCH:priority.WRENCH + 6] = self._pushed(time, axes, is_saturated)
+        wrench = self._row[level_row.WRENCH:level_row.WRENCH + 6]
+        wrench[:] = self._wrench_at(time, axes, is_saturated)
         self._time = time
 
     def _activate(self, time: float) -> None:
-        """Bring the activation to where it is wanted, C²."""
+        """Bring the activation to its wanted value, C²."""
         self._since = min(self._since, time)
         x = (time - self._since) / self._blend_time
         if x >= 1.0:
             self._since = -math.inf
             self.activation[:] = self._wanted_activation
         else:
-            x = x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
-            self.activation[:] = self._from + x * (self._wanted_activation - self._from)
+            self.activation[:] = self._from + smoother_step(x) * (
+                self._wanted_activation - self._from)
 
-    def _pushed(self, time: float, axes: Array, is_saturated: bool) -> Array:
+    def _wrench_at(self, time: float, R: Array, is_saturated: bool) -> Array:
         """Force along the axes of force (6,), in the task's axes."""
         control = self.task.force
         dt = time - self._time if time > self._time else 0.0
@@ -232,7 +254,6 @@ class Level:
         self.wrench = self.wanted_wrench + away
         if not control.is_closed:
             return np.asarray(self._force * self.wrench)
-        R = axes[:3, :3]
         measured = np.concatenate([self._measured[:3] @ R, self._measured[3:] @ R])
         age = time - self._measured_at
         trust = math.exp(min(0.0, FRESH - age) / FORGETTING)

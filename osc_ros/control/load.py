@@ -1,11 +1,15 @@
 """
-The joints' loads as limits of where the arm may go: no joint is led to where it cannot hold it.
+The torques that hold the arm against gravity, and the accelerations that keep them within limits.
 
 The load of a joint, its torque against gravity, depends on the posture. Near its effort limit a
-joint has nothing left to brake with, and beyond it the arm falls, whatever the controller does
-then. So the load is bounded beforehand, as a position is: its second derivative in time,
-∇gᵢ q̈ + q̇ᵀ∇²gᵢ q̇, may be no more than brings it smoothly to FULL of the limit.
+joint has nothing left to brake with, and beyond it the arm falls whatever the controller does. So
+the load is bounded beforehand, as a position is: its second derivative in time, ∇gᵢ q̈ + q̇ᵀ∇²gᵢ q̇,
+may at most bring it smoothly to FULL of the limit.
 
+With m and s the mass and the first moment of all bodies beyond a joint, about its origin p, and z
+its axis, the load is g·(s × z), or -m g·z if it slides. A joint inside turns all of that as one
+body, so the gradient is the load in a gravity that turns the other way; it is symmetric, as that
+of a gradient. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load in time while q̈ = 0.
 """
 
 from __future__ import annotations
@@ -13,8 +17,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.trees.tree import Articulated, inverse_dynamics
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import (
+    add,
+    along,
+    compose,
+    cross,
+    dot,
+    matrix_at,
+    put,
+    rotate,
+    sub,
+    vector_at,
+    ZERO,
+)
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -24,23 +41,153 @@ HEAVY, BOUNDED, FULL = 0.75, 0.85, 0.97
 PACE = 10.0  # of a load that goes to its bound, critically damped [1/s]
 IDLE = 10  # ticks between two looks at loads that were all below NEAR of their limits
 NEAR = 0.6
-_STEP, _WAY = 1e-5, 1e-3  # of the derivatives [rad, m], [s]
+_CONSTANT = 1e-9  # relative: a load that no joint changes, as of a vertical slide, has no bound
+# Columns of `bodies`, a row a body: parent, place of its joint, whether it slides, placement in
+# the parent, mass, first moment.
+_PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, _BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
+# Columns of `work`, a row a body, base axes: rotation, origin; mass and first moment, about the
+# base's origin, of all bodies from here outward; angular velocity and acceleration, velocity and
+# acceleration of the origin; momentum of these bodies, and its rate.
+_TURN, _ORIGIN, _MASSES, _MOMENT, _OMEGA, _ALPHA = 0, 9, 12, 13, 16, 19
+_VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, _WORK_WIDTH = 22, 25, 28, 31, 34
+
+
+@inlined
+def _axis(store):
+    """Joint axis, base axes."""
+    return store[_TURN + 2], store[_TURN + 5], store[_TURN + 8]
+
+
+@inlined
+def _arm(store):
+    """First moment of all bodies from here outward, about the joint's origin."""
+    return sub(vector_at(store, _MOMENT), along(store[_MASSES], vector_at(store, _ORIGIN), ZERO))
 
 
 @kernel
-def bounded_loads(integers, numbers, room, q, qd, effort, near, work, rows, most, joints):
+def gravity_torques(bodies, gravity, q, work, load):
+    """
+    Torques (n,) that hold a robot at rest, into `load` [N·m; N for prismatic].
+
+    Parameters
+    ----------
+    bodies : (n, 19)
+        Of `Weight`.
+    gravity, q : (3,), (n,)
+    work : (n, 34), written
+
+    """
+    n, g = len(bodies), vector_at(gravity, 0)
+    for i in range(n):
+        body, store = bodies[i], work[i]
+        R, p, x = matrix_at(body, _R), vector_at(body, _P), q[int(body[_AT])]
+        if body[_SLIDES] != 0.0:
+            p = add(p, (x * R[2], x * R[5], x * R[8]))
+        else:
+            c, s = np.cos(x), np.sin(x)
+            R = (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
+                 c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
+                 c * R[6] + s * R[7], c * R[7] - s * R[6], R[8])
+        parent = int(body[_PARENT])
+        if parent >= 0:
+            R_parent = matrix_at(work[parent], _TURN)
+            p = add(vector_at(work[parent], _ORIGIN), rotate(R_parent, p))
+            R = compose(R_parent, R)
+        put(store, _TURN, R)
+        put(store, _ORIGIN, p)
+        store[_MASSES] = body[_MASS]
+        put(store, _MOMENT, along(body[_MASS], p, rotate(R, vector_at(body, _MC))))
+    for i in range(n - 1, -1, -1):
+        body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
+        z = _axis(store)
+        load[int(body[_AT])] = (-store[_MASSES] * dot(g, z) if body[_SLIDES] != 0.0
+                                else dot(g, cross(_arm(store), z)))
+        if parent >= 0:
+            for k in range(_MASSES, _OMEGA):
+                work[parent, k] += store[k]
+
+
+@inlined
+def _put_motions(bodies, qd, work):
+    """Motions of all bodies for q̈ = 0, and the momentum and its rate from each one outward."""
+    for i in range(len(bodies)):
+        body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
+        omega, alpha, v, a = ZERO, ZERO, ZERO, ZERO
+        slides, rate = body[_SLIDES] != 0.0, along(qd[int(body[_AT])], _axis(store), ZERO)
+        if parent >= 0:
+            outer = work[parent]
+            omega, alpha = vector_at(outer, _OMEGA), vector_at(outer, _ALPHA)
+            d = sub(vector_at(store, _ORIGIN), vector_at(outer, _ORIGIN))
+            v = add(vector_at(outer, _VELOCITY), cross(omega, d))
+            a = add(vector_at(outer, _ACCELERATION),
+                    add(cross(alpha, d), cross(omega, cross(omega, d))))
+        if slides:
+            v, a = add(v, rate), along(2.0, cross(omega, rate), a)
+        else:
+            omega, alpha = add(omega, rate), add(alpha, cross(omega, rate))
+        put(store, _OMEGA, omega + alpha + v + a)
+        m, mc = body[_MASS], rotate(matrix_at(store, _TURN), vector_at(body, _MC))
+        put(store, _MOMENTUM, along(m, v, cross(omega, mc)))
+        put(store, _FORCE, along(m, a, add(cross(alpha, mc), cross(omega, cross(omega, mc)))))
+    for i in range(len(bodies) - 1, -1, -1):
+        parent = int(bodies[i, _PARENT])
+        if parent >= 0:
+            for k in range(_MOMENTUM, _WORK_WIDTH):
+                work[parent, k] += work[i, k]
+
+
+@inlined
+def _bend(body, store, g):
+    """Second derivative of a load in time, for q̈ = 0."""
+    z, omega, alpha = _axis(store), vector_at(store, _OMEGA), vector_at(store, _ALPHA)
+    turning = cross(omega, z)
+    bending = add(cross(alpha, z), cross(omega, turning))
+    m = store[_MASSES]
+    if body[_SLIDES] != 0.0:
+        return -m * dot(g, bending)
+    rate = along(-m, vector_at(store, _VELOCITY), vector_at(store, _MOMENTUM))
+    force = along(-m, vector_at(store, _ACCELERATION), vector_at(store, _FORCE))
+    return dot(g, add(add(cross(_arm(store), bending), along(2.0, cross(rate, turning), ZERO)),
+                      cross(force, z)))
+
+
+@inlined
+def _put_gradient(bodies, work, g, i, sign, row):
+    """Gradient of the load of body i, times a sign; returns its largest entry."""
+    n, largest = len(bodies), 0.0
+    for j in range(n):
+        row[int(bodies[j, _AT])] = 0.0
+    for j in range(n):
+        # the inner of the two joints turns gravity for the outer one
+        inner, outer = min(i, j), max(i, j)
+        k = outer
+        while k > inner:
+            k = int(bodies[k, _PARENT])
+        if k != inner or bodies[inner, _SLIDES] != 0.0:
+            continue
+        store = work[outer]
+        turned = cross(_axis(work[inner]), g)
+        entry = sign * (
+            store[_MASSES] * dot(turned, _axis(store)) if bodies[outer, _SLIDES] != 0.0
+            else -dot(turned, cross(_arm(store), _axis(store))))
+        row[int(bodies[j, _AT])] = entry
+        largest = max(largest, np.abs(entry))
+    return largest
+
+
+@kernel
+def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, joints):
     """
     Bounds of acceleration, rows · q̈ ≤ most, that keep the loads of the joints within limits.
 
     Parameters
     ----------
-    integers, numbers, room
-        Of `Articulated`.
-    q, qd, effort : (n,)
+    bodies, gravity, q, work, load
+        See `gravity_torques`.
+    qd, effort : (n,)
         Effort limits may be infinite.
     near : float
         A share of the limits.
-    work : (4, n), overwritten
     rows, most : (n, n), (n,), written
         Of the joints that are bounded.
     joints : (n, 2), written
@@ -51,78 +198,96 @@ def bounded_loads(integers, numbers, room, q, qd, effort, near, work, rows, most
     How many rows there are, or -1 if no load is at `near` of its limit.
 
     """
-    n = len(q)
-    at, rest, load, other = work[0], work[1], work[2], work[3]
-    for i in range(n):
-        at[i], rest[i] = q[i], 0.0
-    inverse_dynamics(integers, numbers, room, at, rest, rest, load)
-    count, is_near = 0, False
-    for i in range(n):
+    gravity_torques(bodies, gravity, q, work, load)
+    count, is_near, g = 0, False, vector_at(gravity, 0)
+    for i in range(len(q)):
         size = np.abs(load[i])
         is_near = is_near or size > near * effort[i]
-        if size > HEAVY * effort[i]:
-            joints[count, 0] = i
-            joints[count, 1] = min((size / effort[i] - HEAVY) / (BOUNDED - HEAVY), 1.0)
-            most[count] = 0.0
-            count += 1
+        count += size > HEAVY * effort[i]
     if count == 0:
         return 0 if is_near else -1
-    for j in range(n):
-        at[j] = q[j] + _STEP
-        inverse_dynamics(integers, numbers, room, at, rest, rest, other)
-        at[j] = q[j]
-        for k in range(count):
-            i = int(joints[k, 0])
-            rows[k, j] = np.copysign(1.0, load[i]) * (other[i] - load[i]) / _STEP
-    for side in (-1.0, 1.0):
-        for j in range(n):
-            at[j] = q[j] + side * _WAY * qd[j]
-        inverse_dynamics(integers, numbers, room, at, rest, rest, other)
-        for k in range(count):
-            i = int(joints[k, 0])
-            most[k] -= np.copysign(1.0, load[i]) * (other[i] - load[i]) / (_WAY * _WAY)
-    for k in range(count):
-        i = int(joints[k, 0])
+    _put_motions(bodies, qd, work)
+    count = 0
+    for i in range(len(bodies)):
+        at = int(bodies[i, _AT])
+        size, sign = np.abs(load[at]), np.copysign(1.0, load[at])
+        if not size > HEAVY * effort[at]:
+            continue
+        if not _put_gradient(bodies, work, g, i, sign, rows[count]) > _CONSTANT * size:
+            continue
+        joints[count, 0] = at
+        joints[count, 1] = min((size / effort[at] - HEAVY) / (BOUNDED - HEAVY), 1.0)
         pace = 0.0
-        for j in range(n):
-            pace += rows[k, j] * qd[j]
-        most[k] += PACE * (PACE * (FULL * effort[i] - np.abs(load[i])) - 2.0 * pace)
+        for j in range(len(q)):
+            pace += rows[count, j] * qd[j]
+        most[count] = (PACE * (PACE * (FULL * effort[at] - size) - 2.0 * pace)
+                       - sign * _bend(bodies[i], work[i], g))
+        count += 1
     return count
 
 
-class Loads:
+class Weight:
     """
-    Looks after the loads of a robot's joints.
+    The torques that hold one robot against gravity, with the memory that they take.
+
+    Parameters
+    ----------
+    robot : Robot
+        Every joint has one freedom.
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        n = robot.n
+        self._bodies = np.zeros((n, _BODY_WIDTH))
+        self._bodies[:, _PARENT], self._bodies[:, _AT] = robot.parent, robot.v_index
+        self._bodies[:, _SLIDES] = robot.prismatic
+        self._bodies[:, _R:_P] = robot.T_parent_body[:, :3, :3].reshape(-1, 9)
+        self._bodies[:, _P:_MASS] = robot.T_parent_body[:, :3, 3]
+        self._bodies[:, _MASS] = robot.inertia[:, 5, 5]
+        self._bodies[:, _MC:] = robot.inertia[:, [2, 0, 1], [4, 5, 3]]
+        self._work = np.zeros((n, _WORK_WIDTH))
+
+    def torque(self, q: Array, gravity: Array) -> Array:
+        """Torques (n,) that hold the robot at rest at q (n,), in gravity (3,) [N·m]."""
+        load = np.empty(len(q))
+        gravity_torques(self._bodies, gravity, q, self._work, load)
+        return load
+
+
+class Loads(Weight):
+    """
+    Bounds of the accelerations, for the loads of a robot's joints.
 
     Attributes
     ----------
     rows, most, joints
         Of `bounded_loads`, from the last look.
-    count : int
-        Of rows.
 
     Parameters
     ----------
-    dynamics : Articulated
+    robot : Robot
 
     """
 
-    def __init__(self, dynamics: Articulated) -> None:
-        n = dynamics.robot.n
-        self._dynamics = dynamics.arrays
-        self._work = np.zeros((4, n))
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        n = robot.n
+        self._load = np.zeros(n)
         self.rows, self.most, self.joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
-        self.count, self._idle = 0, 0
+        self._idle = 0
 
-    def look(self, q: Array, qd: Array, effort: Array) -> int:
-        """How many loads are bounded at a state; looks seldom while all are low."""
-        if self._idle > 0:
-            self._idle -= 1
-            return 0
-        count = bounded_loads(*self._dynamics, q, qd, effort, NEAR, self._work, self.rows,
-                              self.most, self.joints)
-        self._idle, self.count = (IDLE, 0) if count < 0 else (0, count)
-        return self.count
+    def is_due(self) -> bool:
+        """Whether to `look` at this tick: seldom while all loads are low."""
+        self._idle -= 1
+        return self._idle < 0
+
+    def look(self, q: Array, qd: Array, gravity: Array, effort: Array) -> int:
+        """How many loads are bounded at a state (n,), (n,), in gravity (3,)."""
+        count = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work, self._load,
+                              self.rows, self.most, self.joints)
+        self._idle = IDLE if count < 0 else 0
+        return max(count, 0)
 
     def forget(self) -> None:
         """Look again at the next tick."""

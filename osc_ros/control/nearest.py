@@ -2,18 +2,18 @@
 The acceleration nearest to that of the law, and the torque for it, within all limits at once.
 
 With x = q̈ - q̈_law, three kinds of rows have bounds: the accelerations of the joints, their
-torques M q̈ + h, and the growth of loads (`osc_ros.control.load`). Of all accelerations within the
-bounds the one is taken that minimizes
+torques M q̈ + h, and the growth of loads (`osc_ros.control.load`). Among all accelerations within
+the bounds, x minimizes
 
     xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDINGⁱ
 
-The first term is Gauss's principle. In the second every task loses as little as can be, measured
-by Wᵢ: for a task that is shaped as a linear system diag(ℓ², ℓ², ℓ², 1, 1, 1) by a mass, so what
-is left of its error at rest is the least pose error that the bounds allow nearby, with 1 rad
-counted as ℓ. For a spring it is Λᵢ, and the least energy.
+The first term is Gauss's principle. The second is the loss of the tasks, weighted with Wᵢ. For a
+task shaped as a linear system Wᵢ is diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the arm comes to rest
+at the least pose error that the bounds allow nearby, with 1 rad counted as ℓ. For a spring Wᵢ is
+Λᵢ: it comes to rest at the least energy.
 
-The bounds are slightly soft, the torques' the least. So the problem is strictly convex whatever
-contradicts, and has one solution, which is continuous in all that it is made of.
+The bounds are slightly soft, those of the torques least. So the problem is strictly convex even if
+bounds contradict each other, and its one solution is continuous in all inputs.
 
 """
 
@@ -22,133 +22,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics import priority
+from osc_ros.control.complementarity import nearest_within, put_inverse
+from osc_ros.control.limits import DECELERATION, EFFORT
+from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.priority import opened
 
 Array = NDArray[np.float64]
 
-# What a lost acceleration of the posture counts, relative to one of the last task; of that, the
-# same to the task above. It is also where the tasks give way: a joint whose motion helps a task
-# less than this is not moved fast for it.
+# Weight of a lost acceleration of the posture relative to the last task, and of each task relative
+# to the one above. A joint whose motion helps a task by less than this is not moved fast for it.
 YIELDING = 0.04
-# How soft the bounds are, relative to the mobility of what they bound: of loads, accelerations
-# and torques. The first lose to the last.
+# Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
+# where they contradict, the first give way to the last.
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
-# What the null space of the tasks is damped with in place of its posture while limits take from
-# the tasks [1/s]; this comes, and goes, within CALMING [s].
+# Damping of the null space that replaces the posture while limits act on the tasks [1/s]; it
+# comes into force, and ends, within CALMING [s].
 CALM, CALMING = 20.0, 0.1
-_ROUNDING = 1e-12  # relative: an acceleration at its bound
-_LEAST = 1e-12  # a load that no joint changes
-
-
-@inlined
-def _factored(K, chosen, count, factor):
-    """Cholesky factor of the chosen rows and columns of a symmetric positive definite K."""
-    for a in range(count):
-        for b in range(a + 1):
-            total = K[chosen[a], chosen[b]]
-            for c in range(b):
-                total -= factor[a, c] * factor[b, c]
-            factor[a, b] = np.sqrt(total) if a == b else total / factor[b, b]
-
-
-@inlined
-def _back(factor, count, x):
-    """x = K⁻¹ x, by the factor of K."""
-    for a in range(count):
-        for c in range(a):
-            x[a] -= factor[a, c] * x[c]
-        x[a] /= factor[a, a]
-    for a in range(count - 1, -1, -1):
-        for c in range(a + 1, count):
-            x[a] -= factor[c, a] * x[c]
-        x[a] /= factor[a, a]
-
-
-@inlined
-def _inverted(A, chosen, factor, inverse):
-    """A⁻¹, symmetric positive definite; its rows are those of its transpose."""
-    n = len(A)
-    for i in range(n):
-        chosen[i] = i
-    _factored(A, chosen, n, factor)
-    for i in range(n):
-        for j in range(n):
-            inverse[i, j] = 1.0 if i == j else 0.0
-        _back(factor, n, inverse[i])
-
-
-@kernel
-def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
-    """
-    The least change of q̈ that brings it within bounds: of x = q̈ + Kλ the nearest in xᵀK⁻¹x.
-
-    That is the linear complementarity problem of bounds and pushes λ. It has one solution, which
-    is continuous in q̈ and the bounds, for K is positive definite. Found by principal pivoting:
-    all rows that are wrong change at once as long as that makes them fewer, else the last of them
-    alone, which ends (Murty; Júdice and Pires). It begins with the sides that are given, so from
-    one tick to the next one solution is mostly enough.
-
-    Parameters
-    ----------
-    K : (n, n)
-    qdd, lower, upper : (n,)
-    side : (n,) int, overwritten
-        -1 at the lower bound, 1 at the upper, 0 between.
-    chosen, factor : (n,) int, (n, n), overwritten
-    push, change : (n,), written
-        λ, not positive at an upper bound nor negative at a lower one, and Kλ.
-
-    Returns
-    -------
-    Whether it was found.
-
-    """
-    n = len(qdd)
-    fewest, patience = n + 1, 3
-    for _ in range(100 + 10 * n):
-        count = 0
-        for i in range(n):
-            push[i] = 0.0
-        for i in range(n):
-            if side[i] != 0:
-                chosen[count] = i
-                push[count] = (upper[i] if side[i] > 0 else lower[i]) - qdd[i]
-                count += 1
-        _factored(K, chosen, count, factor)
-        _back(factor, count, push)
-        for a in range(count - 1, -1, -1):  # chosen[a] ≥ a: nothing is lost
-            value, push[a] = push[a], 0.0
-            push[chosen[a]] = value
-        for i in range(n):
-            change[i] = 0.0
-            for a in range(count):
-                change[i] += K[i, chosen[a]] * push[chosen[a]]
-        wrong, last = 0, -1
-        for i in range(n):
-            margin = _ROUNDING * (1.0 + np.abs(qdd[i]))
-            if side[i] == 0:
-                off = qdd[i] + change[i] > upper[i] + margin or (
-                    qdd[i] + change[i] < lower[i] - margin)
-            else:
-                off = push[i] * side[i] > 0.0
-            if off:
-                wrong, last = wrong + 1, i
-        if wrong == 0:
-            return True
-        if wrong < fewest:
-            fewest, patience = wrong, 3
-        else:
-            patience -= 1
-        for i in range(last if patience < 0 else 0, last + 1):
-            if side[i] != 0:
-                if push[i] * side[i] > 0.0:
-                    side[i] = 0
-            elif qdd[i] + change[i] > upper[i]:
-                side[i] = 1
-            elif qdd[i] + change[i] < lower[i]:
-                side[i] = -1
-    return False
+_LEAST = 1e-12  # softness of a load that hardly depends on the joints
 
 
 @inlined
@@ -176,7 +67,7 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
             A[a, b] += yielding * mobility * units * Lambda[a, b]
     is_spring = yields or not mobility > 0.0
     if not is_spring:
-        _inverted(A, chosen, there[:, :6], X)
+        put_inverse(A, chosen, there[:, :6], X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else length) * (1.0 if b < 3 else length)
@@ -202,9 +93,9 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
 @inlined
 def _put_mobility(M, M_inv, B, there, rows, count, G):
     """
-    C K Cᵀ of C = [1; M; rows], with K = M⁻¹ - M⁻¹ B M⁻¹: how pushes move what is bounded.
+    C K Cᵀ of C = [1; M; rows], with K = M⁻¹ - M⁻¹ B M⁻¹: the effect of pushes on bounded rows.
 
-    `there` is M⁻¹ B; the diagonal is made stiffer by how soft the bounds are.
+    `there` is M⁻¹ B; the softness of the bounds is added to the diagonal.
 
     """
     n = len(M)
@@ -249,12 +140,12 @@ def _soften_loads(M_inv, rows, joints, count, G):
 
 
 @inlined
-def _exceeded(value, lower, upper, unit):
+def _excess(value, lower, upper, unit):
     return max(value - upper, lower - value) / unit
 
 
 def room_for(n: int) -> Array:
-    """Room that `torques_within` works in, for n joints."""
+    """Memory for `torques_within`, for n joints."""
     return np.zeros(4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n)
 
 
@@ -268,30 +159,30 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     ----------
     M_inv : (n, n)
     J, inertias : (6 k, n), (k, 6, 6)
-        Of the tasks, see `osc_ros.dynamics.priority.Priorities.resistance`.
+        Of the tasks, one solve after another: see `osc_ros.dynamics.priority.Room`.
     levels : (l, WIDTH)
-        What they ask for, `Priorities.rows`; k is a multiple of l.
+        `Priorities.rows`; k is a multiple of l.
     length : float
-        That 1 rad counts as [m].
+        A turn of 1 rad counts as this length [m].
     qd, qdd : (n,)
         The acceleration is that of the law.
     lower, upper : (n,)
-        Of accelerations. What a joint's own torque cannot do is not asked for.
+        Of accelerations; widened where the joint's own torque cannot reach them.
     effort, deceleration : (n,)
-        Torque limits; what joints can brake with.
+        Torque limits; decelerations that the joints can reach.
     rows, most, joints, count
         See `osc_ros.control.load.bounded_loads`.
     dt : float
         Since the last tick [s], 0 at the first.
     calm : (1,), overwritten
-        How far the posture is given up for a damping: 0 to 1.
+        Share of the posture that is replaced by damping, 0 to 1.
     sides : (3 n,) int, overwritten
-        -1 or 1 for what is at its bound: accelerations, torques, loads of joints.
+        -1 or 1 for rows at their lower or upper bound: accelerations, torques, loads.
     chosen, room : (3 n + 6,) int, see `room_for`; overwritten
     tau : (n,), overwritten
         Of the law.
     shares : (2,), written
-        How much of the accelerations of tasks and posture is left.
+        Shares of the accelerations of tasks and posture that are left.
 
     Returns
     -------
@@ -322,7 +213,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     change = room[start + 12 * n:start + 12 * n + total_rows]
     x = room[start + 15 * n:start + 16 * n]
     y = room[start + 16 * n:start + 17 * n]
-    _inverted(M_inv, chosen, factor[:n, :n], M)
+    put_inverse(M_inv, chosen, factor[:n, :n], M)
     for i in range(n):
         for j in range(n):
             B[i, j] = 0.0
@@ -330,7 +221,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     for k in range(len(inertias)):
         yields = False
         for a in range(6):
-            yields = yields or levels[k % last, priority.ROOT + a] > 0.0
+            yields = yields or levels[k % last, level_row.ROOT + a] > 0.0
         _add_resistance(J[6 * k:6 * k + 6], M_inv, inertias[k], yields, length,
                         YIELDING ** (last - k % last), chosen, A, X, moved, B)
     for i in range(n):
@@ -347,9 +238,9 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         low[i] = min(lower[i], (effort[i] - bias) / M[i, i])
         high[i] = max(upper[i], (-effort[i] - bias) / M[i, i])
         low[n + i], high[n + i] = -effort[i], effort[i]
-        far = max(far, _exceeded(qdd[i], low[i], high[i], deceleration[i]))
+        far = max(far, _excess(qdd[i], low[i], high[i], deceleration[i]))
         if effort[i] < np.inf:
-            far = max(far, _exceeded(tau[i], -effort[i], effort[i], effort[i]))
+            far = max(far, _excess(tau[i], -effort[i], effort[i], effort[i]))
     for k in range(count):
         low[2 * n + k], high[2 * n + k] = -np.inf, most[k]
         total = 0.0
@@ -358,7 +249,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         far = max(far, joints[k, 1] * (total - most[k]) / effort[int(joints[k, 0])])
     calm[0] += min(max(min(far, 1.0) - calm[0], -dt / CALMING), dt / CALMING)
     calm[0] = min(max(calm[0], 0.0), 1.0)
-    # the null space is damped in place of its posture
+    # damping of the null space replaces the posture
     for i in range(n):
         x[i] = qdd[i] + CALM * qd[i]
     for i in range(n):
@@ -420,9 +311,34 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     return is_at_bound
 
 
+@kernel
+def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm, sides, chosen,
+                    room, shares, rows, most, joints, qd, tau, length, count, dt):
+    """
+    `torques_within` for what the solve of the tasks and the limiter keep.
+
+    Parameters
+    ----------
+    integers, numbers, solves
+        Of `osc_ros.dynamics.priority.Priorities`.
+    accelerations : (3 or more, n)
+        Of the law; lower and upper bounds.
+    table : (8, n)
+        Of `osc_ros.control.limits.Limits`.
+
+    """
+    found = opened(integers, numbers)
+    levels, n = len(found.rows), len(qd)
+    return torques_within(
+        M_inv, found.J[:solves].reshape((6 * levels * solves, n)),
+        found.inertias[:solves].reshape((levels * solves, 6, 6)), found.rows, length, qd,
+        accelerations[0], accelerations[1], accelerations[2], table[EFFORT], table[DECELERATION],
+        rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares)
+
+
 @inlined
 def _put_shares(M, B, qdd, change, shares):
-    """How much of q̈ is left after a change of it, as tasks and as posture measure it."""
+    """Shares of q̈ that are left after a change, in the norms of tasks and of posture."""
     tasks = posture = lost_tasks = lost_posture = 0.0
     for i in range(len(qdd)):
         for j in range(len(qdd)):

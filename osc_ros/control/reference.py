@@ -9,19 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.level import Level
-from osc_ros.control.limits import posture_acceleration, SPEED
+from osc_ros.control.limits import SPEED
+from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.priority import forces_for, Priorities, velocity_wanted
-from osc_ros.dynamics.trees.tree import (
-    Articulated,
-    articulated,
-    located,
-    opened,
-    opened_room,
-    responded,
-    torques_for,
-)
+from osc_ros.dynamics.method import Method
+from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
+from osc_ros.dynamics.trees.articulated import Articulated
 
 Array = NDArray[np.float64]
 
@@ -29,43 +23,48 @@ PAUSE = 0.1  # a longer tick is no tick: the motion begins anew [s]
 
 
 @kernel
-def _advanced(integers, numbers, room, q, qd, dt, posture, wraps, frequency, damping, push, table,
-              at, W, inertias, count, rows, J, mobility, rates, memory, motion, model):
+def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
+                J, memory, motion, forces):
     """
-    Bring the motion (2, n) to the next tick, and put the torques that it takes into model (n,).
+    Bring the null-space motion to the next tick; forces (6 m,) that bring the tasks' velocities.
+
+    The memory (n + 12 k,) keeps the velocity before, and has room for the velocities of the tasks.
+
+    """
+    room = opened(integers, numbers)
+    velocity, n, size = motion[0], len(q), 6 * len(room.rows)
+    before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
+    ticks = 0.0 < dt <= PAUSE
+    if ticks:
+        posture_acceleration(q, velocity, posture, wraps, table, frequency, damping, push, before)
+    for j in range(n):
+        change = dt * before[j] if ticks else 0.0
+        before[j] = velocity[j]
+        velocity[j] += change
+    for i in range(len(room.rows)):
+        own, link = 6 * i, 6 * room.at[i]
+        velocity_wanted(room.rows[i], parts, r, own)
+        for a in range(6):
+            for j in range(n):
+                r[own + a] -= J[link + a, j] * velocity[j]
+    forces_for(room.at, room.W, room.inertias, count, r, parts, forces)
+
+
+@kernel
+def _put_motion(integers, dt, change, table, mobility, rates, memory, motion):
+    """
+    Add the change (n,) to the velocity, within its limits, and find the acceleration.
 
     Returns the highest rate of the velocity feedback [1/s].
 
     """
-    tree, bodies, tips, ends, gravity, rotors, _, _, _, _, _ = opened(integers, numbers)
-    (work, _, _, _, rest, change, _, _), (_, _, _, _, F) = opened_room(integers, room)
-    velocity, acceleration = motion[0], motion[1]
-    n, size = len(q), 6 * len(rows)
-    before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
-    ticks = 0.0 < dt <= PAUSE
-    if ticks:
-        posture_acceleration(q, velocity, posture, wraps, table, frequency, damping, push, change)
-    for j in range(n):
-        before[j] = velocity[j]
-        if ticks:
-            velocity[j] += dt * change[j]
-    for i in range(len(rows)):
-        own, link = 6 * i, 6 * at[i]
-        velocity_wanted(rows[i], parts, r, own)
-        for a in range(6):
-            for j in range(n):
-                r[own + a] -= J[link + a, j] * velocity[j]
-    forces_for(at, W, inertias, count, r, parts, F)
-    located(tree, bodies, q, qd, work)
-    articulated(tree, bodies, rotors, work)
-    responded(tree, tips, ends, gravity, rest, F, True, work, change)
-    for j in range(n):
+    velocity, acceleration, at = motion[0], motion[1], integers[3:]
+    for j in range(len(velocity)):
         velocity[j] = min(max(velocity[j] + change[j], -table[SPEED, j]), table[SPEED, j])
-        if ticks:
-            acceleration[j] = (velocity[j] - before[j]) / dt
+        if 0.0 < dt <= PAUSE:
+            acceleration[j] = (velocity[j] - memory[j]) / dt
         elif dt != 0.0:
             acceleration[j] = 0.0
-    torques_for(tree, bodies, gravity, rotors, acceleration, work, model)
     highest = 0.0
     for i in range(len(rates)):
         highest = max(highest, rates[i, 6])
@@ -100,15 +99,26 @@ class Reference:
     ----------
     levels : sequence of Level
         Highest priority first.
-    n : int
-        Number of joints.
+    dynamics : Method
+        Of the last tick, as the solver, J and the table.
+    model : Articulated
+        The same robot.
+    solver : Priorities
+    J : (6 m, n)
+    table : (8, n)
+        Of `Limits`: the motion keeps their velocities.
 
     """
 
-    def __init__(self, levels: Sequence[Level], n: int) -> None:
+    def __init__(self, levels: Sequence[Level], dynamics: Method, model: Articulated,
+                 solver: Priorities, J: Array, table: Array) -> None:
+        n = model.robot.n
         self.motion: Array = np.zeros((2, n))
         self.model: Array = np.zeros(n)
+        self._dynamics, self._model, self._solver = dynamics, model, solver
+        self._J, self._table = J, table
         self._memory = np.zeros(n + 12 * len(levels))
+        self._rest, self._change, self._forces = np.zeros(n), np.zeros(n), np.zeros(len(J))
         self._rates = np.array([_feedback_rates(level) for level in levels])
         self.forget()
 
@@ -122,29 +132,25 @@ class Reference:
         self.motion[:] = before.motion
         self.tick, self._time = before.tick, before._time
 
-    def advance(self, time: float, q: Array, qd: Array, J: Array, Lambda_inv: Array,
-                solver: Priorities, dynamics: Articulated, table: Array, posture: Array,
-                wraps: NDArray[np.bool_], posture_gains: tuple[float, float, float]) -> None:
+    def advance(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
+                posture_gains: tuple[float, float, float]) -> None:
         """
-        Bring the motion to a time [s].
+        Bring the motion to a time [s], after the tasks were solved for this state.
 
         Parameters
         ----------
         q, qd : (n,)
-        J, Lambda_inv : (6 m, n), (6 m, 6 m)
-        solver : Priorities
-            That has just solved for this state.
-        dynamics : Articulated
-        table : (8, n)
-            Of `Limits`: no joint is asked to be faster.
-        posture, wraps, posture_gains
-            See `osc_ros.control.limits.posture_acceleration`.
+        posture, posture_gains
+            See `osc_ros.control.posture.posture_acceleration`.
 
         """
-        dt = time - self._time
-        self.rate = _advanced(*dynamics.arrays, q, qd, dt, posture, wraps, *posture_gains, table,
-                              *solver.factors(), solver.rows, J, Lambda_inv, self._rates,
-                              self._memory, self.motion, self.model)
+        dt, arrays = time - self._time, self._solver.arrays
+        _put_forces(*arrays, self._solver.solves, q, dt, posture.now, posture.wraps,
+                    *posture_gains, self._table, self._J, self._memory, self.motion, self._forces)
+        self._dynamics.acceleration_response(self._rest, self._forces, self._change)
+        self.rate = _put_motion(arrays[0], dt, self._change, self._table,
+                                self._dynamics.Lambda_inv, self._rates, self._memory, self.motion)
+        self.model = self._model.inverse_dynamics(q, qd, self.motion[1])
         if 0.0 < dt <= PAUSE:
             self.tick = dt
         self._time = time

@@ -1,4 +1,4 @@
-"""From a pose and a target to the commanded acceleration of the tip."""
+"""Tasks as they are configured: target, limits, gains, spring, force control."""
 
 from __future__ import annotations
 
@@ -9,23 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_integral_rate
-from osc_ros.control.rotation import rotation_of, rotation_vector
-from osc_ros.dynamics import priority
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
 FARTHEST = 1e3  # no arm's target is farther from its base [m]
-UNIT_TOLERANCE = 0.02  # three digits typed by hand pass, a vector that is no rotation does not
+UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
 
-@dataclass(eq=False, slots=True)  # one a tick: frozen ones take three times as long to make
+@dataclass(eq=False, slots=True)  # made every tick: a frozen one takes three times as long
 class Target:
     """
-    Where the tip should be and how it should move, in the base frame, [angular; linear].
+    Set-point of the tip: pose, twist and acceleration, base frame, [angular; linear].
 
     Attributes
     ----------
@@ -43,16 +39,16 @@ class Target:
 @dataclass(frozen=True, eq=False)
 class TargetLimits:
     """
-    How a target may move, and where.
+    Limits of a target's motion, and its workspace.
 
     Attributes
     ----------
     speed, acceleration, jerk : (2,)
-        Most of the lengths of the vectors, turning and moving [rad/s, m/s and per s, s²]. All
-        finite, or all infinite: then the target jumps to where it is wanted.
+        Largest lengths of the vectors, turning and moving [rad/s, m/s and per s, s²]. All finite,
+        or all infinite: then the target jumps to its goal.
     leash : (2,) [rad, m]
-        Farther than this the target does not run away from an arm that lags: it stops, and goes
-        on when the arm has come within half of it. May be infinite.
+        If the arm lags the target by more than this, the target pauses until the arm is within
+        half of it. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
 
@@ -71,7 +67,7 @@ class TargetLimits:
     box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
 
     def __post_init__(self) -> None:
-        """Take anything that is an array of the right shape, and refuse the rest."""
+        """Convert to arrays; refuse wrong shapes and numbers."""
         for name in ('speed', 'acceleration', 'jerk', 'leash'):
             value = _positive(f'target {name}', getattr(self, name), 2, finite=False)
             object.__setattr__(self, name, value)
@@ -90,16 +86,16 @@ class TargetLimits:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The leash, as what is quicker to read."""
+        """The leash as floats, which are quicker to read."""
         return float(self.leash[0]), float(self.leash[1])
 
-    @property
+    @cached_property
     def smooth(self) -> bool:
-        """Whether there are limits to keep."""
+        """Whether the target's motion is limited."""
         return bool(np.isfinite(self.speed[0]))
 
     def inside(self, pose: Array) -> Array:
-        """The pose (4, 4) with its position in the box: the same array if it was."""
+        """The pose (4, 4) with its position in the box: the same array if it is inside."""
         position = np.clip(pose[:3, 3], *self.box)
         if (position == pose[:3, 3]).all():
             return pose
@@ -111,7 +107,7 @@ class TargetLimits:
 @dataclass(frozen=True, eq=False)
 class Gains:
     """
-    How the tip comes to its target: per axis of the task's frame, [angular; linear].
+    Gains of a task shaped as a linear system, per axis of its frame, [angular; linear].
 
     The error becomes that of a second-order system, whatever the arm's inertia.
 
@@ -122,9 +118,9 @@ class Gains:
     damping_ratio : (6,)
         1 is critical.
     speed : (2,) [rad/s, m/s]
-        Most that the feedback asks for on the way to a far target, turning and moving.
+        Largest approach speed of the feedback, turning and moving.
     acceleration : (2,) [rad/s², m/s²]
-        Most that the feedback asks for, turning and moving.
+        Largest acceleration by the feedback, turning and moving.
 
     Raises
     ------
@@ -140,7 +136,7 @@ class Gains:
     acceleration: Array
 
     def __post_init__(self) -> None:
-        """Take anything that is an array of the right shape, and refuse the rest."""
+        """Convert to arrays; refuse wrong shapes and numbers."""
         for name, size in (('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2),
                            ('acceleration', 2)):
             value = _positive(name, getattr(self, name), size, finite=size == 6)
@@ -162,7 +158,7 @@ class Stiffness:
     damping_ratio : (6,)
         1 is critical.
     force : (2,) [N·m, N]
-        Most that the spring pulls with, turning and moving.
+        Largest moment and force of the spring.
 
     Raises
     ------
@@ -177,7 +173,7 @@ class Stiffness:
     force: Array
 
     def __post_init__(self) -> None:
-        """Take anything that is an array of the right shape, and refuse the rest."""
+        """Convert to arrays; refuse wrong shapes and numbers."""
         for name, size in (('stiffness', 6), ('damping_ratio', 6), ('force', 2)):
             value = _positive(name, getattr(self, name), size, finite=size == 6)
             object.__setattr__(self, name, value)
@@ -186,10 +182,10 @@ class Stiffness:
 @dataclass(frozen=True, eq=False)
 class ForceControl:
     """
-    What a task does along its axes of force.
+    Control along the axes of force of a task.
 
-    There the link pushes with the wanted force and is braked, so that it comes to a surface at
-    the speed F / (damping Λ). Where a wrench is measured, F_d + gain e_f + ∫ integral_rate e dt
+    The link pushes with the wanted force and is damped, so it approaches a surface at the speed
+    F / (damping Λ). Where a wrench is measured, F_d + gain e_f + ∫ integral_rate e dt
     with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
     damping / 2.
 
@@ -206,7 +202,7 @@ class ForceControl:
     integral_rate : float [1/s]
         At most (1 - gain) damping / 2.
     correction : (2,) [N·m, N]
-        Most that each of the two adds, turning and moving.
+        Largest moment and force that gain and integral add, each.
 
     Raises
     ------
@@ -222,7 +218,7 @@ class ForceControl:
     correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
 
     def __post_init__(self) -> None:
-        """Take anything that is an array of the right shape, and refuse the rest."""
+        """Convert to arrays; refuse wrong shapes and numbers."""
         for name in ('damping', 'gain', 'integral_rate'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
@@ -246,22 +242,22 @@ class ForceControl:
 @dataclass(frozen=True, eq=False)
 class Task:
     """
-    What a link is to do, axis by axis.
+    A task of one link, axis by axis.
 
     Attributes
     ----------
     gains : Gains or Stiffness
-        Which also says how the link is shaped: as a linear system, or as a spring.
+        Gains shape the link as a linear system, Stiffness as a spring.
     name : str
     link : str
         Any link that moves; the robot's tip if empty.
     axes : tuple of 6 str
-        'motion', 'force' or 'free', [angular; linear], in the task's frame. What is free is left
-        to the tasks below and to the posture.
+        'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are left to
+        the tasks below and to the posture.
     frame : str
         Link whose axes are the task's, the point stays the link's origin; the base if empty.
     activation : float
-        0 to 1, how much of the task is in force.
+        0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
 
@@ -282,7 +278,7 @@ class Task:
     limits: TargetLimits = field(default_factory=TargetLimits)
 
     def __post_init__(self) -> None:
-        """Refuse what no task has."""
+        """Refuse unknown kinds of axes, and an activation out of range."""
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
@@ -305,184 +301,6 @@ def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
     if finite and not np.isfinite(value).all():
         raise InputError(f'{name} {value.tolist()}: every entry must be finite')
     return value
-
-
-@kernel
-def _pose_error(pose, target, error):
-    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
-    for i in range(3):
-        error[i] = turn[i]
-        error[3 + i] = target[i, 3] - pose[i, 3]
-
-
-@inlined
-def _bounded(x, start, most):
-    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
-    total = 0.0
-    for k in range(start, start + 3):
-        total += x[k] * x[k]
-    return min(1.0, most / np.sqrt(total)) if total > 0.0 else 1.0
-
-
-@inlined
-def _approached(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
-    for part in range(2):
-        axes = range(3 * part, 3 * part + 3)
-        for k in axes:
-            u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
-        slower = _bounded(u, 3 * part, speed[part])
-        for k in axes:
-            u[k] = 2.0 * ratio[k] * frequency[k] * (rate[k] + slower * u[k])
-        softer = _bounded(u, 3 * part, most[part])
-        for k in axes:
-            u[k] = acceleration[k] + softer * u[k]
-
-
-@kernel
-def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio, speed,
-              acceleration, u):
-    rate = (target_twist[0] - twist[0], target_twist[1] - twist[1], target_twist[2] - twist[2],
-            target_twist[3] - twist[3], target_twist[4] - twist[4], target_twist[5] - twist[5])
-    _approached(error, rate, target_acceleration, frequency, ratio, speed, acceleration, u)
-
-
-@inlined
-def _in_axes(R, x, mask, y):
-    """Y = mask · (Rᵀ x), of six numbers."""
-    for part in range(0, 6, 3):
-        turned = unrotate(R, (x[part], x[part + 1], x[part + 2]))
-        for i in range(3):
-            y[part + i] = mask[part + i] * turned[i]
-
-
-@inlined
-def _told(row, u):
-    """U of a row, in base axes."""
-    R = row[priority.FRAME:]
-    for part in range(0, 6, 3):
-        k = priority.U + part
-        u[part], u[part + 1], u[part + 2] = rotate(
-            (R[0], R[1], R[2], R[3], R[4], R[5], R[6], R[7], R[8]),
-            (row[k], row[k + 1], row[k + 2]))
-
-
-@kernel
-def asked(pose, twist, target, target_twist, target_acceleration, axes, shape, yields, found, row):
-    """
-    Fill the row of `osc_ros.dynamics.priority` that a task asks for.
-
-    Parameters
-    ----------
-    pose, twist : (4, 4), (6,)
-        Of the link.
-    target, target_twist, target_acceleration : (4, 4), (6,), (6,)
-    axes : (4, 4)
-        Whose rotation is that of the task's frame.
-    shape : (6, 6)
-        1 where motion is controlled; what brakes the other axes [1/s]; stiffnesses if the task
-        `yields`, else natural frequencies; damping ratios; the two bounds of either; how much of
-        each axis is in force.
-    yields : bool
-    found : (3, 6), written
-        Pose error, what of it is along the axes of motion, and u, in base axes.
-    row : (WIDTH,), written
-
-    """
-    motion, drag, gains, bounds = shape[0], shape[1], shape[2:4], shape[4]
-    error, lag, told = found[0], found[1], found[2]
-    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
-    R = rotation_of(axes)
-    for i in range(9):
-        row[priority.FRAME + i] = R[i]
-    for i in range(6):
-        row[priority.ACTIVATION + i] = shape[5, i]
-    for i in range(3):
-        error[i] = turn[i]
-        error[3 + i] = target[i, 3] - pose[i, 3]
-    u, e = row[priority.U:priority.U + 6], row[priority.SPRING:priority.SPRING + 6]
-    rate = row[priority.RATE:priority.RATE + 6]
-    a = row[priority.ROOT:priority.ROOT + 6]  # filled with its own below
-    for i in range(6):
-        u[i] = target_twist[i] - twist[i]
-    _in_axes(R, u, motion, rate)
-    _in_axes(R, error, motion, e)
-    for part in range(0, 6, 3):
-        lag[part], lag[part + 1], lag[part + 2] = rotate(R, (e[part], e[part + 1], e[part + 2]))
-    _in_axes(R, target_acceleration, motion, a)
-    _in_axes(R, target_twist, motion, row[priority.VELOCITY:priority.FRAME])
-    if yields:
-        for part in range(2):
-            for k in range(3 * part, 3 * part + 3):
-                u[k] = a[k]
-                e[k] *= gains[0, k]
-                a[k] = np.sqrt(gains[0, k]) * motion[k]
-                row[priority.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
-            softer = _bounded(e, 3 * part, bounds[part])
-            for k in range(3 * part, 3 * part + 3):
-                e[k] *= softer
-    else:
-        _approached(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
-        for k in range(6):
-            e[k] = a[k] = 0.0
-    for part in range(0, 6, 3):
-        v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
-        for i in range(3):
-            u[part + i] -= drag[part + i] * v[i]
-    _told(row, told)
-
-
-def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
-    """
-    Error (6,) that a motion of the tip by it would remove, base axes, [angular; linear].
-
-    The angular part is the rotation vector from the present orientation to the target's, its
-    length the angle between them, in [0, π]; the linear part is the difference of positions.
-
-    Parameters
-    ----------
-    pose, target : (4, 4)
-        In the base frame.
-    out : (6,), optional
-
-    Returns
-    -------
-    (6,) [rad, m]
-
-    """
-    error = np.empty(6) if out is None else out
-    _pose_error(pose, target, error)
-    return error
-
-
-def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
-                      out: Array | None = None) -> Array:
-    """
-    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of all of them.
-
-    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e): the speed of the approach, ω/(2ζ) e, and then
-    the whole feedback are scaled down to their limits, keeping their directions, so that a far
-    target is approached at a bounded speed without winding anything up.
-
-    Parameters
-    ----------
-    error : (6,)
-        From `pose_error`.
-    twist : (6,)
-        Of the tip [rad/s, m/s].
-    target : Target
-    gains : Gains
-    out : (6,), optional
-
-    Returns
-    -------
-    (6,) [rad/s², m/s²], [angular; linear]
-
-    """
-    u = np.empty(6) if out is None else out
-    _feedback(error, twist, target.twist, target.acceleration, gains.natural_frequency,
-              gains.damping_ratio, gains.speed, gains.acceleration, u)
-    return u
 
 
 def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:

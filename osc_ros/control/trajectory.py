@@ -1,4 +1,4 @@
-"""Targets over time: a hold, or a path through poses with velocities and accelerations."""
+"""Motions of a target over time: a pose to hold, and a path through poses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Hold:
     pose : (4, 4)
         In the base frame.
     arrival : float
-        When to be there, if not as soon as may be; later where that is too soon [s].
+        Time of arrival [s]; as soon as possible if not given, or if that is too soon.
 
     """
 
@@ -46,7 +46,7 @@ class Hold:
     arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
-        """The pose, at rest, whatever the time."""
+        """The pose at rest, at every time."""
         return Target(self.pose)
 
 
@@ -145,12 +145,12 @@ class Path:
 
 class Schedule:
     """
-    What the tip is to do, now and later: each motion replaces the one before at its start time.
+    Motions with start times: each replaces the one before at its start.
 
     Parameters
     ----------
     now : Hold or Path
-        In force until something else starts.
+        In force until the first one starts.
 
     """
 

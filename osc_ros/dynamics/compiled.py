@@ -1,101 +1,330 @@
-"""Numba as this package uses it: cached by the text of all kernels."""
+"""Numba decorators of the package, with a cache whose key is the source of all kernels."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, ExitStack, suppress
+import gc
 import hashlib
 import os
 from pathlib import Path
+import sys
 import tempfile
 from typing import Any, TypeVar
 
 import numba
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: processes then compile the same kernels twice
+    fcntl = None  # type: ignore[assignment]
 
 Function = TypeVar('Function', bound=Callable[..., Any])
 
 config: Any = numba.config
 
-# Every kernel of the package, to be asked what it was compiled for.
+# Every kernel of the package, and every operation that is inlined into them.
 KERNELS: list[Any] = []
+OPERATIONS: list[Any] = []
 
-# No 'nnan' or 'ninf': non-finite numbers have to arrive at the checks that stop them.
+# Called with the name of a kernel and True when its compilation begins, False when it has ended.
+OBSERVERS: list[Callable[[str, bool], None]] = []
+_ON_DEMAND: list[bool] = []
+
+_PACKAGE = Path(__file__).parents[1]
+
+# No 'nnan' or 'ninf': numbers that are not finite must reach the checks for them.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'}}
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small operation that disappears into the kernel that calls it."""
-    return njit(forceinline=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    """Compile a small operation that is inlined into the kernel that calls it."""
+    OPERATIONS.append(njit(forceinline=True, **_OPTIONS)(function))
+    return OPERATIONS[-1]  # type: ignore[no-any-return]
 
 
 def plain(compiled: Any) -> Any:
-    """Give the Python function of an operation or a kernel, to be called from Python."""
+    """The Python function of an operation or a kernel."""
     return getattr(compiled, 'py_func', compiled)
 
 
 def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
-    Compile an entry point and keep the machine code between runs.
+    Compile an entry point, and cache the machine code between runs.
 
-    It keeps the GIL: a control loop that gives it up for a few microseconds has to wait until
-    another thread hands it back. See `released` for kernels that take long.
+    It keeps the GIL: a control loop that releases it for a few microseconds would have to wait
+    until another thread returns it. Use `released` for kernels that take long.
 
-    Numba's own cache looks only at the file that holds the entry point, so a change in an
-    operation that it calls would go unnoticed. Here the folder's name carries a digest of all
-    that kernels are compiled from (`_kernel_source`), and lies in the user's cache, so that a
-    read-only installation works too.
+    The cache is the user's, so that a read-only installation works. The name of its folder
+    contains a digest of the source of all kernels (`_source_digest`): only a change of that
+    compiles them again.
 
     """
-    outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE or '')
-    try:
-        compiled = njit(cache=_CACHE is not None, nogil=nogil, **_OPTIONS)(function)
-    finally:
-        config.CACHE_DIR = outer
+    compiled = njit(nogil=nogil, **_OPTIONS)(function)
+    if _CACHE is not None:
+        outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
+        try:
+            compiled._cache = _KernelCache(function)
+        finally:
+            config.CACHE_DIR = outer
+    compiled.compile = _compile_alone(compiled)
     KERNELS.append(compiled)
     return compiled
 
 
 def released(function: Callable[..., Any]) -> Any:
-    """Compile an entry point that lets other threads run: for many states, or a long path."""
+    """Compile an entry point that releases the GIL: for many states, or a long path."""
     return kernel(function, nogil=True)
+
+
+def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
+    """Make a function that compiles kernels for every use run once, and not within `on_demand`."""
+    is_done = False
+
+    def compile_once() -> None:
+        nonlocal is_done
+        if not (is_done or _ON_DEMAND):
+            with _unlocked():
+                compile_all()
+            is_done = True
+
+    return compile_once
+
+
+@contextmanager
+def on_demand() -> Iterator[None]:
+    """
+    Compile kernels on their first use, within it, and not for every use `ahead`.
+
+    At the end, the kernels that have been used are locked: other types of arguments raise
+    TypeError, as after a compilation `ahead`. So use everything once within it that a loop needs.
+
+    """
+    _ON_DEMAND.append(True)
+    try:
+        with _unlocked():
+            yield
+    finally:
+        _ON_DEMAND.pop()
+        for compiled in KERNELS:
+            if compiled.overloads:
+                compiled.disable_compile()
+
+
+@contextmanager
+def _unlocked() -> Iterator[None]:
+    locked = [compiled for compiled in KERNELS if not compiled._can_compile]
+    for compiled in locked:
+        compiled.disable_compile(False)
+    try:
+        yield
+    finally:
+        for compiled in locked:
+            compiled.disable_compile()
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """
+    The machine code of one kernel on disk.
+
+    Numba's own index depends on the time and the line numbers of the kernel's file. For kernels of
+    this package that is not needed: the folder is named by the digest of their source.
+
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self.name = f'{function.__module__}.{function.__name__}'
+        if function.__module__.startswith(f'{_PACKAGE.name}.'):
+            self._cache_file = IndexDataCacheFile(
+                self._cache_path, f'{self.name}-{sys.implementation.cache_tag}', source_stamp='')
+
+
+def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
+    """
+    Return the kernel's method `compile`, restricted to one process at a time.
+
+    Another process that needs the same kernel waits, and loads the machine code from the cache.
+    Garbage collection is suspended: it would take a sixth of the time.
+
+    """
+    compile_here = compiled.compile
+
+    def compile_alone(signature: Any) -> Any:
+        if signature in compiled.overloads:
+            return compile_here(signature)
+        # in this order: a thread that waits for the compiler must not hold a kernel
+        with global_compiler_lock, _locked(compiled), _garbage_kept():
+            is_new = not is_cached(compiled, signature)
+            _observe(compiled, is_new)
+            try:
+                return compile_here(signature)
+            finally:
+                _observe(compiled, is_new, begins=False)
+
+    return compile_alone
+
+
+def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
+    if is_new:
+        for observer in OBSERVERS:
+            observer(compiled.py_func.__name__, begins)
+
+
+def is_cached(compiled: Any, signature: Any) -> bool:
+    """Whether the machine code of a kernel for these argument types is in the cache."""
+    cache = compiled._cache
+    if not isinstance(cache, _KernelCache):
+        return False
+    key = cache._index_key(signature, compiled.targetctx.codegen())
+    return key in cache._cache_file._load_index()
+
+
+def is_being_compiled(compiled: Any) -> bool:
+    """Whether another process compiles a kernel now."""
+    with _locked(compiled, waits=False) as is_ours:
+        return not is_ours
+
+
+@contextmanager
+def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
+    """Hold the lock of a kernel; give False if another process holds it."""
+    if fcntl is None or not isinstance(compiled._cache, _KernelCache):
+        yield True
+        return
+    path = Path(compiled._cache.cache_path) / f'{compiled._cache.name}.lock'
+    is_ours = True
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(path.open('a'))
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        except BlockingIOError:
+            is_ours = False
+        except OSError:  # no such folder any more, or a file system without locks
+            pass
+        yield is_ours
+
+
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """
+    Return the kernels that a call uses, each with its argument types, in the order of their use.
+
+    The call runs all kernels as plain Python functions, so nothing is compiled. Use it in a
+    process of its own: argument types that are compiled already are not recorded.
+
+    """
+    uses: dict[tuple[Any, tuple[Any, ...]], None] = {}
+    depth = 0
+
+    def as_python(compiled: Any) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal depth
+            depth += 1
+            try:
+                return compiled.py_func(*arguments)
+            finally:
+                depth -= 1
+
+        def resolve(*arguments: Any) -> Callable[..., Any]:
+            if depth == 0:
+                uses[compiled, tuple(map(compiled.typeof_pyval, arguments))] = None
+            return call
+
+        return resolve
+
+    compiled_ones = [*KERNELS, *OPERATIONS]
+    for compiled in compiled_ones:
+        compiled._compile_for_args = as_python(compiled)
+        compiled.disable_compile = lambda value=True: None
+    try:
+        run()
+    finally:
+        for compiled in compiled_ones:
+            del compiled._compile_for_args, compiled.disable_compile
+    return list(uses)
 
 
 def _kernel_source(text: str) -> str:
     """
-    What kernels are compiled from in a module: decorated functions, constants and imports.
+    Source of the kernels in a module: decorated functions, constants and imports.
 
-    A change of any other code of the module costs no compilation.
+    A change of any other code of the module, or of a docstring, causes no compilation.
 
     """
+    return _dumped(ast.parse(text))
+
+
+def _dumped(module: ast.Module) -> str:
     kept = []
-    for node in ast.parse(text).body:
+    for node in module.body:
         if isinstance(node, ast.FunctionDef):
             if not node.decorator_list:
                 continue
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
         elif not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
             continue
         kept.append(ast.dump(node))
     return '\n'.join(kept)
 
 
+def _defines_kernels(text: str) -> bool:
+    return any(f'\n@{decorator}' in text for decorator in ('kernel', 'inlined', 'released'))
+
+
+def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
+    """Return the modules that define kernels, and those that these import, directly or not."""
+    found: dict[str, ast.Module] = {}
+    waiting = [name for name, text in sources.items() if _defines_kernels(text)]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sources:
+            continue
+        found[name] = ast.parse(sources[name])
+        for node in found[name].body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f'{node.module}.{one.name}' for one in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [one.name for one in node.names]
+    return found
+
+
+def _source_digest() -> str:
+    """Digest of all that kernels are compiled from in the package."""
+    sources = {'.'.join([_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix('').parts]):
+               path.read_text(encoding='utf-8') for path in _PACKAGE.rglob('*.py')}
+    digest = hashlib.sha256(numba.__version__.encode())
+    for name, module in sorted(_kernel_modules(sources).items()):
+        digest.update(f'{name}\n{_dumped(module)}'.encode())
+    return digest.hexdigest()[:16]
+
+
 def _cache_directory() -> Path | None:
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for source in sorted([*here.rglob('*.py'), *(here.parent / 'control').rglob('*.py')]):
-        digest.update(_kernel_source(source.read_text(encoding='utf-8')).encode())
-    name = f'osc_ros-{digest.hexdigest()[:16]}'
+    name = f'osc_ros-{_source_digest()}'
     home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
     for parent in (config.CACHE_DIR, home, tempfile.gettempdir()):
         if not parent or parent.startswith('~'):
             continue
         folder = Path(parent) / 'osc_ros' / name
-        try:
+        with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
+            if os.access(folder, os.W_OK):
+                return folder
     return None
 
 

@@ -1,16 +1,104 @@
-"""Where a link points, without the rest of the dynamics."""
+"""Poses of bodies and links, without velocities and forces, in numpy; a link's axes, compiled."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.papers.newton_euler import link_pose
 from osc_ros.dynamics.spatial import compose, Matrix
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+
+
+class Placement(NamedTuple):
+    """
+    Poses of the bodies and of the tips.
+
+    Attributes
+    ----------
+    R : (b, 3, 3)
+        Axes of every body, in base axes.
+    p : (b, 3)
+        Origin of every body, in the base frame [m].
+    T_tips : (m, 4, 4)
+        Poses of the tips in the base frame.
+
+    """
+
+    R: Array
+    p: Array
+    T_tips: Array
+
+    @property
+    def T_tip(self) -> Array:
+        """Pose (4, 4) of the first tip."""
+        return np.asarray(self.T_tips[0])
+
+
+def placement(robot: Robot, q: Array) -> Placement:
+    """Poses of all bodies and of the tips at joint positions q (nq,)."""
+    b = len(robot.parent)
+    T = np.empty((b + 1, 4, 4))
+    T[-1] = np.eye(4)  # the base, where a parent of -1 finds it
+    for i, (parent, k) in enumerate(zip(robot.parent.tolist(), robot.q_index.tolist())):
+        T_joint = np.eye(4)
+        if robot.spherical[i]:
+            T_joint[:3, :3] = Rotation.from_quat(q[k:k + 4]).as_matrix()
+        elif robot.prismatic[i]:
+            T_joint[2, 3] = q[k]
+        else:
+            c, s = np.cos(q[k]), np.sin(q[k])
+            T_joint[:2, :2] = [[c, -s], [s, c]]
+        T[i] = T[parent] @ robot.T_parent_body[i] @ T_joint
+    tips = [T[body] @ T_body_tip for body, T_body_tip in tip_frames(robot)]
+    return Placement(T[:b, :3, :3].copy(), T[:b, :3, 3].copy(), np.array(tips))
+
+
+def tip_frames(robot: Robot) -> list[tuple[int, Array]]:
+    """Of each tip: the body that carries it, and its pose (4, 4) in that body."""
+    return [robot.frames[tip] for tip in robot.tips]
+
+
+def link_pose(robot: Robot, q: Array, link: str) -> Array:
+    """
+    Pose (4, 4) of any link of the description in the base frame, at joint positions q (nq,).
+
+    Raises
+    ------
+    InputError
+        If the robot has no such link; the message lists those that it has.
+
+    """
+    if link not in robot.frames:
+        raise InputError(f"frame '{link}' is not a link of robot '{robot.name}' "
+                         f"(links: {', '.join(sorted(robot.frames))})")
+    body, T_body_link = robot.frames[link]
+    if body < 0:
+        return np.array(T_body_link)
+    at = placement(robot, q)
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = at.R[body], at.p[body]
+    return T @ T_body_link
+
+
+def motion_transforms(R: Array, p: Array) -> Array:
+    """
+    Motion transforms X (n, 6, 6) from a frame to those with axes R (n, 3, 3), origins p (n, 3).
+
+    The angular velocity turns with Rᵀ, and the origin moves with v + ω × p.
+
+    """
+    X = np.zeros((len(R), 6, 6))
+    X[:, :3, :3] = X[:, 3:, 3:] = R.transpose(0, 2, 1)
+    across = np.cross(np.eye(3), p[:, None, :])  # rows e × p: ω × p = ω @ across
+    X[:, 3:, :3] = R.transpose(0, 2, 1) @ across.transpose(0, 2, 1)
+    return X
 
 
 @kernel

@@ -1,101 +1,189 @@
-"""What every method of the dynamics answers to, and the door that its arrays come in by."""
+"""The contract of a method: everything that a method of the dynamics can be asked."""
 
 from __future__ import annotations
 
-import abc
+from abc import abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 import os
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from osc_ros.dynamics.task_inertia import task_inertia
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-_FLOAT64 = np.dtype(np.float64)  # the one of this machine's byte order
-
-# What `torque` and `outward` report.
+# Status that `torque` and `outward` return.
 DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
 
-class NumpyMethod(abc.ABC):
+class Terms(NamedTuple):
     """
-    A method in numpy, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
+    Terms of the law at k states.
 
-    Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
-    (6,) are what the last `outward` found, in base axes, [angular; linear]; for m tips they are
-    (6 m, 6 m), (6 m,), (m, 4, 4) and (6 m,).
+    Attributes
+    ----------
+    pose : (k, 4, 4), or (k, m, 4, 4) for m > 1 tips
+    twist : (k, 6 m) [rad/s, m/s]
+    J : (k, 6 m, n)
+    Jdot_qd : (k, 6 m) [rad/s², m/s²]
+    h : (k, n) [N·m]
+    Lambda_inv, Lambda : (k, 6 m, 6 m)
 
     """
 
-    def __init__(self, robot: Robot) -> None:
-        self.robot = robot
-        self.gravity: Array = robot.gravity.copy()
-        pose, twist, _, _, _, Lambda_inv, _ = term_shapes(robot)
-        self.Lambda_inv: Array = np.zeros(Lambda_inv)
-        self.a0: Array = np.zeros(twist)
-        self.pose: Array = np.zeros(pose)
-        self.twist: Array = np.zeros(twist)
+    pose: Array
+    twist: Array
+    J: Array
+    Jdot_qd: Array
+    h: Array
+    Lambda_inv: Array
+    Lambda: Array
 
-    @np.errstate(over='ignore', invalid='ignore')
+    @classmethod
+    def empty(cls, robot: Robot, k: int) -> Terms:
+        """Room for the terms of k states."""
+        tips, n = len(robot.tips), robot.n
+        m = 6 * tips
+        pose = (4, 4) if tips == 1 else (tips, 4, 4)
+        return cls(*(np.empty((k, *shape)) for shape in (
+            pose, (m,), (m, n), (m,), (n,), (m, m), (m, m))))
+
+
+@runtime_checkable
+class Method(Protocol):
+    """
+    Dynamics of one robot, as seen from its m tips.
+
+    A method checks shapes and numbers where it says so, and nothing else: its arrays are
+    contiguous, aligned, writeable float64. `OperationalSpace` validates what users give. An
+    instance owns its memory: use one per thread. A method derives from this class, and inherits
+    what it does not override.
+
+    `outward` evaluates a state. `inward`, `jacobian`, `acceleration_response` and
+    `inverse_mass_matrix` refer to the last `outward` that returned DONE, and leave its results as
+    they are; every other call may overwrite them.
+
+    Attributes
+    ----------
+    robot : Robot
+    gravity : (3,)
+        In the base frame [m/s²]; write to it to change it.
+    Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
+        Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
+        (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.
+
+    """
+
+    robot: Robot
+    gravity: Array
+    Lambda_inv: Array
+    a0: Array
+    pose: Array
+    twist: Array
+
+    @abstractmethod
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
-        given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
-        if not all(x.dtype == np.float64 and x.flags.carray for x in given):
-            raise TypeError('only contiguous, writeable float64 arrays, as the kernels')
-        if u.shape != self.a0.shape or out.shape != (self.robot.n,):
-            return WRONG_SHAPE
-        status = self.outward(q, qd, tau, qdd)
-        if status == DONE:
-            self.inward(task_inertia(self.Lambda_inv) @ (u - self.a0), out)
-            return DONE if np.isfinite(out).all() else NOT_FINITE
-        return status
+        """
+        Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,), for u (6 m,), in one call.
 
-    @np.errstate(over='ignore', invalid='ignore')
+        Arguments and status are those of `outward`.
+
+        """
+
+    @abstractmethod
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
-        given = [x for x in (q, qd, tau, qdd) if x is not None]
-        if q.shape != (self.robot.nq,) or any(x.shape != (self.robot.n,) for x in given[1:]):
-            return WRONG_SHAPE
-        if not all(np.isfinite(x).all() for x in given):
-            return NOT_FINITE
-        try:
-            return self._outward(q, qd, tau, qdd)
-        except np.linalg.LinAlgError:  # M, or what makes it, is singular
-            return NOT_FINITE
+        """
+        Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, pose and twist of the tips.
 
-    @abc.abstractmethod
-    def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """As `outward`, for arrays that fit and are finite; DONE or NOT_FINITE."""
+        Parameters
+        ----------
+        q, qd : (nq,), (n,)
+        tau : (n,), optional
+            τ⁰ [N·m].
+        qdd : (n,), optional
+            Posture acceleration [rad/s²]: τ⁰ is M q̈ + h for it, plus tau if that is given too.
 
-    @abc.abstractmethod
+        Returns
+        -------
+        DONE; WRONG_SHAPE, before anything is computed; NOT_FINITE
+
+        """
+
+    @abstractmethod
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        """Joint torques τ⁰ + JᵀF into out (n,), for forces F (6 m,) at the tips [N·m, N]."""
 
-    @abc.abstractmethod
+    @abstractmethod
     def jacobian(self, out: Array) -> None:
-        """J (6 m, n) at the last `outward`, into out."""
+        """J into out (6 m, n)."""
 
-    @abc.abstractmethod
+    @abstractmethod
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """
+        M⁻¹(τ + JᵀF) into out (n,) [rad/s²], by the factors of the last `outward`.
+
+        Parameters
+        ----------
+        tau : (n,)
+            Joint torques [N·m].
+        F : (6 m,)
+            Forces on the tips, base axes, [moment; force] [N·m, N].
+
+        """
+
+    def inverse_mass_matrix(self, out: Array) -> None:
+        """M⁻¹ into out (n, n), symmetric to the last bit, by the factors of the last `outward`."""
+        unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
+        for i in range(len(unit)):
+            unit[i] = 1.0
+            self.acceleration_response(unit, no_force, out[i])
+            unit[i] = 0.0
+        out[:] = 0.5 * (out + out.T)
+
+    @abstractmethod
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and forces on the tips."""
+        """Joint accelerations (n,) under torques (n,) and forces on the tips (6 m,)."""
 
-    @abc.abstractmethod
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Joint torques M q̈ + h (n,) of a motion; NaN where the state is not accepted."""
+        out = np.full(self.robot.n, np.nan)
+        if self.outward(q, qd, None, qdd) == DONE:
+            self.inward(np.zeros_like(self.a0), out)
+        return out
+
+    @abstractmethod
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """M⁻¹x (n,) for x (n,)."""
 
+    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
+        """Terms at k states, q (k, nq) and qd (k, n); NaN where a state is not accepted."""
+        found = Terms.empty(self.robot, len(q))
+        rest, F = np.zeros(self.robot.n), np.zeros_like(self.a0)
+        for k in range(len(q)):
+            at = Terms(*(values[k] for values in found))
+            if self.outward(q[k], qd[k], None, rest) != DONE:
+                for values in at:
+                    values[...] = np.nan
+                continue
+            at.pose[:], at.twist[:], at.Jdot_qd[:] = self.pose, self.twist, self.a0
+            at.Lambda_inv[:], at.Lambda[:] = self.Lambda_inv, task_inertia(self.Lambda_inv)
+            self.jacobian(at.J)
+            self.inward(F, at.h)
+        return found
 
-def term_shapes(robot: Robot) -> tuple[tuple[int, ...], ...]:
-    """Shapes of the pose, twist, J, J̇q̇, h, Λ⁻¹ and Λ of a robot, in this order."""
-    tips, n = len(robot.tips), robot.n
-    m = 6 * tips
-    pose = (4, 4) if tips == 1 else (tips, 4, 4)
-    return pose, (m,), (m, n), (m,), (n,), (m, m), (m, m)
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Failures of worker processes so far; each time the workers are replaced."""
+        return ()
+
+    def close(self) -> None:
+        """End the worker processes, if there are any; this process evaluates later calls."""
+        return  # most methods have none
 
 
 def on_all_cores(k: int, part: Callable[[int, int], None]) -> None:
@@ -110,35 +198,3 @@ def on_all_cores(k: int, part: Callable[[int, int], None]) -> None:
     bounds = np.linspace(0, k, cores + 1).astype(int).tolist()
     with ThreadPoolExecutor(cores) as pool:
         list(pool.map(part, bounds[:-1], bounds[1:]))
-
-
-def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    """
-    The values as the kernels take them: contiguous, aligned, writeable float64.
-
-    The array itself if it is one.
-
-    Raises
-    ------
-    InputError
-        Not numbers, another shape (both are told), numbers that are not finite (which one).
-
-    """
-    try:
-        array = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f'{name} is not made of numbers: {error}') from None
-    if np.shape(values) != shape:
-        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
-    if not np.isfinite(array).all():
-        bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
-        where = ', '.join(map(str, bad))
-        raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
-    return ready(array)
-
-
-def ready(values: Array) -> Array:
-    """The values as the kernels take them: the array itself if it is such a one."""
-    # the kernels know no read-only and no unaligned arrays
-    is_ready = values.dtype is _FLOAT64 and values.flags.carray
-    return values if is_ready else np.array(values, dtype=np.float64)

@@ -1,7 +1,7 @@
 """
 Spatial algebra on tuples, for the compiled kernels.
 
-Numbers in tuples live in registers: no array, no allocation, nothing for a compiler to doubt.
+Numbers in tuples are kept in registers: no arrays, no allocation, no aliasing.
 
     vector    (x, y, z)
     rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
@@ -126,13 +126,13 @@ def add_matrix(R: Matrix, S: Matrix) -> Matrix:
 
 @inlined
 def full(S: Symmetric) -> Matrix:
-    """Nine numbers of the six."""
+    """The symmetric matrix as nine numbers."""
     return (S[0], S[1], S[2], S[1], S[3], S[4], S[2], S[4], S[5])
 
 
 @inlined
 def upper(R: Matrix) -> Symmetric:
-    """Six numbers of a matrix that is symmetric."""
+    """The six numbers of a matrix that is symmetric."""
     return (R[0], R[1], R[2], R[4], R[5], R[8])
 
 
@@ -173,20 +173,20 @@ def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
 
 @inlined
 def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
-    """X v: a motion about the parent's origin, seen about the body's."""
+    """X v: a motion about the parent's origin, as one about the body's, in its axes."""
     return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
 
 
 @inlined
 def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """Xᵀ f: a force about the body's origin, seen about the parent's."""
+    """Xᵀ f: a force about the body's origin, as one about the parent's, in its axes."""
     linear = rotate(R, f[1])
     return add(rotate(R, f[0]), cross(p, linear)), linear
 
 
 @inlined
 def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """X⁻ᵀ f: a force about the parent's origin, seen about the body's."""
+    """X⁻ᵀ f: a force about the parent's origin, as one about the body's, in its axes."""
     return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
 
 
@@ -222,14 +222,14 @@ def add_mobility(K: Mobility, L: Mobility) -> Mobility:
 
 @inlined
 def mobility_times(K: Mobility, f: Spatial) -> Spatial:
-    """K f: the acceleration that a force causes."""
+    """K f: the acceleration by a force."""
     A, B, C = K
     return add(times(A, f[0]), rotate(B, f[1])), add(unrotate(B, f[0]), times(C, f[1]))
 
 
 @inlined
 def swapped(K: Mobility) -> Mobility:
-    """The blocks of [linear; angular] order."""
+    """The mobility in the order [linear; angular]."""
     return K[2], transpose(K[1]), K[0]
 
 

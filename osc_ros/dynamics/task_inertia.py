@@ -1,11 +1,11 @@
 """
-The task force F = Λ(u - a⁰): exact where the arm can move every way, smoothly damped elsewhere.
+The task force F = Λ(u - a⁰): exact away from singularities, smoothly damped near them.
 
-How near a singularity is, the Jacobian says, not the inertia: a light wrist on a heavy arm is no
-singularity. Radians and metres are made comparable by a characteristic length ℓ: the singular
-values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the largest one. The directions
-that belong to small ones are taken out of the task, smoothly, and what remains is controlled with
-the inertia that it has when nothing pushes in those directions.
+The Jacobian tells the distance to a singularity, not the inertia: a light wrist on a heavy arm is
+not singular. A characteristic length ℓ makes radians and metres comparable: the measure are the
+singular values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the largest one. Control
+fades out along directions with small singular values; the rest is controlled with the inertia that
+it has without forces in those directions.
 
 """
 
@@ -19,22 +19,22 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# Relative to the largest eigenvalue: what rounding makes of a zero, and a margin above it. It is
-# some 1e-16 times the largest entry of a body's inverse inertia over the largest of Λ⁻¹: 1e-15 for
-# most arms, 1e-11 for light links that carry a heavy load.
+# Eigenvalues of Λ⁻¹ relative to the largest one: below LOW they count as zero, from HIGH on they
+# are exact. Rounding makes of a zero about 1e-16 times the largest entry of a body's inverse
+# inertia over the largest of Λ⁻¹: 1e-15 for most arms, 1e-11 for light links with a heavy load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
-_SWEEPS = 30  # Jacobi converges quadratically; six or seven are enough for 6 × 6
+_SWEEPS = 30  # limit; Jacobi converges quadratically, in six or seven sweeps for 6 × 6
 SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
 
 
 @inlined
 def solved(A, x, m):
     """
-    Replace x by A⁻¹ x, A (m × m, flat, symmetric, overwritten); say how safely definite A is.
+    Replace x by A⁻¹ x, for A (m × m, flat, symmetric, overwritten).
 
-    Returned is a lower bound of its smallest eigenvalue over the largest, or 0 if A is not
-    definite; x is then left half done. The smallest is at least 1 / trace A⁻¹, the largest at most
-    trace A, and A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ goes where A's upper half was.
+    Returns a lower bound of the smallest eigenvalue over the largest, or 0 if A is not definite; x
+    is then invalid. The smallest is at least 1 / trace A⁻¹, the largest at most trace A, and
+    A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half of A.
 
     """
     trace, inverse_trace = 0.0, 0.0
@@ -72,10 +72,10 @@ def solved(A, x, m):
 @inlined
 def eigen_decomposed(A, V, m):
     """
-    Jacobi's method: A (m × m, flat) becomes diagonal, the columns of V its eigenvectors.
+    Replace A (m × m, flat) by its eigenvalues on the diagonal; the columns of V are eigenvectors.
 
-    Chosen over LAPACK because it keeps small eigenvalues of a positive definite matrix to
-    relative accuracy, and needs no allocation.
+    Jacobi's method: other than LAPACK's, it keeps the relative accuracy of small eigenvalues of a
+    positive definite matrix, and allocates nothing.
 
     """
     for i in range(m * m):
@@ -110,10 +110,10 @@ def eigen_decomposed(A, V, m):
 @inlined
 def share(ratio, low, high):
     """
-    How much of a direction is controlled: 0 below low, 1 above high, C² between, in log.
+    Share of a direction that is controlled: 0 below low, 1 above high, C² between, in log ratio.
 
-    It rises late, and is a third in the middle: what an error asks of the joints goes with
-    1 / ratio, and a direction that has an error since it was lost would come back in steps.
+    Biased low (1/3 at mid-range): the joint effort for an error scales with 1/ratio, so an error
+    that built up while the direction was not controlled must return gradually.
 
     """
     if not ratio > low:
@@ -127,7 +127,7 @@ def share(ratio, low, high):
 
 @inlined
 def _decomposed(Lambda_inv, scratch, m):
-    """Λ⁻¹ (flat) as V diag(λ) Vᵀ, and in w the 1/λ of those that are not zero by rounding."""
+    """V of Λ⁻¹ = V diag(λ) Vᵀ (flat), and w = 1/λ, 0 where λ is zero to working precision."""
     A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
     largest = 0.0
     for k in range(m * m):
@@ -143,7 +143,7 @@ def _decomposed(Lambda_inv, scratch, m):
 
 @inlined
 def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
-    """x = Λ r, leaving out directions whose eigenvalue is zero to working precision; flat."""
+    """Put x = Λ r (flat), without directions whose eigenvalue is zero to working precision."""
     V, w = _decomposed(Lambda_inv, scratch, m)
     for i in range(m):
         x[i] = 0.0
@@ -157,7 +157,7 @@ def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 @inlined
 def pseudo_inverse(Lambda_inv, scratch, Lambda, m):
-    """Λ (m, m) of Λ⁻¹ (flat)."""
+    """Put Λ (m, m) of Λ⁻¹ (flat)."""
     V, w = _decomposed(Lambda_inv, scratch, m)
     for i in range(m):
         for j in range(i + 1):
@@ -174,7 +174,7 @@ def _pseudo_inverse(Lambda_inv, scratch, Lambda):
 
 def task_inertia(Lambda_inv: Array) -> Array:
     """
-    Λ (m, m) of Λ⁻¹ (m, m), the pseudo-inverse where that is singular to working precision.
+    Λ (m, m) of Λ⁻¹ (m, m), by pseudo-inverse where that is singular to working precision.
 
     Returns
     -------
@@ -212,16 +212,17 @@ def _measure(J, length, low, high, scratch, ratios, shares):
 
 class SingularityDamping:
     """
-    What is given up near a singularity; `osc_ros.dynamics.priority` does it.
+    Thresholds between which the control of a direction fades out near a singularity.
 
-    A direction whose singular value, relative to the largest, is below `low` is left to τ⁰, one
-    above `high` is fully controlled; between them the share is C² and the force continuous. The
-    attributes `ratios` (6,) and `shares` (6,) describe the last call.
+    Directions with a relative singular value below `low` are left to τ⁰, above `high` fully
+    controlled; between them the share is C² and the force continuous (see
+    `osc_ros.dynamics.priority`). The attributes `ratios` (6,) and `shares` (6,) are those of the
+    last call of `conditioning`.
 
     Parameters
     ----------
     length : float
-        Characteristic length of the arm [m]: a turn of 1 rad counts as a shift by this much.
+        Characteristic length of the arm [m]: a rotation of 1 rad counts as this displacement.
     low, high : float
         Singular values of the scaled Jacobian, relative to the largest.
 

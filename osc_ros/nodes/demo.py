@@ -1,47 +1,41 @@
-"""osc_demo: a simulated arm follows targets over ROS 2, and is judged."""
+"""osc_demo: a simulated arm follows targets over ROS 2, and its errors are checked."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 import importlib.util
 import os
 from pathlib import Path
 import signal
-import subprocess
 import sys
 import tempfile
-from time import perf_counter
 from typing import Any
 import warnings
 
 import numpy as np
 import yaml
 
+from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, report, scenario
+from osc_ros.nodes.demo_run import DemoError, make_run, NodeProcess, show, STALLED, START
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.share import share_directory
 from osc_ros.nodes.simulator import PARAMETERS
 
-# Simulated times: at which the first motion begins, and by which it was sent, so that the
-# controller has it, whatever else the machine does, and every run is the same [s].
-START, SENT = 3.0, 2.0
 THRESHOLDS = (
-    Entry('tracking_position', 0.001, 'RMS while the eight is traced [m]', lower=0.0),
-    Entry('tracking_orientation', 0.0035, 'The same [rad]', lower=0.0),
-    Entry('settled_position', 0.001, 'Largest at the end of a step [m]', lower=0.0),
-    Entry('settled_orientation', 0.0035, 'The same [rad]', lower=0.0),
+    Entry('tracking_position', 0.001, 'Largest RMS position error on the figure of eight [m]',
+          lower=0.0),
+    Entry('tracking_orientation', 0.0035, 'Largest RMS orientation error on the figure of eight '
+          '[rad]', lower=0.0),
+    Entry('settled_position', 0.001, 'Largest position error at the end of a step [m]', lower=0.0),
+    Entry('settled_orientation', 0.0035, 'Largest orientation error at the end of a step [rad]',
+          lower=0.0),
 )
-LOST = 20.0  # wall time after which an answer is thought to be lost [s]
-STALLED = 20.0  # wall time without any progress after which the run is given up [s]
-
-
-class DemoError(OscError, RuntimeError):
-    """The demonstration could not be run: says what did not come."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='osc_demo', description='A simulated arm traces a figure of eight, steps and turns, '
-        'under osc_controller over ROS 2. The tip is judged by what the physics engine says.')
+        'under osc_controller over ROS 2. The physics engine measures the errors of the tip.')
     robot = parser.add_mutually_exclusive_group()
     robot.add_argument('--robot', default='panda',
                        help=f"a robot of this package, {', '.join(description.shipped_robots())} "
@@ -68,16 +62,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
     parser.add_argument('--base', help='link that is fixed to the ground')
     parser.add_argument('--tip', help='link that follows the targets')
-    parser.add_argument('--config', type=Path, help='YAML file of parameters that go before those '
+    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
                         'of the robot')
     parser.add_argument('--duration', type=float, default=20.0,
                         help='of the motion, simulated time [s] (20)')
     parser.add_argument('--real-time', action='store_true',
-                        help='let the simulator follow the wall clock, not the commands')
+                        help='the simulator follows the wall clock, not the commands')
     parser.add_argument('--headless', action='store_true', help='open no window')
     parser.add_argument('--output', type=Path, default=Path('osc_demo'),
                         help='folder of plots and logs (osc_demo)')
-    parser.add_argument('--json', type=Path, help='write the figures to this file too')
+    parser.add_argument('--json', type=Path, help='also write the figures to this file')
     options = parser.parse_args(arguments)
     if options.urdf and not (options.base and options.tip):
         parser.error('--urdf needs --base and --tip')
@@ -90,41 +84,24 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _demonstrate(options: argparse.Namespace) -> int:
+    """Make one run, print and write its results; return the exit status."""
     _prepare_output(options)
     configs = [share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"]
     configs += [options.config] if options.config else []
     own = _own_parameters(options)
-    thresholds = _checked(THRESHOLDS, _section(configs, 'osc_demo'))
-    values = _checked(description.ENTRIES, {
-        **_section(configs, ''), **_section(configs, 'osc_controller'), **own})
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # the nodes say it too, in their logs
-        robot = description.robot(values, description.description(values))
+    thresholds = _checked_values(THRESHOLDS, _section(configs, 'osc_demo'))
+    robot = _robot(configs, own)
     simulator = {**_section(configs, ''), **_section(configs, 'osc_simulator'), **own,
                  'lockstep': not options.real_time}
-    if 'initial_positions' not in simulator:
-        simulator['initial_positions'] = scenario.initial_positions(robot).tolist()
     if not options.headless and _has_display():
         simulator['viewer'] = True
-
-    [begin] = (entry for entry in PARAMETERS if entry.name == 'initial_positions')
-    q = np.array(begin.checked(simulator['initial_positions']))
-    if q.shape != (robot.n,):
-        raise DemoError(f'initial_positions has {len(q)} entries: accepted is one for each of '
-                        + ', '.join(robot.joint_names))
-    controller = {**own, 'autostart': False}
-    if not options.real_time:  # states wait for commands: the wall clock says nothing of them
-        controller['state_timeout'] = STALLED
-    plan = scenario.phases(robot, q, START, options.duration)
-    recording = report.Recording()
-    with ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        _isolate(work)
-        processes = {
-            name: stack.enter_context(_Process(name, configs, parameters, work, options.output))
-            for name, parameters in (('osc_simulator', simulator),
-                                     ('osc_controller', controller))}
-        _run(robot, plan, processes, recording)
+    with on_demand(), shared(scenario.use_kernels, robot,
+                             tell=lambda progress: show(str(progress))):
+        simulator['initial_positions'] = _initial_positions(robot, simulator).tolist()
+        plan = scenario.phases(robot, np.array(simulator['initial_positions']), START,
+                               options.duration)
+    recording = _recording_of(options, configs, robot, plan, {
+        'osc_simulator': simulator, 'osc_controller': _controller_parameters(options, own)})
     limits = np.array(simulator.get('effort_limits') or robot.effort_limits)
     limits = np.where(limits > 0.0, limits, np.inf)
     found = report.result(recording, plan, limits, thresholds)
@@ -143,8 +120,49 @@ def _demonstrate(options: argparse.Namespace) -> int:
     return 1 if found.failures else 0
 
 
+def _robot(configs: list[Path], own: dict[str, Any]) -> Robot:
+    values = _checked_values(description.ENTRIES, {
+        **_section(configs, ''), **_section(configs, 'osc_controller'), **own})
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')  # the nodes log the same warnings
+        return description.robot(values, description.description(values))
+
+
+def _initial_positions(robot: Robot, simulator: dict[str, Any]) -> Any:
+    """Joint positions (n,) at the start: those of the parameters, or ones that are found."""
+    if 'initial_positions' not in simulator:
+        return scenario.initial_positions(robot)
+    [entry] = (entry for entry in PARAMETERS if entry.name == 'initial_positions')
+    q = np.array(entry.checked_value(simulator['initial_positions']))
+    if q.shape != (robot.n,):
+        raise DemoError(f'initial_positions has {len(q)} entries: accepted is one for each of '
+                        + ', '.join(robot.joint_names))
+    return q
+
+
+def _controller_parameters(options: argparse.Namespace, own: dict[str, Any]) -> dict[str, Any]:
+    parameters = {**own, 'autostart': False}
+    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+        parameters['state_timeout'] = STALLED
+    return parameters
+
+
+def _recording_of(options: argparse.Namespace, configs: list[Path], robot: Robot,
+              plan: list[scenario.Phase], parameters: dict[str, dict[str, Any]]
+              ) -> report.Recording:
+    """Return the recording of one run of nodes with these parameters."""
+    recording = report.Recording()
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        _isolate(work)
+        make_run(robot, plan, {
+            name: stack.enter_context(NodeProcess(name, configs, given, work, options.output))
+            for name, given in parameters.items()}, recording)
+    return recording
+
+
 def _prepare_output(options: argparse.Namespace) -> None:
-    """Find out now, and not after the run, that its results cannot be written."""
+    """Create the output folder; raise DemoError now, not after the run, if that fails."""
     if importlib.util.find_spec('matplotlib') is None:
         raise DemoError("the plots need matplotlib: pip install 'osc_ros[demo]'")
     try:
@@ -161,7 +179,7 @@ def _prepare_output(options: argparse.Namespace) -> None:
 
 
 def _isolate(work: Path) -> None:
-    """Keep to this machine, and out of the way of other robots, unless told otherwise."""
+    """Use loopback and a ROS domain of its own, unless the environment says otherwise."""
     os.environ.setdefault('ROS_LOG_DIR', str(work))
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
@@ -179,7 +197,7 @@ def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _section(configs: list[Path], node: str) -> dict[str, Any]:
-    """Parameters that files give to a node, or to all nodes where the name is empty."""
+    """Return the parameters that files give to a node; to all nodes if the name is empty."""
     found: dict[str, Any] = {}
     for config in configs:
         try:
@@ -194,158 +212,13 @@ def _section(configs: list[Path], node: str) -> dict[str, Any]:
     return found
 
 
-def _checked(table: Sequence[Entry], given: dict[str, Any]) -> dict[str, Any]:
-    return {entry.name: entry.checked(given.get(entry.name, entry.default)) for entry in table}
+def _checked_values(table: Sequence[Entry], given: dict[str, Any]) -> dict[str, Any]:
+    return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
+            for entry in table}
 
 
 def _has_display() -> bool:
     return bool(os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'))
-
-
-class _Process:
-    """A node in a process of its own, ended with the demonstration."""
-
-    def __init__(self, name: str, configs: list[Path], parameters: dict[str, Any], work: Path,
-                 output: Path) -> None:
-        self.name = name
-        self._log = output / f'{name}.log'
-        # more specific than the wildcards of the config, so it goes before them
-        own = work / f'{name}.yaml'
-        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
-        module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
-        self._command = [sys.executable, '-m', module, '--ros-args']
-        for file in (*configs, own):
-            self._command += ['--params-file', str(file)]
-
-    def __enter__(self) -> _Process:
-        with self._log.open('w') as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT,
-                                             stdin=subprocess.DEVNULL, start_new_session=True)
-        return self
-
-    def require_running(self) -> None:
-        """Raise DemoError with the end of the log if the process has ended."""
-        if self._process.poll() is not None:
-            raise DemoError(f'{self.name} ended (exit status {self._process.returncode}):\n'
-                            + self.tail())
-
-    def tail(self) -> str:
-        """The end of what it said."""
-        return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
-
-    def stop(self) -> None:
-        """Tell it to end, and wait."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(timeout=10.0)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-
-    def __exit__(self, *exception: object) -> None:
-        self.stop()
-
-
-def _run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, _Process],
-         recording: report.Recording) -> None:
-    from lifecycle_msgs.msg import Transition
-    import rclpy
-    from rclpy.signals import SignalHandlerOptions
-
-    from osc_ros.nodes.witness import Witness
-
-    # an exception out of a signal handler would be lost, or worse, inside the executor
-    told: list[int] = []
-    handlers = {number: signal.signal(number, lambda which, frame: told.append(which))
-                for number in (signal.SIGINT, signal.SIGTERM)}
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    witness = Witness(recording, robot.base)
-    try:
-        def wait_for(what: str, happened: Any, patience: float) -> None:
-            deadline = perf_counter() + patience
-            while True:
-                witness.spin_once(0.05)
-                if told:
-                    sys.exit(128 + told[0])
-                for process in processes.values():
-                    process.require_running()
-                if perf_counter() > deadline:
-                    raise DemoError(f'{what} did not come in time\n' + said())
-                if happened():
-                    return
-
-        def require(what: str, transition: int, patience: float, refusable: bool) -> None:
-            """
-            Ask for a transition, again where no answer comes or a refusal may be early.
-
-            One that is refused for good after an unanswered one: that was made, or what follows
-            does not come.
-
-            """
-            deadline, asked, answers = perf_counter() + patience, -np.inf, []
-            while not any(answer.done() and answer.result().success for answer in answers):
-                refused = any(answer.done() for answer in answers)
-                if refused and not refusable:
-                    if len(answers) > 1:
-                        return
-                    raise DemoError(f'osc_controller refused its {what}\n' + said())
-                if perf_counter() - asked > (0.2 if refused else LOST):
-                    asked = perf_counter()
-                    answers.append(witness.change(transition))
-                wait_for(f'the {what} of osc_controller', lambda: True,
-                         deadline - perf_counter())
-
-        def said() -> str:
-            return '\n'.join(f'{process.name}:\n{process.tail()}'
-                             for process in processes.values())
-
-        print(f"starting osc_simulator and osc_controller for '{robot.name}' ...", flush=True)
-        wait_for('osc_controller', witness.sees_controller, 30.0)
-        print('configuring; the first time, the kernels are compiled: about a minute ...',
-              flush=True)
-        require('configuration', Transition.TRANSITION_CONFIGURE, 180.0, refusable=False)
-        wait_for('joint states, and ears for targets', witness.is_heard, 30.0)
-        # refused until it has heard a joint state
-        require('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
-        for phase in plan:
-            witness.send(phase.motion, phase.start, robot.tip)
-        if witness.time > SENT:
-            raise DemoError(f'the targets were sent at {witness.time} s, later than {SENT} s, '
-                            f'for {START} s: this machine is too busy')
-        end = plan[-1].end
-        shown = -np.inf
-        schedule = scenario.reference(plan, recording.poses[0])
-        begun, first = perf_counter(), len(recording.state_times)
-        while witness.time < end:
-            wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
-            if perf_counter() - shown > (0.2 if sys.stdout.isatty() else 2.0):
-                shown = perf_counter()
-                away, turn = scenario.error(recording.poses[-1],
-                                            schedule.at(recording.pose_times[-1]))
-                _progress(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * away:8.3f} mm '
-                          f'{np.degrees(turn):8.3f} deg')
-        recording.wall_time = perf_counter() - begun
-        recording.state_times[:first], recording.torques[:first] = [], []
-        _progress('', last=True)
-        before = witness.diagnoses
-        processes['osc_controller'].stop()
-        deadline = perf_counter() + 2.0  # its last word is in the table, but not worth a failure
-        while perf_counter() < deadline and witness.diagnoses < before + 2:
-            witness.spin_once(0.05)
-    finally:
-        witness.destroy()
-        rclpy.try_shutdown()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _progress(text: str, last: bool = False) -> None:
-    if sys.stdout.isatty():
-        print(f'\r{text:78}', end='\r' if last else '', flush=True)
-    elif text:
-        print(text, flush=True)
-
 
 if __name__ == '__main__':
     main()

@@ -1,4 +1,4 @@
-"""Where a node's robot comes from, and the parameters that say so."""
+"""The robot of a node: from the parameters that describe it and its load."""
 
 from __future__ import annotations
 
@@ -18,44 +18,45 @@ from osc_ros.nodes.parameters import Entry
 
 Array = NDArray[np.float64]
 
-PAIR = 'dual_panda'  # two of the Panda, made when it is asked for
-
-ENTRIES = (
-    Entry('robot_description', '', 'URDF text; goes before robot_description_file'),
-    Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
-          f'panda, fr3, ur5e, ur10e, iiwa14, gen3, {PAIR}'),
-    Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
-    Entry('tip', '', 'Link whose pose is controlled'),
-    Entry('further_tips', (), 'Links beside it whose joints move too, as those of a second arm: '
-          'the robot is the tree to all of them', of=str),
-    Entry('locked_joints', (), 'Joints that do not move', of=str),
-    Entry('locked_positions', (), 'Where they are held [rad, m], one each; none: all at 0'),
-    Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
-          '[kg m²]; none: 0', lower=0.0),
-    Entry('joints', (), 'Order of the joints in the command; none: the order from base to tip, '
-          'and of branches that in the robot description', of=str),
-    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]: 0 0 9.81 under a '
-          'ceiling', lower=-1e3, upper=1e3, size=3),
-    Entry('driver_compensates', 'none', 'What the driver adds to the torques by itself, of the '
-          'robot as described', choices=COMPENSATES),
-)
+PAIR = 'dual_panda'  # two Pandas, composed on request
 
 
 def shipped_robots() -> list[str]:
-    """Names of the arms that come with the package."""
+    """Return the names of the arms that come with the package: the files of osc_ros/robots."""
     return sorted(entry.name.removesuffix('.urdf')
                   for entry in files('osc_ros').joinpath('robots').iterdir()
                   if entry.name.endswith('.urdf'))
 
 
+ENTRIES = (
+    Entry('robot_description', '', 'URDF text; takes precedence over robot_description_file'),
+    Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
+          + ', '.join([*shipped_robots(), PAIR])),
+    Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
+    Entry('tip', '', 'Link whose pose is controlled'),
+    Entry('further_tips', (), 'Further links, such as the tip of a second arm; the robot is the '
+          'tree of joints from the base to all tips', of=str),
+    Entry('locked_joints', (), 'Joints that do not move', of=str),
+    Entry('locked_positions', (), 'Positions of locked_joints [rad, m], one each; empty: all 0'),
+    Entry('rotor_inertia', (), 'Reflected rotor inertia of every moving joint, base first '
+          '[kg m²]; empty: 0', lower=0.0),
+    Entry('joints', (), 'Order of the joints in the command; empty: from base to tip, branches '
+          'in the order of the robot description', of=str),
+    Entry('gravity', (0.0, 0.0, -9.81), 'Gravity in the base frame [m/s²]; for an arm on a '
+          'ceiling: 0 0 9.81', lower=-1e3, upper=1e3, size=3),
+    Entry('driver_compensates', 'none', 'What the driver itself adds to the commanded torques, '
+          'computed for the robot as described', choices=COMPENSATES),
+)
+
+
 def urdf_text(name: str) -> str:
     """
-    Text of a URDF file, or of a shipped robot by its name.
+    Return the text of a URDF file, or of a shipped robot by its name.
 
     Raises
     ------
     InputError
-        There is no such file nor robot.
+        There is neither such a file nor such a robot.
 
     """
     if name == PAIR:
@@ -72,12 +73,12 @@ def urdf_text(name: str) -> str:
 
 def description(values: dict[str, Any], received: str = '') -> str:
     """
-    URDF text by the parameters, or as received from the topic.
+    Return the URDF text from the parameters, or as received from the topic.
 
     Raises
     ------
     InputError
-        None of the three gives one.
+        Neither the parameters nor the topic give one.
 
     """
     if values['robot_description']:
@@ -92,12 +93,12 @@ def description(values: dict[str, Any], received: str = '') -> str:
 
 def robot(values: dict[str, Any], text: str) -> Robot:
     """
-    The robot that the parameters name, from URDF text.
+    Return the robot between the links that the parameters name, from URDF text.
 
     Raises
     ------
     InputError, ModelError
-        What is wrong with the parameters, or with the URDF.
+        An error in the parameters, or in the URDF.
 
     """
     for name in ('base', 'tip'):
@@ -106,35 +107,35 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,
                            rotor_inertia=values['rotor_inertia'] or None,
-                           locked=locked(values), gravity=values['gravity'])
+                           locked=locked_positions(values), gravity=values['gravity'])
 
 
 LOAD_ENTRIES = (
-    Entry('payload.mass', 0.0, 'Mass of what the arm carries beside what is described [kg]; '
-          'refused if holding it where the arm is takes more than 90 % of limits.effort',
+    Entry('payload.mass', 0.0, 'Mass of the payload, in addition to the robot description [kg]; '
+          'refused if holding it in the present pose takes more than 90 % of limits.effort',
           lower=0.0, upper=1e4, live=True),
-    Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Where it is in the frame of payload.link '
-          '[m]', lower=-1e2, upper=1e2, size=3, live=True),
+    Entry('payload.center_of_mass', (0.0, 0.0, 0.0), 'Centre of mass of the payload in the '
+          'frame of payload.link [m]', lower=-1e2, upper=1e2, size=3, live=True),
     Entry('payload.inertia', (0.0,) * 6, 'xx xy xz yy yz zz about its centre of mass, in the axes '
           'of payload.link [kg m²]', lower=-1e4, upper=1e4, size=6, live=True),
-    Entry('payload.link', '', "Link that it is fixed to; none: 'tip'", live=True),
-    Entry('payload.known_to_driver', False, 'The driver was told of it too, and compensates it as '
-          'it does the robot', live=True),
-    Entry('tool.position', (0.0, 0.0, 0.0), "Point that is controlled, in the frame of 'tip' [m]",
+    Entry('payload.link', '', "Link that the payload is fixed to; empty: 'tip'", live=True),
+    Entry('payload.known_to_driver', False, 'true: the driver has the payload too, and '
+          'compensates it like the robot', live=True),
+    Entry('tool.position', (0.0, 0.0, 0.0), "Controlled point, in the frame of 'tip' [m]",
           lower=-1e2, upper=1e2, size=3, live=True),
-    Entry('tool.orientation', (0.0, 0.0, 0.0, 1.0), "Its axes in those of 'tip', as a quaternion "
-          'x y z w', size=4, live=True),
+    Entry('tool.orientation', (0.0, 0.0, 0.0, 1.0), 'Axes of the controlled point in the frame of '
+          "'tip', quaternion x y z w", size=4, live=True),
 )
 
 
-def loaded(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
+def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
     """
-    The robot with its payload, tool and gravity, and the robot as its driver knows it.
+    Return the robot with its payload, tool and gravity, and the robot as its driver has it.
 
     Raises
     ------
     InputError, ModelError
-        What is wrong with the parameters.
+        An error in the parameters.
 
     """
     link = values['payload.link']
@@ -155,12 +156,12 @@ def loaded(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
     """
-    Place, base first, of the joint that entry i of a command is for (n,).
+    Return the indices (n,), base first, of the joints in the order of a command.
 
     Raises
     ------
     InputError
-        Other joints than the robot's.
+        Parameter joints does not have exactly the joints of the robot.
 
     """
     joints = values['joints'] or robot.joint_names
@@ -173,12 +174,12 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
 
 def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
     """
-    The same for a command to each tip on its own, of the joints between the base and that.
+    Return these indices for each tip on its own, of the joints between the base and that tip.
 
     Raises
     ------
     InputError
-        A joint that leads to several tips.
+        A joint leads to several tips.
 
     """
     chains: list[list[int]] = []
@@ -198,12 +199,12 @@ def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.int
 
 def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> Array:
     """
-    The parameter of that name as an array (n,), base first, or the default where it is empty.
+    Return a parameter as an array (n,), base first, or the default if it is empty.
 
     Raises
     ------
     InputError
-        Another number of entries than the robot has joints.
+        The number of entries is not the number of joints.
 
     """
     if not values[name]:
@@ -214,9 +215,9 @@ def per_joint(values: dict[str, Any], name: str, default: Any, robot: Robot) -> 
     return np.array(values[name], dtype=np.float64)
 
 
-def locked(values: dict[str, Any]) -> dict[str, float]:
+def locked_positions(values: dict[str, Any]) -> dict[str, float]:
     """
-    Locked joints by name.
+    Return the positions of the locked joints by name [rad, m].
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where frames are: links by the robot's own kinematics, others by tf2 where that is installed."""
+"""Poses of frames: of links by the robot's kinematics, of others by tf2 if it is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.time import Time
 
-from osc_ros.dynamics.papers.newton_euler import link_pose
+from osc_ros.dynamics.kinematics import link_pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import messages
@@ -19,12 +19,12 @@ Array = NDArray[np.float64]
 
 class Frames:
     """
-    Looks frames up.
+    Finds the poses of frames.
 
     Parameters
     ----------
     node : Node
-        Gets subscriptions of /tf and /tf_static, if tf2_ros can be imported.
+        Subscribes to /tf and /tf_static, if tf2_ros can be imported.
 
     """
 
@@ -39,7 +39,7 @@ class Frames:
 
     def pose(self, robot: Robot, q: Array, frame: str) -> Array:
         """
-        Pose (4, 4) of a frame in the robot's base frame, with the joints at q (n,).
+        Return the pose (4, 4) of a frame in the robot's base frame, with the joints at q (n,).
 
         Parameters
         ----------
@@ -49,7 +49,7 @@ class Frames:
         Raises
         ------
         InputError
-            It is neither; the message lists the links.
+            The frame is unknown; the message lists the links.
 
         """
         if frame in ('', robot.base):
@@ -58,9 +58,9 @@ class Frames:
             return link_pose(robot, q, frame)
         except InputError as error:
             if self._tf2 is None:
-                raise InputError(f'{error}; tf2_ros, which may know others, is not installed'
+                raise InputError(f'{error}; tf2_ros, which knows other frames, is not installed'
                                  ) from None
-            return self._known_to_tf2(robot.base, frame, error)
+            return self._pose_by_tf2(robot.base, frame, error)
 
     def _known_to_tf2(self, base: str, frame: str, refusal: InputError) -> Array:
         try:

@@ -1,13 +1,14 @@
-"""Between ROS messages and arrays: linear-first becomes angular-first here, and nowhere else."""
+"""Conversion between ROS messages (linear first) and arrays (angular first): swapped only here."""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import math
 from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import (
     InertiaStamped,
     Pose,
@@ -35,28 +36,34 @@ from osc_ros.nodes import serialized
 Array = NDArray[np.float64]
 
 HOLD_LABEL = 'hold'  # of a command that answers no state
+LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
+AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 
 
 def seconds(stamp: Time | Duration) -> float:
-    """A stamp or duration [s]."""
+    """Return a stamp or duration in seconds."""
     return float(stamp.sec + 1e-9 * stamp.nanosec)
 
 
 def stamp(time: float) -> Time:
-    """The stamp of a time [s], to the nanosecond."""
+    """Return the stamp of a time [s], rounded to 1 ns."""
     whole, rest = divmod(round(time * 1e9), 1_000_000_000)
     return Time(sec=int(whole), nanosec=int(rest))
 
 
+class UnrelatedError(InputError):
+    """A joint state has none of the joints: it may be of another device on the same topic."""
+
+
 class JointStateReader:
     """
-    Takes the joints that it is asked for out of joint states, in any order among any others.
+    Reads some joints from joint states that have them in any order, among others.
 
     Parameters
     ----------
     names : sequence of str, length n
     topic : str
-        What refusals call the message.
+        Name of the topic in error messages.
 
     """
 
@@ -73,20 +80,23 @@ class JointStateReader:
         Raises
         ------
         InputError
-            A joint that is missing or named twice, fields that do not fit the names, velocities
-            that are not there, numbers that are not finite.
+            A joint that is missing or named twice, arrays of another length than the names,
+            missing velocities, numbers that are not finite.
 
         """
         return self.positions(message), self.velocities(message)
 
     def positions(self, message: JointState) -> Array:
         """
-        Return positions (n,) [rad, m]; the velocities may be anything.
+        Return positions (n,) [rad, m]; the velocities are not read.
 
         Raises
         ------
+        UnrelatedError
+            None of the joints is in the message.
         InputError
-            As `read`, the velocities aside.
+            A joint that is missing or named twice, an array of another length than the names,
+            numbers that are not finite.
 
         """
         if message.name != self._seen:
@@ -101,7 +111,7 @@ class JointStateReader:
         Raises
         ------
         InputError
-            Velocities that are not there, do not fit the names, or are not finite.
+            Velocities that are missing, of another number than the names, or not finite.
 
         """
         return self._chosen('velocity', message.velocity, len(message.name))
@@ -118,16 +128,17 @@ class JointStateReader:
         return chosen
 
     def efforts(self, message: JointState) -> Array:
-        """Efforts (n,) [N·m; N] of the message that was read last; NaN where there are none."""
+        """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
         if len(message.effort) != len(message.name):
             return np.full(len(self.names), np.nan)
         return np.asarray(message.effort, dtype=np.float64)[self._at]
 
     def _places(self, names: Sequence[str]) -> NDArray[np.intp]:
         has = ', '.join(names) or 'none'
+        kind = UnrelatedError if names and not set(self.names) & set(names) else InputError
         for name in self.names:
             if name not in names:
-                raise InputError(f"{self._topic} lacks '{name}' (has: {has})")
+                raise kind(f"{self._topic} lacks '{name}' (has: {has})")
             if list(names).count(name) > 1:
                 raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
         return np.array([list(names).index(name) for name in self.names], dtype=np.intp)
@@ -135,19 +146,19 @@ class JointStateReader:
 
 def positions(message: JointState, names: Sequence[str]) -> Array:
     """
-    Positions (n,) [rad, m] of joints in a message that need not have velocities.
+    Return positions (n,) [rad, m] of joints in a message, which need not have velocities.
 
     Raises
     ------
     InputError
-        As `JointStateReader.read`, the velocities aside.
+        See `JointStateReader.positions`.
 
     """
     return JointStateReader(names, 'target_posture').positions(message)
 
 
 def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:
-    """A joint state of n joints."""
+    """Return a joint state of n joints at a time [s]."""
     message = JointState(name=list(names))
     message.header.stamp = stamp(time)
     message.position, message.velocity, message.effort = (
@@ -157,7 +168,7 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
 
 class Command:
     """
-    Joint torques as a message, made once and filled again and again.
+    A message of joint torques that is allocated once and filled for every command.
 
     Parameters
     ----------
@@ -171,29 +182,29 @@ class Command:
         self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
 
     def filled(self, tau: Array, label: str) -> Float64MultiArray:
-        """Torques (n,); the label of their one dimension says which state they answer."""
+        """Return the message with torques (n,) and a label: the joint state that they answer."""
         self._message.data = array('d', tau.tobytes())
         self._message.layout.dim[0].label = label
         return self._message
 
 
 def label(message: Float64MultiArray) -> str:
-    """Which state a command answers; empty where it does not say."""
+    """Return the label of a command: the joint state that it answers; empty if it has none."""
     return str(message.layout.dim[0].label) if message.layout.dim else ''
 
 
 def label_of(time: Time) -> str:
-    """The label of the command that answers the state of that time."""
+    """Return the label of the command that answers the joint state of this time."""
     return f'{time.sec}.{time.nanosec:09d}'
 
 
 def labelled_time(label: str) -> float | None:
-    """Time of the state that a command of that label answers [s], if it answers one."""
+    """Return the time of the joint state that a label names [s], or None if it names none."""
     return float(label) if label.replace('.', '', 1).isdecimal() else None
 
 
 def payload(message: InertiaStamped) -> dict[str, Any]:
-    """The parameters of a payload whose inertia is about its centre of mass."""
+    """Return the payload as parameters; the inertia is about the centre of mass."""
     inertia, centre = message.inertia, message.inertia.com
     return {'payload.mass': inertia.m, 'payload.center_of_mass': [centre.x, centre.y, centre.z],
             'payload.inertia': [inertia.ixx, inertia.ixy, inertia.ixz, inertia.iyy, inertia.iyz,
@@ -201,24 +212,24 @@ def payload(message: InertiaStamped) -> dict[str, Any]:
 
 
 def vector_array(message: Vector3) -> Array:
-    """A vector (3,) of a message."""
+    """Return a vector (3,) from a message."""
     return np.array([message.x, message.y, message.z])
 
 
 def pose_array(message: Pose) -> Array:
-    """Pose (4, 4) of a message; refusals are those of `osc_ros.control.task.pose`."""
+    """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.position, message.orientation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
 
 def transform_array(message: Transform) -> Array:
-    """Pose (4, 4) of a message; refusals are those of `osc_ros.control.task.pose`."""
+    """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.translation, message.rotation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
 
 def pose_message(T: Array, frame: str, time: Time) -> PoseStamped:
-    """A pose (4, 4) as a message."""
+    """Return a pose (4, 4) as a message."""
     message = PoseStamped()
     message.header.frame_id, message.header.stamp = frame, time
     p, r = message.pose.position, message.pose.orientation
@@ -228,7 +239,7 @@ def pose_message(T: Array, frame: str, time: Time) -> PoseStamped:
 
 
 def twist_message(twist: Array, frame: str, time: Time) -> TwistStamped:
-    """[angular; linear] (6,) as a message."""
+    """Return a twist (6,), [angular; linear], as a message."""
     message = TwistStamped(twist=_twist(twist))
     message.header.frame_id, message.header.stamp = frame, time
     return message
@@ -236,7 +247,7 @@ def twist_message(twist: Array, frame: str, time: Time) -> TwistStamped:
 
 def wrench_array(message: Wrench) -> Array:
     """
-    [moment; force] (6,) of a message [N·m, N].
+    Return a wrench (6,), [moment; force], from a message [N·m, N].
 
     Raises
     ------
@@ -253,14 +264,14 @@ def wrench_array(message: Wrench) -> Array:
 
 
 def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
-    """[moment; force] (6,) as a message."""
+    """Return a wrench (6,), [moment; force], as a message."""
     message = WrenchStamped(wrench=Wrench(torque=_vector(wrench[:3]), force=_vector(wrench[3:])))
     message.header.frame_id, message.header.stamp = frame, time
     return message
 
 
 def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) -> Float64MultiArray:
-    """Numbers (r, c) as a message; the labels of its dimensions name the rows and the columns."""
+    """Return numbers (r, c) as a message whose dimension labels name the rows and the columns."""
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
     message.layout.dim = [
         MultiArrayDimension(label=' '.join(rows), size=len(rows), stride=values.size),
@@ -268,28 +279,43 @@ def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) ->
     return message
 
 
+def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
+                       values: Iterable[tuple[str, object]], time: Time) -> DiagnosticArray:
+    """Return one status with its (key, value) pairs as a message."""
+    status = DiagnosticStatus(level=level, name=name, message=text, hardware_id=hardware, values=[
+        KeyValue(key=key, value=str(value)) for key, value in values])
+    message = DiagnosticArray(status=[status])
+    message.header.stamp = time
+    return message
+
+
+def inertia_message(Lambda: Array) -> Float64MultiArray:
+    """Return a task-space inertia (6, 6), angular first, as a message with linear first."""
+    return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)])
+
+
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
          ) -> tuple[Path | Hold, float]:
     """
-    The path of a trajectory of the tip, in the base frame, and when it starts [s].
+    Return the path of a trajectory of the tip, in the base frame, and its start time [s].
 
     Parameters
     ----------
     data : bytes
-        A serialized MultiDOFJointTrajectory: one transform a point; a twist and an acceleration
-        each, or none at all. A single point is a pose to be at by its time, at rest. A stamp of
-        zero means now.
+        A serialized MultiDOFJointTrajectory. Each point has one transform; either every point
+        has one twist and one acceleration, or none has any. A single point is a pose to reach by
+        its time, at rest. A stamp of zero means now.
     now : float
-        Time of the newest state [s].
+        Time of the newest joint state [s].
     frame_pose : callable
-        Gives the pose (4, 4) of a frame in the base frame, or raises InputError.
+        Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
 
     Raises
     ------
     InputError
-        No points, more than one transform in a point, some derivatives missing, one point that is
-        not at rest, and the refusals of `osc_ros.control.trajectory.Path` and
-        `osc_ros.control.task.poses`.
+        No points, more than one transform in a point, some derivatives missing, a single point
+        that is not at rest, and what `osc_ros.control.trajectory.Path` and
+        `osc_ros.control.task.poses` refuse.
 
     """
     found = serialized.trajectory(data)
@@ -311,11 +337,12 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
         raise InputError(f'target_trajectory: {m} points, {velocities} velocities, '
                          f'{accelerations} accelerations: accepted is one each a point, or '
                          'no velocity and no acceleration at all')
-    return Path(times, there, _turned(T, found.twists), _turned(T, found.accelerations)), start
+    return Path(times, there, _in_base_axes(T, found.twists),
+                _in_base_axes(T, found.accelerations)), start
 
 
-def _turned(T: Array, linear_first: Array) -> Array:
-    """Twists (m, 6) of messages as [angular; linear] in the base frame."""
+def _in_base_axes(T: Array, linear_first: Array) -> Array:
+    """Return twists (m, 6) of messages, linear first, as [angular; linear] in the base frame."""
     R = T[:3, :3].T
     return np.hstack([linear_first[:, 3:] @ R, linear_first[:, :3] @ R])
 
@@ -323,24 +350,23 @@ def _turned(T: Array, linear_first: Array) -> Array:
 def jog(message: TwistStamped, now: float, timeout: float,
         frame_pose: Callable[[str], Array]) -> tuple[Jog, float]:
     """
-    The motion that a twist of the tip asks for, in base axes, and when it starts [s].
+    Return the motion that a twist of the tip commands, in base axes, and its start time [s].
 
     Parameters
     ----------
     message : TwistStamped
-        Of the tip's own point, in the axes of the frame as they are now. A stamp of zero means
-        now.
+        Velocity of the tip, in the present axes of the frame. A stamp of zero means now.
     now : float
-        Time of the newest state [s].
+        Time of the newest joint state [s].
     timeout : float
-        How long after its stamp the twist is followed [s].
+        The twist is followed for this time after its stamp [s].
     frame_pose : callable
-        Gives the pose (4, 4) of a frame in the base frame, or raises InputError.
+        Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
 
     Raises
     ------
     InputError
-        A twist that is over, or has numbers that are not finite.
+        A twist older than the time-out, or with numbers that are not finite.
 
     """
     start = seconds(message.header.stamp) or now
@@ -352,7 +378,7 @@ def jog(message: TwistStamped, now: float, timeout: float,
 
 
 def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTrajectory:
-    """A path as a message: pose, twist, acceleration at each of its knots."""
+    """Return a path as a message, with pose, twist and acceleration at each knot."""
     message = MultiDOFJointTrajectory(joint_names=[tip])
     message.header.frame_id = frame
     message.header.stamp = stamp(motion.times[0])
@@ -371,7 +397,7 @@ def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTraje
 
 
 def _quaternion(T: Array) -> tuple[float, float, float, float]:
-    """The unit quaternion x y z w, w ≥ 0, of a pose (4, 4), by its largest part (Shepperd)."""
+    """Return the unit quaternion x y z w, w ≥ 0, of a pose (4, 4), by Shepperd's method."""
     (a, b, c, _), (d, e, f, _), (g, h, i, _), _ = T.tolist()
     w2, x2, y2, z2 = 1.0 + a + e + i, 1.0 + a - e - i, 1.0 - a + e - i, 1.0 - a - e + i
     largest = max(w2, x2, y2, z2)

@@ -1,4 +1,4 @@
-"""The parameters of the nodes: one table each, that declares, describes and checks them."""
+"""Tables of parameters: each entry declares, describes and checks one parameter."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from osc_ros.errors import InputError, OscError
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
-_LARGEST_INTEGER = 2**31 - 1  # that a slider can have
+_LARGEST_INTEGER = 2**31 - 1  # of rqt's sliders
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
@@ -36,19 +36,19 @@ class Entry:
     ----------
     name : str
     default : bool, int, float, str, or a tuple of float or str
-        Gives the type; an integer is taken where a float is meant.
+        Its type is that of the parameter; an integer is accepted for a float.
     description : str
         With the unit.
     lower, upper : float
-        Bounds that a number, or every number of an array, has to keep.
+        Bounds of a number, or of every number of an array.
     size : int, optional
-        Of an array; None for any. An empty array is accepted where the default is empty.
+        Length of an array; None for any. If the default is empty, an empty array is accepted.
     of : type
-        Of an array's entries.
+        Type of the entries of an array.
     live : bool
         True if it can be set while the node is configured.
     choices : tuple of str
-        The texts that are accepted; any if empty.
+        Accepted texts; empty: any.
 
     """
 
@@ -64,14 +64,14 @@ class Entry:
 
     @property
     def ros_type(self) -> Parameter.Type:
-        """The type as ROS has it."""
+        """The ROS type of the parameter."""
         if isinstance(self.default, tuple):
             return _ARRAYS[self.of]
         return _TYPES[type(self.default)]
 
     @property
     def accepted(self) -> str:
-        """What is accepted, in words."""
+        """Description of the accepted values."""
         kind = self.of if isinstance(self.default, tuple) else type(self.default)
         accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
                     str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
@@ -88,9 +88,9 @@ class Entry:
     @property
     def descriptor(self) -> ParameterDescriptor:
         """
-        What ROS is told of it, with the range of a number, or of every number of an array.
+        The ROS descriptor, with the range of a number, or of every number of an array.
 
-        Types are checked by the table, not by ROS, which would refuse 20 where 20.0 is meant.
+        The table checks the type, not ROS, which would refuse 20 for 20.0.
 
         """
         descriptor = ParameterDescriptor(
@@ -106,14 +106,14 @@ class Entry:
                 to_value=int(min(self.upper, _LARGEST_INTEGER)))]
         return descriptor
 
-    def checked(self, value: Any) -> Any:
+    def checked_value(self, value: Any) -> Any:
         """
-        Return the value, as the type that the default has.
+        Return the value in the type of the default.
 
         Raises
         ------
         InputError
-            Says which parameter, what it got, and what it accepts.
+            Names the parameter, its value, and the accepted values.
 
         """
         if isinstance(self.default, tuple):
@@ -146,8 +146,8 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
-    A value that was given from outside and is out of range is let in: `values` refuses it, and
-    says what is accepted.
+    A value from a file or the command line that is out of range is declared all the same:
+    `values` then refuses it with an error that names the accepted values.
 
     """
     for entry in table:
@@ -171,30 +171,30 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
                                       + (f" (did you mean '{near[0]}'?)" if near else ''))
 
 
-def given(node: Node, entry: Entry) -> Any:
+def initial_value(node: Node, entry: Entry) -> Any:
     """
-    The value that a parameter is started with, before it is declared.
+    Return the value that a node is started with, before the parameter is declared.
 
     Raises
     ------
     InputError
-        Says which parameter, what it got, and what it accepts.
+        Names the parameter, its value, and the accepted values.
 
     """
     overrides = getattr(node, '_parameter_overrides', {})
-    return entry.checked(overrides[entry.name].value if entry.name in overrides
+    return entry.checked_value(overrides[entry.name].value if entry.name in overrides
                          and overrides[entry.name].value is not None else entry.default)
 
 
 def values(node: Node, table: Iterable[Entry],
            replaced: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
-    Every parameter's value by name, with some replaced, all checked.
+    Return every parameter's value by name, with some replaced, all checked.
 
     Raises
     ------
     InputError
-        Says which parameter, what it got, and what it accepts.
+        Names the parameter, its value, and the accepted values.
 
     """
     found = {}
@@ -202,29 +202,29 @@ def values(node: Node, table: Iterable[Entry],
         value = (replaced or {}).get(entry.name, node.get_parameter(entry.name).value)
         if value is None:
             value = entry.default
-        found[entry.name] = entry.checked(value)
+        found[entry.name] = entry.checked_value(value)
     return found
 
 
 def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[[], bool],
                     apply: Callable[[dict[str, Any]], None]) -> None:
     """
-    Let a set of parameters through only if it is good as a whole.
+    Make a node accept a set of parameters only if all of them are valid.
 
     Parameters
     ----------
     node : Node
     table : iterable of Entry
     is_configured : callable
-        While it says so, only live parameters can be set.
+        While it returns True, only live parameters can be set.
     apply : callable
-        Takes all values by name and makes them work, or raises InputError and changes nothing;
-        called only while configured.
+        Called with all values by name, while configured: puts them in force, or raises
+        InputError and changes nothing.
 
     """
     entries = {entry.name: entry for entry in table}
 
-    def judged(parameters: list[Parameter]) -> SetParametersResult:
+    def checked_set(parameters: list[Parameter]) -> SetParametersResult:
         replaced = {p.name: p.value for p in parameters if p.name in entries}
         try:
             found = values(node, entries.values(), replaced)
@@ -240,4 +240,4 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
-    node.add_on_set_parameters_callback(judged)
+    node.add_on_set_parameters_callback(checked_set)

@@ -1,4 +1,4 @@
-"""Who publishes on a topic, and which of them a message came from."""
+"""Publishers of a topic, and which of them sent a message."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 
 from rclpy.node import Node
 
-# How far apart the numbers of two messages of one publisher may be. Few are lost, where the relay
-# is not late: the transport is reliable.
+# Largest difference of the numbers of two successive messages of one publisher. The transport is
+# reliable: few messages are lost unless the relay is late.
 CLOSE = 10
-MEMORY = 20.0  # time-outs for which the last number of a silent publisher is remembered
-MOST = 16  # publishers that are remembered
-PATIENCE = 3.0  # periods in which a publisher that has not lost messages sends its next one
+MEMORY = 20.0  # time for which the last number of a silent publisher is kept [time-outs]
+MOST = 16  # largest number of publishers that are tracked
+PATIENCE = 3.0  # longest time to the next message if none was lost [periods]
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 
 def with_info(callback: Callable[[Any, dict[str, Any]], None]) -> Callable[..., None]:
     """
-    Return a subscription's callback that gets message and message info from every executor.
+    Return a subscription callback that takes message and message info from any executor.
 
-    rclpy's events executor (Jazzy) hands both over as one tuple.
+    rclpy's events executor (Jazzy) passes both as one tuple.
 
     """
     @wraps(callback)
-    def taking(*given: Any) -> None:
+    def unpack(*given: Any) -> None:
         callback(*(given if len(given) == 2 else given[0]))
 
-    return taking
+    return unpack
 
 
 def publishers(node: Node, topic: str) -> dict[str, str]:
     """
-    Full node names of all publishers on a topic, by their GID in hexadecimal digits.
+    Return the full node names of all publishers on a topic, by their GID in hexadecimal digits.
 
-    Takes 0.2 ms: for chores and messages.
+    Takes 0.2 ms: not for every command.
 
     """
     return {bytes(one.endpoint_gid).hex(): _full_name(one.node_namespace, one.node_name)
@@ -45,9 +45,9 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
 
 def other_publishers(node: Node, topic: str) -> tuple[str, ...]:
     """
-    Full node names of those who publish on a topic beside this node, sorted.
+    Return the full names of the other nodes that publish on a topic, sorted.
 
-    A node of the same full name counts as another one. Quick where there is none.
+    A second node of the same full name counts as another one. Quick if there is none.
 
     """
     if node.count_publishers(topic) < 2:
@@ -67,7 +67,7 @@ def _full_name(namespace: str, name: str) -> str:
 
 @dataclass(eq=False)
 class _Stream:
-    """The messages of one publisher: its last number, when it came, when the first came [s]."""
+    """One publisher: its last number, when that arrived, when its first message arrived [s]."""
 
     last: int
     heard: float
@@ -76,20 +76,20 @@ class _Stream:
 
 class Source:
     """
-    Takes the messages of one publisher of a topic, and tells those of others from them.
+    Chooses one publisher of a topic, and distinguishes its messages from those of others.
 
-    ROS 2 does not say in Python which publisher a message came from, but a publisher numbers its
-    messages 1, 2, 3, …, and they come in this order. So numbers that go on where the last one
-    left off are of the same publisher. One publisher is taken, at once where it is alone, or else
-    when no other one has published for the time-out; it is kept until it has been silent for the
-    time-out. Where the numbers of two are so close together that a message may be of either, none
-    is taken until only one of them publishes. Where the middleware does not number messages, none
-    is taken while there are several publishers.
+    rclpy does not say which publisher sent a message, but every publisher numbers its messages
+    1, 2, 3, …, and they arrive in this order. A message whose number continues that of an earlier
+    one is therefore of the same publisher. A publisher is chosen at once if it is alone, otherwise
+    when no other one has published for the time-out; it stays chosen until it has been silent for
+    the time-out. If the numbers of two are so close that a message may be of either, none is
+    chosen until only one of them publishes. If the middleware does not number messages, none is
+    chosen while there are several publishers.
 
     Parameters
     ----------
     rate : float [Hz]
-        At which one publisher is expected to publish.
+        Expected rate of one publisher.
 
     """
 
@@ -102,17 +102,17 @@ class Source:
 
     @property
     def has_one(self) -> bool:
-        """Whether a publisher is taken; it may be silent."""
+        """Whether a publisher is chosen; it may be silent."""
         return self._taken is not None
 
     def judge(self, number: int | None, count: int, now: float, timeout: float) -> str:
         """
-        Return where a message comes from.
+        Return whether a message is of the chosen publisher.
 
         Parameters
         ----------
         number : int, optional
-            Its `publication_sequence_number`; None where the middleware has none.
+            Its `publication_sequence_number`; None if the middleware has none.
         count : int
             Number of publishers that the subscription is matched with.
         now, timeout : float [s]
@@ -120,9 +120,8 @@ class Source:
         Returns
         -------
         str
-            KNOWN: the publisher that was taken before; NEW: a publisher that is taken from this
-            message on; OTHER: another one than is taken; UNCLEAR: there are several, and none is
-            taken.
+            KNOWN: of the chosen publisher; NEW: of a publisher that is chosen now; OTHER: of
+            another one than the chosen one; UNCLEAR: there are several, and none is chosen.
 
         """
         if count > 1:
@@ -141,7 +140,7 @@ class Source:
         return self._judge_only(number, now) if is_alone else self._judge(number, now, timeout)
 
     def _judge_only(self, number: int, now: float) -> str:
-        """Judge a message where there is one publisher."""
+        """Return the same if there is one publisher."""
         self._others, self._doubted = [], None
         if self._taken is None or number <= self._taken.last:
             self._taken = _Stream(number, now, now)
@@ -150,10 +149,10 @@ class Source:
         return KNOWN
 
     def _judge(self, number: int, now: float, timeout: float) -> str:
-        """Judge a message where there are several publishers."""
+        """Return the same if there are several publishers."""
         taken, doubted = self._taken, self._doubted
         if doubted is not None and (taken is None or taken.last < number <= doubted.last):
-            # the one taken has lost nothing: that message was of another one
+            # the chosen one has lost nothing: the doubted message was of another one
             self._others.append(doubted)
             self._doubted = None
         known = self._others if taken is None else [taken, *self._others]
@@ -162,7 +161,7 @@ class Source:
             return self._lose(now)
         if taken is not None and found == [taken]:
             if number > taken.last + 1 and not self._others:
-                # the one taken has lost some, or this is the first of another one
+                # either the chosen one has lost some, or this is the first of another one
                 self._doubted = self._doubted or _Stream(number, now, now)
                 self._doubted.last = number
                 if now - self._doubted.since <= PATIENCE / self._rate:
@@ -186,7 +185,7 @@ class Source:
         return NEW
 
     def _lose(self, now: float) -> str:
-        """Take no publisher until only one publishes."""
+        """Choose no publisher until only one publishes."""
         self._others += [one for one in (self._taken, self._doubted) if one is not None]
         self._taken = self._doubted = None
         self._unclear = now

@@ -1,4 +1,4 @@
-"""What Python and Linux can do for a loop that is not to be late."""
+"""Settings of Python and Linux that keep a control loop on time."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SWITCH_INTERVAL = 1e-4
 
 
 def switch_threads_quickly() -> None:
-    """Let a loop's thread wait at most about SWITCH_INTERVAL for another thread's Python code."""
+    """Limit the time that a thread waits for another thread's Python code to SWITCH_INTERVAL."""
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
 def keep_garbage_out() -> None:
-    """Let Python look for cycles only when it is told to, and never among what is there now."""
+    """Disable automatic garbage collection, and exclude all present objects from it."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 def collect_garbage() -> None:
-    """Look for cycles among what came since then: little, so this is quick."""
+    """Collect garbage among the objects made since `keep_garbage_out`, which is quick."""
     gc.collect()
 
 
 def collect_garbage_as_usual() -> None:
-    """Let Python look for cycles whenever it likes."""
+    """Enable automatic garbage collection of all objects."""
     gc.enable()
     gc.unfreeze()
 
@@ -42,18 +42,18 @@ def prioritize(priority: int) -> str:
     """
     Run all threads of the process under SCHED_FIFO, if permitted.
 
-    All of them, because a state passes through threads of DDS before the loop has it. The calling
-    thread, which prepares what takes long, gets a priority one lower, so that it delays none.
+    All of them, because a joint state passes through threads of DDS before it reaches the loop.
+    The calling thread, which prepares what takes long, gets a priority one lower.
 
     Parameters
     ----------
     priority : int
-        Of SCHED_FIFO, 1 to 99.
+        SCHED_FIFO priority, 1 to 99.
 
     Returns
     -------
     str
-        What the operating system permitted.
+        Description of the result, for the log.
 
     """
     try:
@@ -68,12 +68,12 @@ def prioritize(priority: int) -> str:
 
 def lock_memory() -> str:
     """
-    Keep all memory of the process from being paged out, if that is allowed.
+    Lock all memory of the process into RAM, if permitted.
 
     Returns
     -------
     str
-        What came of it.
+        Description of the result, for the log.
 
     """
     library = ctypes.CDLL(None, use_errno=True)

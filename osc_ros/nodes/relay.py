@@ -1,4 +1,4 @@
-"""osc_relay: between a controller and the hardware, so that the arm is never left alone."""
+"""osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
+from rclpy.qos import qos_profile_sensor_data, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
@@ -18,10 +18,13 @@ from std_srvs.srv import Trigger
 from osc_ros.control.command import CommandJudge
 from osc_ros.control.driver import Driver
 from osc_ros.control.supervisor import STALE_STATE, Supervision, Supervisor, Watchdog
+from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
+from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.publishers import (
     KNOWN,
@@ -31,44 +34,45 @@ from osc_ros.nodes.publishers import (
     UNCLEAR,
     with_info,
 )
+from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
+from osc_ros.nodes.reaction_log import ReactionLog, state_text
 from osc_ros.nodes.run import run
 from osc_ros.nodes.states import StateInput, VELOCITY
 from osc_ros.nodes.statistics import Window
 
-COMMAND_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE)
-LATCHED_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # a command of one publisher must not push that of another one out of the queue
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
-SEVERAL = 'more than one publishes commands, and none of them has been the only one to send any'
-WATCH_PERIOD = 0.005  # how often at least the ages are looked at, of wall time [s]
-STEEPEST = 200.0  # times its limit a torque may change, where nothing is said: limits bite [1/s]
+SEVERAL = 'several nodes publish commands, and none of them has been the only one'
+WATCH_PERIOD = 0.005  # longest wall time between checks of the ages [s]
+STEEPEST = 200.0  # default limit of the rate of a torque, as a multiple of its limit [1/s]
 
 PARAMETERS = (
     *description.ENTRIES,
     *(replace(entry, live=False) for entry in description.LOAD_ENTRIES),
     VELOCITY,
     Entry('rate', 500.0, 'Rate at which commands are expected [Hz]', lower=1.0, upper=20000.0),
-    Entry('reaction', 'hold', 'What the arm does without good commands: hold stops and stays '
-          'there, damp stops and can be pushed, gravity carries only the weight, zero sends no '
-          'torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
-    Entry('latched', False, 'Good commands are forwarded again only after a call of ~/forward',
+    Entry('reaction', 'hold', 'Reaction to missing or invalid commands: hold, stop and hold '
+          'the pose; damp, stop, and the arm can be pushed; gravity, only carry the weight; zero, '
+          'no torque', choices=('hold', 'damp', 'gravity', 'zero'), live=True),
+    Entry('latched', False, 'true: commands are forwarded again only after a call of '
+          '~/forward',
           live=True),
-    Entry('command_timeout', 0.05, 'Silence of the controller after which the relay stops the '
-          'arm, and another publisher may take over [s]', lower=1e-3, upper=60.0, live=True),
-    Entry('state_timeout', 0.1, 'Without a good joint state for so long, the arm is braked '
-          'along a state predicted by the model, and the weight carried where it ends [s]',
+    Entry('command_timeout', 0.05, 'Time without commands after which the relay stops the arm, '
+          'and commands of another publisher are accepted [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('state_timeout', 0.1, 'After this time without a valid joint state, the arm is braked '
+          'along a state that the model predicts, then its weight is held there [s]',
           lower=1e-3, upper=60.0, live=True),
-    Entry('settle_time', 0.1, 'How long commands have to be good before they are forwarded again '
-          '[s]', lower=1e-3, upper=60.0, live=True),
-    Entry('stop_rate', 10.0, 'Of the exponential in which the arm is stopped [1/s]', lower=0.1,
+    Entry('settle_time', 0.1, 'Commands are forwarded again when they have been valid for this '
+          'time [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('stop_rate', 10.0, 'Decay rate of the speed when the arm is stopped [1/s]', lower=0.1,
           upper=100.0, live=True),
-    Entry('fade_time', 0.05, "In which the difference between the controller's torque and the "
-          "relay's fades [s]", lower=1e-3, upper=10.0, live=True),
-    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; none: those of '
+    Entry('fade_time', 0.05, "Time in which the torque changes from the controller's to the "
+          "relay's, and back [s]", lower=1e-3, upper=10.0, live=True),
+    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
           'the robot description', lower=1e-9),
     Entry('limits.effort_rate', (), 'Largest rate of change of a command, base first [N m/s]; '
-          f'none: {STEEPEST:g} times the limit a second', lower=1e-9),
+          f'empty: {STEEPEST:g} 1/s times the effort limit', lower=1e-9),
 )
 
 
@@ -76,10 +80,11 @@ class Relay(Node):  # type: ignore[misc]
     """
     Forwards the commands of one publisher; if they fail, stops the arm by its own model.
 
-    Nothing is sent before the first good command after a good joint state. From then on the
-    hardware always has a command: it would apply the last torque for ever. Of several publishers
-    on the command topic one is taken (`osc_ros.nodes.publishers.Source`), and the commands of the
-    others are refused. Where another one is taken, the relay holds the arm in between.
+    Nothing is sent before the first valid command after a valid joint state. From then on the
+    relay always sends commands, because the hardware would apply the last torque for ever. Of
+    several publishers on the command topic the relay chooses one
+    (`osc_ros.nodes.publishers.Source`) and refuses the commands of the others. When it changes to
+    another one, it holds the arm in between.
 
     """
 
@@ -90,11 +95,12 @@ class Relay(Node):  # type: ignore[misc]
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._guard: Supervisor | None = None
         self._acts = self._changed = False
+        self._reactions = ReactionLog(self.get_logger(), 'forwards')
         self._forwarded = self._refused = self._own = self._of_others = 0
         self._refusal, self._took = '', Window()
-        self._heard = self._told = self._refused_other = -np.inf
+        self._heard = self._logged = self._refused_other = -np.inf
         self._source = Source(self.get_parameter('rate').value)
-        self._taken: dict[str, str] = {}  # publishers that the commands may be of, by GID
+        self._taken: dict[str, str] = {}  # publishers that may have sent the commands, by GID
         found = values(self, PARAMETERS)
         self._watch_period = min(WATCH_PERIOD, 1.0 / found['rate'])
         self._create_interface()
@@ -111,7 +117,8 @@ class Relay(Node):  # type: ignore[misc]
         self._input = self.create_subscription(
             Float64MultiArray, 'osc_controller/commands', with_info(self._on_command), INPUT_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
-        for period, callback in ((self._watch_period, self._watch), (1.0, self._diagnose)):
+        for period, callback in ((self._watch_period, self._watch), (1.0, self._diagnose),
+                                 (1.0, self._reactions.conclude)):
             self.create_timer(period, callback, clock=self._steady)
 
     # the robot
@@ -125,11 +132,8 @@ class Relay(Node):  # type: ignore[misc]
             self.get_logger().error(f'nothing is forwarded: {error}')
 
     def _take_robot(self, found: dict[str, Any], text: str) -> None:
-        robot, known = description.loaded(found, description.robot(found, text))
-        space, driver = OperationalSpace(robot), Driver(known, found['driver_compensates'])
-
-        def commanded(q: Any, qd: Any, qdd: Any) -> Any:
-            return space.inverse_dynamics(q, qd, qdd) - driver.torque(q, qd)
+        robot, known = description.with_load(found, description.robot(found, text))
+        torque_of = self._compiled_dynamics(robot, Driver(known, found['driver_compensates']))
 
         self._order = description.command_order(found, robot)
         self._robot, self._asked = robot, np.zeros(robot.n)
@@ -139,15 +143,27 @@ class Relay(Node):  # type: ignore[misc]
                                       STEEPEST * settings.effort_limits, robot)
         self._judge = CommandJudge(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
-        self._states = StateInput(robot, found['velocity'], self._on_velocity)
+        self._states = StateInput(robot, found['velocity'], self._on_velocity,
+                                  self.get_logger().info)
         self._command = messages.Command(robot.n)
         self._label = ''  # of the newest state
-        # compiles the kernels, so that nothing is slow when it is needed
-        commanded(robot.neutral, self._asked, self._asked)
-        self._guard = Supervisor(robot, commanded, settings, self._on_change)
+        self._guard = Supervisor(robot, torque_of, settings, self._on_change)
         self.get_logger().info(
             f"guards '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
+
+    def _compiled_dynamics(self, robot: Robot, driver: Driver) -> Any:
+        """Return the inverse dynamics as a function that compiles nothing any more."""
+        with on_demand(), CompilationReport(self) as report, shared(
+                OperationalSpace, robot, tell=report.tell, by_several=False):
+            space = OperationalSpace(robot)
+
+            def torque_of(q: Any, qd: Any, qdd: Any) -> Any:
+                return space.inverse_dynamics(q, qd, qdd) - driver.torque(q, qd)
+
+            rest = np.zeros(robot.n)
+            torque_of(robot.neutral, rest, rest)
+        return torque_of
 
     def _apply(self, found: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)
@@ -192,7 +208,7 @@ class Relay(Node):  # type: ignore[misc]
             self._took.add(perf_counter() - started)
 
     def _is_of_the_source(self, info: dict[str, Any], now: float) -> bool:
-        """Whether a command is of the publisher that is taken; stop where that is not clear."""
+        """Whether a command is of the chosen publisher; stop the arm if that is not clear."""
         timeout = self._guard.settings.watchdogs[SILENCE].timeout
         where = self._source.judge(info['publication_sequence_number'],
                                    self._input.get_publisher_count(), now, timeout)
@@ -203,34 +219,34 @@ class Relay(Node):  # type: ignore[misc]
             return True
         self._of_others += 1
         self._refused_other = now
-        reason = f'commands of another publisher than {_listed(self._taken)}'
+        reason = f'commands of another publisher than {_gids(self._taken)}'
         if where == UNCLEAR:
             reason = SEVERAL
             if self._acts:
                 self._guard.trip(OTHER_PUBLISHER, reason)
-        if now - self._told > 1.0:
-            self._told = now
+        if now - self._logged > 1.0:
+            self._logged = now
             everybody = publishers(self, self._input.topic_name)
             others = {gid: name for gid, name in everybody.items() if gid not in self._taken}
             self.get_logger().error(f'not forwarded: {reason}: '
-                                    f'{_listed(everybody if where == UNCLEAR else others)}')
+                                    f'{_gids(everybody if where == UNCLEAR else others)}')
         return False
 
     def _take_publisher(self) -> None:
-        """Forward the commands of another publisher; hold the arm in between."""
+        """Choose another publisher, and hold the arm until its commands are forwarded."""
         self._judge.forget()
         before, self._taken = self._taken, publishers(self, self._input.topic_name)
-        if self._taken != before:  # or else it was silent
-            self.get_logger().info(f'takes the commands of {_listed(self._taken)}')
+        if self._taken != before:  # otherwise it was only silent
+            self.get_logger().info(f'forwards the commands of {_gids(self._taken)}')
         if self._acts and not self._guard.watch():
-            self._guard.trip(OTHER_PUBLISHER, f'commands come from {_listed(self._taken)} now')
+            self._guard.trip(OTHER_PUBLISHER, f'commands come from {_gids(self._taken)} now')
 
     def _is_good(self, message: Float64MultiArray, label: str, now: float) -> bool:
-        """Whether a command makes sense: then it is the one that is asked for."""
+        """Whether a command is valid; then it becomes the wanted torque."""
         time = messages.labelled_time(label)
         try:
-            # the clock of the states is not ours, but only differences matter, and those between
-            # the two are taken for late
+            # the two clocks differ, but only differences of times matter, and a command after a
+            # change of the clock counts as late
             tau = self._judge.torque(message.data, now if time is None else time)
         except InputError as error:
             self._refused += 1
@@ -277,43 +293,38 @@ class Relay(Node):  # type: ignore[misc]
     # the end
 
     def ready_to_stop(self) -> bool:
-        """Stop the arm; whether it rests, or there is nothing to stop it by."""
+        """Begin to stop the arm; return whether it is at rest, or was never commanded."""
         if not self._acts:
             return True
         self._guard.stop()
         return self._guard.finished
 
     def stop(self) -> None:
-        """Leave the torque that carries the weight here: without brakes the arm drifts."""
+        """Send the torque of the weight as the last command; without brakes the arm drifts."""
         if self._acts:
             self._commands.publish(self._command.filled(
                 self._guard.last()[self._order], messages.HOLD_LABEL))
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 
-    # what it has to say
+    # log and diagnostics
 
     def _state(self) -> str:
         if self._guard is None:
             return 'waits for a robot description'
         if not self._acts:
             return 'waits for a joint state and a command'
-        if not self._guard.reaction:
-            return 'forwards'
-        return f'{self._guard.cause}: {self._guard.reason}: {self._guard.reaction}'
+        return state_text(self._guard, 'forwards')
 
     def _on_change(self) -> None:
         self._changed = True
-        if self._guard.reaction:
-            self.get_logger().error(self._state())
-        else:
-            self.get_logger().info('good commands again: forwards')
+        self._reactions.change(self._guard.cause, self._guard.reaction, self._state())
 
     def _diagnose(self) -> None:
         self._changed = False
         level = DiagnosticStatus.OK if self._acts else DiagnosticStatus.WARN
         text, everybody = self._state(), publishers(self, self._input.topic_name)
-        # where several could be the one, those that are gone are not
+        # of several that may have sent the commands, those that are gone did not
         self._taken = {gid: name for gid, name in everybody.items()
                        if gid in self._taken} or self._taken
         others = {gid: name for gid, name in everybody.items() if gid not in self._taken}
@@ -322,7 +333,7 @@ class Relay(Node):  # type: ignore[misc]
             text += ', and refuses the commands of another publisher'
         pairs = [('forwarded', self._forwarded), ('refused', self._refused),
                  ('last refusal', self._refusal), ('sent of its own', self._own),
-                 ('commands of', _listed(self._taken)), ('other publishers', _listed(others)),
+                 ('commands of', _gids(self._taken)), ('other publishers', _gids(others)),
                  ('refused of other publishers', self._of_others),
                  ('velocity', self._states.used if self._guard is not None else ''),
                  ('command age [s]', f'{perf_counter() - self._heard:.3f}')]
@@ -331,16 +342,12 @@ class Relay(Node):  # type: ignore[misc]
             pairs.extend(self._guard.counts.items())
         pairs.extend(zip(('relay p50 [us]', 'relay p99 [us]', 'relay max [us]'), (
             f'{1e6 * x:.1f}' for x in self._took.percentile(50, 99, 100))))
-        status = DiagnosticStatus(
-            level=level, name=f'{self.get_fully_qualified_name()[1:]}: relay',
-            message=text, hardware_id=self._robot.name if self._guard else '',
-            values=[KeyValue(key=key, value=str(value)) for key, value in pairs])
-        message = DiagnosticArray(status=[status])
-        message.header.stamp = self.get_clock().now().to_msg()
-        self._diagnostics.publish(message)
+        self._diagnostics.publish(messages.diagnostic_message(
+            level, f'{self.get_fully_qualified_name()[1:]}: relay', text,
+            self._robot.name if self._guard else '', pairs, self.get_clock().now().to_msg()))
 
 
-def _listed(publishers: dict[str, str]) -> str:
+def _gids(publishers: dict[str, str]) -> str:
     return ', '.join(sorted(f'{name} (GID {gid})' for gid, name in publishers.items())) or 'none'
 
 
@@ -357,7 +364,7 @@ def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until SIGINT or SIGTERM."""
     run(Relay, arguments)
 
 

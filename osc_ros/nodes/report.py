@@ -1,4 +1,4 @@
-"""What the demonstration found: a verdict, a table, plots."""
+"""Results of the demonstration: which phases failed, a table, plots."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from osc_ros.nodes.scenario import error, Phase, reference
 
 Array = NDArray[np.float64]
 
-SETTLED = 0.3  # the last share of a step's time, in which it has to be done
+SETTLED = 0.3  # last share of the time of a step, in which its errors are measured
 
 
 @dataclass
 class Recording:
     """
-    What was seen on the topics.
+    Data from the topics.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Recording:
     state_times, torques : list of float [s], list of (n,) [N m]
         As applied by the physics engine.
     diagnostics : dict of str to str
-        The controller's last word.
+        The last ones of the controller.
 
     """
 
@@ -44,7 +44,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Result:
-    """Errors over time (k,) [s], [m], [rad], the figures of the table, what was not followed."""
+    """Errors over time (k,) [s], [m], [rad]; the figures of the table; errors above thresholds."""
 
     times: Array
     distances: Array
@@ -56,7 +56,7 @@ class Result:
 def result(recording: Recording, plan: list[Phase], effort_limits: Array,
            thresholds: dict[str, float]) -> Result:
     """
-    Judge a recording against the plan.
+    Return the errors of a recording relative to the plan, and which exceed their thresholds.
 
     Parameters
     ----------
@@ -64,13 +64,13 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
     plan : list of Phase
     effort_limits : (n,) [N m]
     thresholds : dict
-        'tracking_position' [m], 'tracking_orientation' [rad], RMS while a path is followed;
-        'settled_position', 'settled_orientation', largest at the end of a step.
+        'tracking_position' [m], 'tracking_orientation' [rad]: largest RMS on a path;
+        'settled_position' [m], 'settled_orientation' [rad]: largest at the end of a step.
 
     Raises
     ------
     InputError
-        Too little was recorded.
+        Too few poses were recorded.
 
     """
     times = np.array(recording.pose_times)
@@ -85,8 +85,8 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         part = errors[(times >= begin) & (times < phase.end)]
         kind, norm = ('tracking', _rms) if path else ('settled', _largest)
         if len(part) < 2:
-            raise InputError(f'{phase.name}: too few poses were recorded to judge it by; is this '
-                             'machine too busy?')
+            raise InputError(f'{phase.name}: too few poses were recorded: is this machine too '
+                             'busy?')
         figures[phase.name] = {
             'position rms [mm]': 1e3 * _rms(part[:, 0]),
             'position max [mm]': 1e3 * _largest(part[:, 0]),
@@ -100,14 +100,15 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
                 failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
                                 f'accepted is {scale * accepted:.3g} {unit}')
     use = np.abs(np.array(recording.torques)) / effort_limits
-    said = recording.diagnostics
+    values = recording.diagnostics
     simulated = recording.state_times[-1] - recording.state_times[0]
     figures['control'] = {
-        **{key: float(said[key]) for key in said if key.startswith(('update p', 'update max'))},
+        **{key: float(value) for key, value in values.items()
+           if key.startswith(('update p', 'update max'))},
         'rate in simulated time [Hz]': _rate(recording.state_times, simulated),
         'rate on the wall clock [Hz]': _rate(recording.state_times, recording.wall_time),
-        'missed states': int(said.get('missed states', -1)),
-        'refused states': int(said.get('refused states', -1)),
+        'missed states': int(values.get('missed states', -1)),
+        'refused states': int(values.get('refused states', -1)),
         'largest torque [% of limit]': 100.0 * float(use.max()),
         'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
     }
@@ -115,7 +116,7 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
 
 
 def table(found: Result, plan: list[Phase]) -> str:
-    """The figures as text."""
+    """Return the figures as text."""
     lines = [f'{"":24}{"position error [mm]":>24}{"orientation error [deg]":>28}',
              f'{"":24}{"rms":>12}{"max":>12}{"rms":>16}{"max":>12}']
     for phase in plan:
@@ -131,7 +132,7 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 
 def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
-    """Everything in the table, for programs."""
+    """Write the figures of the table as JSON."""
     path.write_text(json.dumps(
         {**about, 'followed': not found.failures, 'failures': found.failures, **found.figures},
         indent=2) + '\n', encoding='utf-8')
@@ -139,19 +140,25 @@ def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
 
 def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase], found: Result,
                 joint_names: tuple[str, ...], effort_limits: Array) -> list[Path]:
-    """Write error.png, torque.png and path.png into the folder."""
+    """Write error.png, torque.png and path.png into the folder; return their paths."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
 
     written = []
-
-    def save(figure: Any, name: str) -> None:
-        path = folder / name
-        figure.savefig(path, dpi=110)
+    for name, draw in (
+            ('error.png', lambda: _error_plot(pyplot, title, plan, found)),
+            ('torque.png', lambda: _torque_plot(pyplot, title, recording, plan, joint_names,
+                                                effort_limits)),
+            ('path.png', lambda: _path_plot(pyplot, title, recording, plan, found))):
+        figure = draw()
+        figure.savefig(folder / name, dpi=110)
         pyplot.close(figure)
-        written.append(path)
+        written.append(folder / name)
+    return written
 
+
+def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result) -> Any:
     figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True,
                                              layout='constrained')
     upper.semilogy(found.times, np.maximum(1e3 * found.distances, 1e-5), lw=1, color='C0')
@@ -160,8 +167,11 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
     lower.set(ylabel='orientation error [deg]', xlabel='simulated time [s]')
     for axes in (upper, lower):
         _mark(axes, plan, axes is upper)
-    save(figure, 'error.png')
+    return figure
 
+
+def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
+                 joint_names: tuple[str, ...], effort_limits: Array) -> Any:
     every = max(1, len(recording.state_times) // 4000)
     figure, axes = pyplot.subplots(figsize=(10, 4.5), layout='constrained')
     times = np.array(recording.state_times)[::every]
@@ -174,20 +184,22 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
              xlabel='simulated time [s]', title=f'{title}: joint torques, as applied')
     _mark(axes, plan, False)
     axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
-    save(figure, 'torque.png')
+    return figure
 
+
+def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase], found: Result
+               ) -> Any:
     schedule = reference(plan, recording.poses[0])
     wanted = np.array([schedule.at(time).pose[:3, 3] for time in found.times])
-    went = np.array([pose[:3, 3] for pose in recording.poses])
+    measured = np.array([pose[:3, 3] for pose in recording.poses])
     figure, axes = pyplot.subplots(figsize=(6.5, 6), layout='constrained',
                                    subplot_kw={'projection': '3d'})
     axes.plot(*wanted.T, lw=4, alpha=0.35, color='C1', label='target')
-    axes.plot(*went.T, lw=1, color='C0', label='tip, by MuJoCo')
+    axes.plot(*measured.T, lw=1, color='C0', label='tip, by MuJoCo')
     axes.set(xlabel='x [m]', ylabel='y [m]', zlabel='z [m]', title=f'{title}: path of the tip')
     axes.set_aspect('equal')
     axes.legend()
-    save(figure, 'path.png')
-    return written
+    return figure
 
 
 def _mark(axes: Any, plan: list[Phase], named: bool) -> None:

@@ -1,4 +1,4 @@
-"""The life of a process that runs one node."""
+"""Runs one node in a process until a signal, and lets it end safely."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ except ImportError:
     EventsExecutor = SingleThreadedExecutor
 
 
-STOP_TIME = 5.0  # that a node has to come to its end [s]
+STOP_TIME = 5.0  # a node is ended after this time, ready or not [s]
 
 
 class Stoppable(Protocol):
     """
-    A node that can end what it does, with the means of communication still there.
+    A node with a method that ends its work while it can still communicate.
 
-    One with a method `ready_to_stop` is asked again and again until it says True.
+    If it has a method `ready_to_stop`, that is called until it returns True, before `stop`.
 
     """
 
@@ -36,7 +36,7 @@ class Stoppable(Protocol):
         """End safely."""
 
     def destroy_node(self) -> None:
-        """Let go of everything."""
+        """Destroy the node."""
 
 
 def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
@@ -44,28 +44,28 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
     """
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
-    rclpy's own handlers would shut the context down first. A second signal ends what cannot wait,
-    such as the compilation of the kernels.
+    rclpy's own handlers would shut the context down first. A second signal interrupts a callback
+    that takes long, such as the compilation of the kernels.
 
     Parameters
     ----------
     make : callable
-        Gives the node.
+        Returns the node.
     arguments : list of str, optional
-        Those of the command line if not given.
+        Default: those of the command line.
     executor_of : callable
-        Gives what it is spun by.
+        Returns the executor.
 
     """
-    told: list[int] = []
+    signals: list[int] = []
 
-    def tell(number: int, frame: object) -> None:
-        told.append(number)
-        if len(told) > 1:
+    def note(number: int, frame: object) -> None:
+        signals.append(number)
+        if len(signals) > 1:
             raise KeyboardInterrupt
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, tell)
+        signal.signal(number, note)
     rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
     try:
         try:
@@ -75,16 +75,16 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         executor = executor_of()
         executor.add_node(node)
         try:
-            while not told:
+            while not signals:
                 executor.spin_once(timeout_sec=0.1)
         except (KeyboardInterrupt, RuntimeError):
-            # the executor makes the one of the other
-            if not told:
+            # the executor may turn the first into the second
+            if not signals:
                 raise
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-            _let_end(node, executor)
+            _wait_until_ready(node, executor)
             node.stop()
             executor.remove_node(node)
             node.destroy_node()
@@ -93,7 +93,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         rclpy.try_shutdown()
 
 
-def _let_end(node: Any, executor: Executor) -> None:
+def _wait_until_ready(node: Any, executor: Executor) -> None:
     is_ready = getattr(node, 'ready_to_stop', lambda: True)
     latest = perf_counter() + STOP_TIME
     while not is_ready() and perf_counter() < latest:

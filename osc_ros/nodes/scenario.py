@@ -1,4 +1,4 @@
-"""What the demonstration asks of an arm: an eight, a step, a turn, fitted to any robot."""
+"""The motions of the demonstration: a figure of eight, a step, a turn, scaled to any robot."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.task import pose_error, Target
+from osc_ros.control.feedback import pose_error
+from osc_ros.control.task import Target
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
+from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
@@ -21,12 +23,12 @@ Array = NDArray[np.float64]
 STEP, TURN, SWING = 0.1, np.radians(30.0), np.radians(10.0)
 WIDTH, HEIGHT = 0.3, 0.15
 DAMPING = SingularityDamping(length=0.3, low=0.02, high=0.06)
-REACH = 0.8  # an arm of less gets its eight and its step shrunk in proportion [m]
+REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One thing to do, from start to end [s], with the motion that does it."""
+    """One motion of the demonstration, from start to end [s]."""
 
     name: str
     start: float
@@ -34,8 +36,15 @@ class Phase:
     motion: Hold | Path
 
 
+def use_kernels(robot: Robot) -> None:
+    """Use all kernels that the other functions use, which compiles them."""
+    with on_demand():
+        space = OperationalSpace(robot)
+        DAMPING.conditioning(space.evaluate(robot.neutral, np.zeros(robot.n)).J)
+
+
 def size(robot: Robot) -> float:
-    """Scale of the figures: 1 for arms that reach far enough."""
+    """Return the scale of the motions: 1 if the arm reaches REACH, less in proportion."""
     links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
     reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
@@ -43,14 +52,14 @@ def size(robot: Robot) -> float:
 
 def initial_positions(robot: Robot, seed: int = 0) -> Array:
     """
-    Joint positions (n,) from which the whole demonstration can be done, as far as kinematics go.
+    Return joint positions (n,) from which the arm can reach all poses of the demonstration.
 
-    The best conditioned of random ones in the middle of the joints' ranges.
+    The best conditioned of random positions in the middle of the joints' ranges.
 
     Raises
     ------
     InputError
-        None is found.
+        None of them reaches all poses.
 
     """
     random = np.random.default_rng(seed)
@@ -67,7 +76,7 @@ def initial_positions(robot: Robot, seed: int = 0) -> Array:
 
     best = sorted(samples, key=conditioning, reverse=True)
     for q in best[:100]:
-        if _least_conditioning(space, q, _demanded(robot, space, q)) > 0.0:
+        if _least_conditioning(space, q, _visited_poses(robot, space, q)) > 0.0:
             return np.asarray(q)
     raise InputError(f"no start was found from which '{robot.tip}' can trace the figures: give "
                      "'initial_positions' of osc_simulator in a --config file")
@@ -75,7 +84,7 @@ def initial_positions(robot: Robot, seed: int = 0) -> Array:
 
 def phases(robot: Robot, q: Array, start: float, duration: float) -> list[Phase]:
     """
-    The demonstration from joint positions q (n,), as motions in the base frame.
+    Return the phases of the demonstration from joint positions q (n,), in the base frame.
 
     Parameters
     ----------
@@ -91,18 +100,18 @@ def phases(robot: Robot, q: Array, start: float, duration: float) -> list[Phase]
     eight = figure_of_eight(T, WIDTH * scale, HEIGHT * scale, length / (turns + 0.25), turns,
                             start, swing=SWING)
     shifts = _shifts(T, scale)
-    worth = [_least_conditioning(space, q, [shifted, _turned(shifted)]) for shifted in shifts]
+    worth = [_least_conditioning(space, q, [shifted, _rotated(shifted)]) for shifted in shifts]
     shifted = shifts[int(np.argmax(worth))]
     at = [start + share * duration for share in (0.0, 0.55, 0.775, 1.0)]
     return [
         Phase('figure of eight', at[0], float(eight.times[-1]), eight),
         Phase(f'step of {100.0 * STEP * scale:.0f} cm', at[1], at[2], Hold(shifted)),
-        Phase(f'turn by {np.degrees(TURN):.0f}°', at[2], at[3], Hold(_turned(shifted))),
+        Phase(f'turn by {np.degrees(TURN):.0f}°', at[2], at[3], Hold(_rotated(shifted))),
     ]
 
 
 def reference(plan: list[Phase], hold: Array) -> Schedule:
-    """The targets of a plan over time, from a first pose (4, 4)."""
+    """Return the targets of a plan over time, from a first pose (4, 4)."""
     schedule = Schedule(Hold(hold))
     for phase in plan:
         schedule.add(phase.motion, phase.start)
@@ -110,12 +119,12 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
 
 
 def error(pose: Array, target: Target) -> tuple[float, float]:
-    """Distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy's rotations."""
+    """Return distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy."""
     turn = Rotation.from_matrix(target.pose[:3, :3] @ pose[:3, :3].T).magnitude()
     return float(np.linalg.norm(target.pose[:3, 3] - pose[:3, 3])), float(turn)
 
 
-def _turned(T: Array) -> Array:
+def _rotated(T: Array) -> Array:
     turned = T.copy()
     turned[:3, :3] = Rotation.from_rotvec([0.0, 0.0, TURN]).as_matrix() @ T[:3, :3]
     return turned
@@ -130,16 +139,16 @@ def _shifts(T: Array, scale: float) -> list[Array]:
     return shifts
 
 
-def _demanded(robot: Robot, space: OperationalSpace, q: Array) -> list[Array]:
-    """Poses (4, 4) that the demonstration visits, some of them."""
+def _visited_poses(robot: Robot, space: OperationalSpace, q: Array) -> list[Array]:
+    """Return some of the poses (4, 4) that the demonstration visits."""
     T = space.outward(q, np.zeros(robot.n)).pose.copy()
     eight = figure_of_eight(T, WIDTH * size(robot), HEIGHT * size(robot), 4.0, 1.0, 0.0, rate=5.0,
                             swing=SWING)
-    return [*eight.poses, *(_turned(shifted) for shifted in _shifts(T, size(robot)))]
+    return [*eight.poses, *(_rotated(shifted) for shifted in _shifts(T, size(robot)))]
 
 
 def _least_conditioning(space: OperationalSpace, q: Array, poses: list[Array]) -> float:
-    """Worst conditioning on the way through poses, 0 where one is not reached or a limit is."""
+    """Return the worst conditioning along poses; 0 if one is out of reach or at a limit."""
     worst, rest = 1.0, np.zeros_like(q)
     limits = space.robot.position_limits
     for target in poses:

@@ -1,4 +1,4 @@
-"""Trajectories out of serialized messages, without an object for every point."""
+"""Trajectories from serialized messages, without a Python object for every point."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Trajectory:
     frame : str
     stamp : float [s]
     counts : (m, 3) int
-        Transforms, velocities and accelerations of each point; the arrays have the first of each.
+        Numbers of transforms, velocities and accelerations of each point; the arrays below have
+        the first of each.
     times : (m,)
         Since the stamp [s].
     poses : (m, 7)
@@ -51,7 +52,7 @@ class Trajectory:
 
 def trajectory(data: bytes) -> Trajectory:
     """
-    A trajectory from its serialized message, in 0.1 µs a point.
+    Return a trajectory from its serialized message, in 0.1 µs for each point.
 
     The layout is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a sequence
     begins with its length.
@@ -59,7 +60,7 @@ def trajectory(data: bytes) -> Trajectory:
     Raises
     ------
     InputError
-        Data that ends too early.
+        The data ends too early.
 
     """
     if data[:2] != LITTLE_ENDIAN:
@@ -71,12 +72,12 @@ def trajectory(data: bytes) -> Trajectory:
     seconds, nanoseconds, length = words[:3].tolist()
     end = 12 + length
     frame = body[12:end - 1].tobytes().decode('utf-8', 'replace')
-    at = _aligned(end)
+    at = _align(end)
     names, at = _word(words, at, size), at + 4
     for _ in range(names):
-        at = _aligned(at)
+        at = _align(at)
         at += 4 + _word(words, at, size)
-    at = _aligned(at)
+    at = _align(at)
     m = _word(words, at, size)
     if m * SMALLEST_POINT > size - at:
         raise _cut_short()
@@ -84,10 +85,10 @@ def trajectory(data: bytes) -> Trajectory:
              np.zeros((m, TWIST)), np.zeros((m, TWIST)))
     if _points(words, numbers, at + 4, size, *found) != _READ:
         raise _cut_short()
-    return Trajectory(frame, _signed(seconds) + 1e-9 * nanoseconds, *found)
+    return Trajectory(frame, _to_signed(seconds) + 1e-9 * nanoseconds, *found)
 
 
-def _aligned(at: int) -> int:
+def _align(at: int) -> int:
     return (at + 3) // 4 * 4
 
 
@@ -97,7 +98,7 @@ def _word(words: NDArray[np.uint32], at: int, size: int) -> int:
     return int(words[at // 4])
 
 
-def _signed(word: int) -> int:
+def _to_signed(word: int) -> int:
     return word - 2**32 if word >= 2**31 else word
 
 

@@ -1,4 +1,4 @@
-"""Where the files of this package are, however it was installed."""
+"""The folder of the installed files of this package, however it was installed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from osc_ros.errors import InputError
 
 def share_directory() -> Path:
     """
-    Folder with config/ and launch/.
+    Return the folder with config/ and launch/.
 
-    By the ament index, else under the Python's own prefix (pip), else the checkout.
+    From the ament index, else under the prefix of Python (pip), else the checkout.
 
     Raises
     ------
     InputError
-        There is none.
+        None of them has the files.
 
     """
     candidates = []
@@ -25,7 +25,7 @@ def share_directory() -> Path:
         from ament_index_python.packages import get_package_share_directory
         candidates.append(Path(get_package_share_directory('osc_ros')))
     except (ImportError, LookupError, OSError, ValueError):
-        pass  # no ROS here, or one that does not know of this package
+        pass  # no ROS, or the package is not in its index
     candidates.append(Path(sys.prefix) / 'share' / 'osc_ros')
     candidates.append(Path(__file__).parents[2])
     for candidate in candidates:

@@ -10,7 +10,7 @@ from geometry_msgs.msg import PoseStamped
 import numpy as np
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock as ClockMessage
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -19,58 +19,58 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
+from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run
 from osc_ros.sim.plant import Plant
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-JUDGED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # none may be lost
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-CATCH_UP = 5  # ticks that a late real-time loop makes up for before it lets time go
+RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # none may be lost
+CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
 
 PARAMETERS = (
     *description.ENTRIES,
-    Entry('lockstep', True, 'Step only when the command for the last state has come; otherwise '
-          'run in real time'),
-    Entry('lockstep_timeout', 2.0, 'In lockstep: without a command for so long, the brakes close '
-          'and it steps once without a command [s]', lower=1e-3, upper=3600.0),
-    Entry('brakes', True, 'The brakes close where commands end; without brakes the last torque '
-          'goes on for ever, under which an arm drifts'),
-    Entry('brake_timeout', 0.2, 'In real time: without a command for so long, the brakes close, '
-          'of wall time [s]', lower=1e-3, upper=3600.0),
-    Entry('rate', 500.0, 'Joint states a second of simulated time [Hz]', lower=1.0, upper=20000.0),
-    Entry('timestep', 0.001, 'Physics step; a whole number of them makes a period of the rate '
+    Entry('lockstep', True, 'true: step when the command for the last state has arrived; '
+          'false: run in real time'),
+    Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
+          'close and the simulation steps once without a command [s]', lower=1e-3, upper=3600.0),
+    Entry('brakes', True, 'true: the brakes close when commands end; false: the last torque is '
+          'applied for ever, and the arm drifts'),
+    Entry('brake_timeout', 0.2, 'In real time: the brakes close after this wall time without a '
+          'command [s]', lower=1e-3, upper=3600.0),
+    Entry('rate', 500.0, 'Rate of the joint states, in simulated time [Hz]', lower=1.0,
+          upper=20000.0),
+    Entry('timestep', 0.001, 'Physics step; a period of `rate` must be a whole number of them '
           '[s]', lower=1e-6, upper=0.1),
-    Entry('command_topic', 'osc_controller/commands', 'Where torques come from'),
-    Entry('further_command_topics', (), 'One for each of further_tips, with the torques of the '
-          'joints from the base to that; command_topic then has those to tip. None: command_topic '
-          'has all', of=str),
-    Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; none: 0, '
+    Entry('command_topic', 'osc_controller/commands', 'Topic of the torques'),
+    Entry('further_command_topics', (), 'One topic for each of further_tips, with the torques of '
+          'the joints from the base to it; command_topic then has those from the base to tip. '
+          'Empty: command_topic has all', of=str),
+    Entry('initial_positions', (), 'Joint positions at the start, base first [rad, m]; empty: 0, '
           'or the nearest limit'),
-    Entry('damping', (), "Joint damping, base first [N m s/rad]; none: the URDF's", lower=0.0),
-    Entry('friction', (), "Dry friction, base first [N m]; none: the URDF's", lower=0.0),
-    Entry('effort_limits', (), "Torque limits, base first [N m], 0 for none; none: the URDF's",
+    Entry('damping', (), "Joint damping, base first [N m s/rad]; empty: the URDF's", lower=0.0),
+    Entry('friction', (), "Coulomb friction, base first [N m]; empty: the URDF's", lower=0.0),
+    Entry('effort_limits', (), "Torque limits, base first [N m], 0: unlimited; empty: the URDF's",
           lower=0.0),
     Entry('position_noise', 0.0, 'Standard deviation of measured positions [rad, m]', lower=0.0),
     Entry('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
           lower=0.0),
-    Entry('seed', 0, 'Of the noise', lower=0),
+    Entry('seed', 0, 'Seed of the noise', lower=0),
     Entry('viewer', False, 'Show the arm in a window; closing it does not end the simulation'),
     Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
           lower=0.1, upper=20000.0),
 )
 
-REPEAT = 0.04  # after which an unanswered state is sent again, of wall time [s]
-FRAME = 1.0 / 30.0  # of wall time, between two pictures in the viewer [s]
+REPEAT = 0.04  # wall time after which an unanswered state is sent again [s]
+FRAME = 1.0 / 30.0  # wall time between two pictures in the viewer [s]
 
 
 class Simulator(Node):  # type: ignore[misc]
     """
-    One robot on a fixed base, from the same URDF as its controller, with other code.
+    One robot on a fixed base, built by MuJoCo from the same URDF as its controller.
 
-    Until the first command comes (one from each controller, where the arms of the robot have
-    several) the brakes are on and the clock stands. Then it steps, in lockstep with the commands
-    or with the wall clock. Where the commands on a topic end, the brakes of its joints close; they
-    open with the next command.
+    Until the first command arrives, on every command topic, the brakes are closed and the clock
+    stands. Then the simulation steps, in lockstep with the commands or with the wall clock. If
+    the commands on a topic end, the brakes of its joints close; they open with the next command.
 
     """
 
@@ -82,11 +82,11 @@ class Simulator(Node):  # type: ignore[misc]
         robot = description.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        # None where nothing is given: the plant then takes what the URDF says
+        # None: the plant uses the values of the URDF
         given = {name: found[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                         'rotor_inertia')}
         self._plant = Plant(
-            text, robot.base, robot.joint_names, locked=description.locked(found),
+            text, robot.base, robot.joint_names, locked=description.locked_positions(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
             compensates=found['driver_compensates'], **given)
@@ -106,11 +106,18 @@ class Simulator(Node):  # type: ignore[misc]
         self._ended: set[str] = set()  # topics whose brakes are closed
         self._braked = True
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
+        self._create_interface(text)
+        self.get_logger().info(
+            f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
+            f"{1.0 / found['timestep']:g} Hz, "
+            + ('in lockstep with its commands' if self._lockstep else 'in real time')
+            + '; brakes on until the first command')
 
-        self._states = self.create_publisher(JointState, 'joint_states', JUDGED)
+    def _create_interface(self, text: str) -> None:
+        self._states = self.create_publisher(JointState, 'joint_states', RECORDED)
         self._clock_topic = self.create_publisher(ClockMessage, '/clock', RELIABLE)
-        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', JUDGED)
-        self._description = self.create_publisher(String, 'robot_description', LATCHED)
+        self._poses = self.create_publisher(PoseStamped, '~/tip_pose', RECORDED)
+        self._description = self.create_publisher(String, 'robot_description', LATCHED_QOS)
         self._description.publish(String(data=text))
         for topic, places in self._shares.items():
             self.create_subscription(Float64MultiArray, topic,
@@ -120,14 +127,9 @@ class Simulator(Node):  # type: ignore[misc]
         self.create_timer(0.05 if self._lockstep else self._period,
                           self._wait if self._lockstep else self._run,
                           clock=Clock(clock_type=ClockType.STEADY_TIME))
-        self.get_logger().info(
-            f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
-            f"{1.0 / found['timestep']:g} Hz, "
-            + ('in lockstep with its commands' if self._lockstep else 'in real time')
-            + '; brakes on until the first command')
 
     def stop(self) -> None:
-        """Say what happened."""
+        """Close the window, and log the counts."""
         if self._viewer is not None:
             self._viewer.close()
         self.get_logger().info(
@@ -153,7 +155,7 @@ class Simulator(Node):  # type: ignore[misc]
             return
         label = messages.label(message)
         if self._lockstep and label not in ('', self._label):
-            return  # it answers an older state, or none
+            return  # the command answers an older state, or none
         self._tau[places] = tau
         self._heard[topic] = perf_counter()
         if topic in self._ended:
@@ -169,7 +171,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _wait(self) -> None:
-        """Lockstep, now and then: repeat the state, in case that it was lost, or go on."""
+        """In lockstep: repeat the state in case it was lost, or step without a command."""
         waited = perf_counter() - self._answered
         if perf_counter() - self._sent < REPEAT:
             return
@@ -185,7 +187,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._send()
 
     def _run(self) -> None:
-        """Real time: as many ticks as the wall clock asks for."""
+        """In real time: step to the time of the wall clock."""
         if self._braked:
             self._send()
             return
@@ -225,10 +227,10 @@ class Simulator(Node):  # type: ignore[misc]
             self._shown = perf_counter()
 
     def _measure(self) -> None:
-        """Take the state of a new tick, and send it."""
+        """Measure the state after a step, and publish it."""
         q, qd, tau = self._plant.measured()
         if not self._compensates:
-            # which the brakes bear, and sensors in the joints feel
+            # closed brakes carry the weight, which torque sensors in the joints measure
             closed = self._braked or self._plant.braked
             tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
@@ -248,7 +250,7 @@ class Simulator(Node):  # type: ignore[misc]
 
 
 def _shares(found: dict[str, Any], robot: Robot) -> dict[str, Any]:
-    """Places, base first, of the joints that the commands on each topic are for."""
+    """Return the indices, base first, of the joints that each topic commands."""
     topics = [found['command_topic'], *found['further_command_topics']]
     order = description.command_order(found, robot)
     if len(topics) == 1:
@@ -270,7 +272,7 @@ def _steps_a_tick(found: dict[str, Any]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until SIGINT or SIGTERM."""
     run(Simulator, arguments)
 
 

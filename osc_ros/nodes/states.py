@@ -1,4 +1,4 @@
-"""Joint states as the controller and the relay take them: with velocities, sent or estimated."""
+"""Joint states with measured or estimated velocities, for the controller and the relay."""
 
 from __future__ import annotations
 
@@ -17,29 +17,40 @@ from osc_ros.nodes.parameters import Entry
 Array = NDArray[np.float64]
 
 VELOCITY = Entry(
-    'velocity', 'auto', 'Velocities of the joints: measured, from joint_states, which are refused '
-    'without; estimated, from the positions (a parabola fitted to 30 ms of them, or to 5 states); '
-    'auto, measured where they are there and finite, else estimated', choices=SOURCES, live=True)
+    'velocity', 'auto', 'Source of the joint velocities: measured, from joint_states, which are '
+    'refused without them; estimated, from the positions (a parabola fitted to 30 ms of them, or '
+    'to 5 states); auto, measured if they are present and finite, otherwise estimated',
+    choices=SOURCES, live=True)
 
 
 class StateInput(VelocitySource):
     """
     Reads joint states; velocities are those of `osc_ros.control.velocity.VelocitySource`.
 
+    Attributes
+    ----------
+    unrelated : str
+        Describes the last message if it had none of the joints; empty otherwise.
+
     Parameters
     ----------
     robot : Robot
-        Whose joints are taken out of the messages.
+        Its joints are read; others in the message are ignored.
     mode : str
-        Where velocities come from.
+        Source of the velocities.
     tell : callable
-        Told in words when the source of the velocities changes.
+        Called with a description when the source of the velocities changes.
+    tell_unrelated : callable
+        Called with a description of the first message that has none of the joints.
 
     """
 
-    def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object]) -> None:
+    def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
+                 tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
-        self._tell = tell
+        self.unrelated = ''
+        self._tell, self._tell_unrelated = tell, tell_unrelated
+        self._is_unrelated_told = False
         self._reader = messages.JointStateReader(robot.joint_names)
         self.names = self._reader.names
         self.efforts = self._reader.efforts
@@ -48,7 +59,8 @@ class StateInput(VelocitySource):
         """
         Return stamp [s], positions (n,) and velocities (n,).
 
-        None while velocities have to be estimated and too few positions have come.
+        None for a message that has none of the joints, as that of a gripper on the same topic;
+        and while velocities have to be estimated and too few positions have come.
 
         Raises
         ------
@@ -56,7 +68,16 @@ class StateInput(VelocitySource):
             Of `JointStateReader.read` and `VelocitySource.velocity`.
 
         """
-        q, measured, missing = self._reader.positions(message), None, ''
+        try:
+            q = self._reader.positions(message)
+        except messages.UnrelatedError as error:
+            self.unrelated = str(error)
+            if not self._is_unrelated_told:
+                self._is_unrelated_told = True
+                self._tell_unrelated(f'joint states of other joints are ignored: {error}')
+            return None
+        self.unrelated = ''
+        measured, missing = None, ''
         if self.mode != 'estimated':
             try:
                 measured = self._reader.velocities(message)

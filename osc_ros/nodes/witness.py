@@ -1,6 +1,8 @@
-"""The demonstration's own node: sends targets, writes down what the topics say."""
+"""The demonstration's own node: sends targets and records the topics."""
 
 from __future__ import annotations
+
+from time import perf_counter
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
@@ -14,7 +16,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.trajectory import Hold, Path
-from osc_ros.nodes import messages
+from osc_ros.nodes import compilation_report, messages
 from osc_ros.nodes.report import Recording
 from osc_ros.nodes.run import EventsExecutor
 
@@ -24,6 +26,17 @@ KEEP = QoSProfile(depth=1000)
 class Witness:
     """
     Fills a recording.
+
+    Attributes
+    ----------
+    time : float
+        Of the newest joint state [s].
+    diagnoses : int
+        Number of diagnostics of the controller so far.
+    compilation : str
+        Newest line on the progress of the controller's compilation.
+    compiled_at : float
+        When that last named another kernel or another number of them, by `perf_counter` [s].
 
     Parameters
     ----------
@@ -36,6 +49,8 @@ class Witness:
     def __init__(self, recording: Recording, base: str) -> None:
         self._recording, self._base = recording, base
         self.time, self.diagnoses = 0.0, 0
+        self.compilation, self.compiled_at = '', -np.inf
+        self._compiled: dict[str, str] = {}
         self._node = Node('osc_demo')
         self._executor = EventsExecutor()
         self._executor.add_node(self._node)
@@ -48,20 +63,20 @@ class Witness:
         self._paths = publish(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', KEEP)
 
     def spin_once(self, timeout: float) -> None:
-        """Take in what has come, waiting for the first of it [s]."""
+        """Run the next callback, waiting for it for at most `timeout` [s]."""
         self._executor.spin_once(timeout_sec=timeout)
 
     def change(self, transition: int) -> Future:
-        """Ask the controller for a transition; the future's result has `success`."""
+        """Request a transition of the controller; the future's result has `success`."""
         return self._change.call_async(
             ChangeState.Request(transition=Transition(id=transition)))
 
     def sees_controller(self) -> bool:
-        """Whether the controller is there to be told what to do."""
+        """Whether the controller's lifecycle service is available."""
         return bool(self._change.service_is_ready())
 
     def is_heard(self) -> bool:
-        """Whether the arm is seen, and the controller would hear a target."""
+        """Whether a pose of the tip has come, and the controller has subscribed to targets."""
         return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
                 and self._paths.get_subscription_count() > 0)
 
@@ -70,7 +85,7 @@ class Witness:
         return self.time > time
 
     def send(self, motion: Hold | Path, start: float, tip: str) -> None:
-        """Ask for a motion that takes over at start [s], simulated time."""
+        """Send a motion that begins at `start` [s], simulated time."""
         if isinstance(motion, Path):
             self._paths.publish(messages.trajectory_message(motion, self._base, tip))
         else:
@@ -78,7 +93,7 @@ class Witness:
                 messages.pose_message(motion.pose, self._base, messages.stamp(start)))
 
     def destroy(self) -> None:
-        """Let go of everything."""
+        """Destroy the node and its executor."""
         self._executor.remove_node(self._node)
         self._node.destroy_node()
         self._executor.shutdown()
@@ -99,3 +114,10 @@ class Witness:
             if status.name.endswith('osc_controller: control'):
                 self._recording.diagnostics = {pair.key: pair.value for pair in status.values}
                 self.diagnoses += 1
+            elif status.name.endswith(f'osc_controller: {compilation_report.NAME}'):
+                self._see_compilation(status.message, {p.key: p.value for p in status.values})
+
+    def _see_compilation(self, text: str, values: dict[str, str]) -> None:
+        self.compilation = text
+        if values != self._compiled:
+            self._compiled, self.compiled_at = values, perf_counter()

@@ -1,8 +1,8 @@
 """
 The law by block LDLᵀ of the papers' block tridiagonal matrix, compiled.
 
-The constraint forces of all joints obey 𝒜 F_S = -r (000, eqs. 35-39; `schur.py` has it in the
-papers' letters). Between joint i and the one inside it
+The constraint forces of all joints obey 𝒜 F_S = -r (000, eqs. 35-39; in the papers' letters:
+`papers/schur.py`). Between joint i and the one inside it
 
     𝒜ᵢᵢ   =  W̃ᵢᵀ (Iᵢ⁻¹ + Xᵢ Iᵢ₋₁⁻¹ Xᵢᵀ) W̃ᵢ  (+ 1 for a rotor)       𝒜ᵢ₋₁,ᵢ = -W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ Xᵢᵀ W̃ᵢ
 
@@ -16,63 +16,58 @@ slide along it. So the blocks are packed once, T = X̄ᵢ Iᵢ₋₁⁻¹ X̄ᵢ
     Dᵢ = W̃ᵢᵀ (Iᵢ⁻¹ + Zᵢ (T - Vᵀ Dᵢ₋₁⁻¹ V) Zᵢᵀ) W̃ᵢ  (+ 1 for a rotor)
 
 The column of V along the axis is kept beside those of W̃ᵢ: it is what ℬ has there, and what the
-drive of joint i does to the joint inside. The pivots are factored in their turn, Dᵢ = L D Lᵀ, in
-the order of `sweep.factored`: axes are swapped where joint i slides, so that its own is in the
-first half of a spatial vector ('axis first').
+drive of joint i does to the joint inside. The pivots are factored in turn, Dᵢ = L D Lᵀ, in the
+order of `elimination.ldl_factors`, 'axis first': the axis of joint i is in the first half of a
+spatial vector, rotation or translation.
 """
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain import sweep
-from osc_ros.dynamics.chain.sweep import (
-    A0,
-    across_axis,
+from osc_ros.dynamics.chain import passes
+from osc_ros.dynamics.chain.bodies import (
     along_axis,
-    axis_first,
-    axis_first_pair,
-    axis_part,
-    carried_back,
-    eliminated,
-    ENDS_WIDTH,
-    factor_solved,
-    factored,
-    factors_at,
-    fit,
-    FORCE,
-    forward_solved,
-    from_across_axis,
+    body_motion,
     inverse_inertia,
-    inward_pass,
-    LINK_WIDTH,
-    moved,
-    on_last_body,
     placement,
-    POSE,
-    PRISMATIC,
     put_placement,
     put_tip,
+)
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first,
+    axis_first_pair,
+    back_projection,
+    forward_substitution,
+    ldl_factors,
+    schur_complement,
+)
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    ENDS_WIDTH,
+    FACTOR_WIDTH,
+    FORCE,
+    LINK_WIDTH,
+    packed,
+    POSE,
+    PRISMATIC,
     ROTOR,
-    task_force,
     TIP_WIDTH,
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
-from osc_ros.dynamics.papers.schur import motion_transforms
+from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
+from osc_ros.dynamics.compiled import ahead, inlined, kernel
+from osc_ros.dynamics.kinematics import motion_transforms
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
     all_finite,
     along,
     cross,
-    force_to_parent,
-    matrix_at,
     minus,
     mobility_at,
     mobility_shifted,
@@ -80,7 +75,6 @@ from osc_ros.dynamics.spatial import (
     motion_to_body,
     plus,
     put,
-    spatial_at,
     swapped,
     vector_at,
     ZERO,
@@ -92,9 +86,6 @@ Array = NDArray[np.float64]
 # `blocks`, a row a joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
 # T (21), rows of V (6 × 6).
 BLOCK_WIDTH = 57
-# Columns of `factor`, a row a body: L and D (21), r less what the joints inside take (6), v ×* I v
-# and after the way in the acceleration (6).
-FACTOR_WIDTH = 33
 
 
 def packed_blocks(robot: Robot) -> Array:
@@ -173,7 +164,7 @@ def vector_through_joint(link, c, s, q, z):
 
 
 @inlined
-def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
+def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     n = len(q)
     gravity = vector_at(ends, 0)
     R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
@@ -185,13 +176,13 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         link, store = links[i], work[i]
         R, p, c, s = placement(link, q[i])
         R_base, p_base = put_placement(R, p, R_base, p_base, store)
-        v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
+        v, a, zeta, bias = body_motion(link, R, p, i, qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), np.sqrt(link[ROTOR])
         T, V_a, V_c = block_at(blocks[i])
-        inner, Z_a, Z_c = eliminated(T, L, V_a, V_c)
+        inner, Z_a, Z_c = schur_complement(T, L, V_a, V_c)
         inner = through_joint(link, c, s, q[i], inner)
         # where nothing reads y, the compiler drops all that leads to it
-        taken = vector_through_joint(link, c, s, q[i], carried_back(L, y, Z_a, Z_c))
+        taken = vector_through_joint(link, c, s, q[i], back_projection(L, y, Z_a, Z_c))
         pulled = plus(motion_to_body(R, p, free), zeta)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
         free = mobility_times(I_inv, minus(Ht, bias))
@@ -200,15 +191,20 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             A, B, _ = inner
             residual = (along(tau[i], (A[2], A[4], A[5]), residual[0]),
                         along(tau[i], (B[6], B[7], B[8]), residual[1]))
-        L = factored(add_mobility(axis_first(link, I_inv), inner), root)
-        y = forward_solved(L, *across_axis(root, residual))
+        G = add_mobility(axis_first(link, I_inv), inner)
+        L = ldl_factors(G, root)
+        y = forward_substitution(L, *across_axis(root, residual))
         if factor is not None:
+            A, B, _ = G
+            across = axis_first_pair(link, ((A[2], A[4], A[5]), (B[6], B[7], B[8])))
             put(factor[i], 0, L)
-            put(factor[i], 21, residual[0] + residual[1])
-            put(factor[i], 27, bias[0] + bias[1])
+            put(factor[i], 27, across[0] + across[1])
+            if qdd is None:  # with a posture, forward dynamics does not follow
+                r = axis_first_pair(link, residual)
+                put(factor[i], 21, r[0] + r[1])
     D, E_a, E_c = block_at(blocks[n])
-    Lambda_inv, Z_a, Z_c = eliminated(D, L, E_a, E_c)
-    b = minus(free, carried_back(L, y, Z_a, Z_c))
+    Lambda_inv, Z_a, Z_c = schur_complement(D, L, E_a, E_c)
+    b = minus(free, back_projection(L, y, Z_a, Z_c))
     if qdd is None:
         a = b
     elif tau is not None:
@@ -217,40 +213,40 @@ def _outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 
 
 @kernel
-def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, tip):
+def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
-    As `sweep.outward`, by the factorization of 𝒜.
+    Outward pass by the factorization of 𝒜; otherwise as `passes.outward`.
 
     Parameters
     ----------
-    links, ends : from `sweep.packed`
+    links, ends : from `layout.packed`
     blocks : from `packed_blocks`
-    q, qd, tau, qdd, work, tip : as there
+    q, qd, tau, qdd, work, factor, tip : as there
 
     Returns
     -------
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    if not fit(links, q, qd, tau, qdd):
+    if not shapes_fit(links, q, qd, tau, qdd):
         return WRONG_SHAPE
-    _outward(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
+    outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip)
     return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
 
 
 @kernel
 def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
     """
-    As `sweep.law`, by the factorization of 𝒜; τ = τ⁰ + JᵀF is the same pass inward.
+    Joint torques of the law by the factorization of 𝒜; the inward pass is that of the sweep.
 
     Returns
     -------
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
-    if not fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+    if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
         return WRONG_SHAPE
-    _outward(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
+    outward_pass(links, blocks, ends, q, qd, tau, qdd, work, None, tip)
     F = tip[FORCE:FORCE + 6]
     task_force(u, tip, F)
     inward_pass(links, ends, tau, qdd, F, work, tip, out)
@@ -262,9 +258,8 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     """
     Forward dynamics by the constraint-force algorithm.
 
-    Back substitution finds Dᵢ F_S,ᵢ = -rᵢ - 𝒜ᵢ,ᵢ₊₁ F_S,ᵢ₊₁ from tip to base, the last term being
-    what a body does under the force that the one outside it takes. With all that acts on it known
-    every body has its acceleration, and across a joint they differ by H q̈ + ζ.
+    Back substitution is that of the sweep, for the pivots Dᵢ and their right-hand sides are the
+    same.
 
     Parameters
     ----------
@@ -276,40 +271,17 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     qdd : (n,), written [rad/s²]
 
     """
-    _outward(links, blocks, ends, q, qd, tau, None, work, factor, tip)
-    outer = on_last_body(ends, tip, F)
-    for i in range(len(q) - 1, -1, -1):
-        link, store, root = links[i], factor[i], np.sqrt(links[i, ROTOR])
-        I_inv = inverse_inertia(link)
-        gap = plus(spatial_at(store, 21), axis_first_pair(link, mobility_times(I_inv, outer)))
-        gap = minus((ZERO, ZERO), gap)
-        F_S = factor_solved(factors_at(store, 0), *across_axis(root, gap))
-        f = plus(axis_first_pair(link, from_across_axis(root, F_S)), along_axis(link, tau[i]))
-        a = mobility_times(I_inv, minus(plus(f, outer), spatial_at(store, 27)))
-        put(store, 27, a[0] + a[1])
-        # what the joint gives to this body it takes from the one inside
-        outer = minus((ZERO, ZERO), force_to_parent(
-            matrix_at(work[i], 0), vector_at(work[i], 9), f))
-    a = (ZERO, (-ends[0], -ends[1], -ends[2]))
-    for i in range(len(q)):
-        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), a)
-        a = spatial_at(factor[i], 27)
-        qdd[i] = axis_part(links[i], minus(a, inside))  # Hᵀζ = 0
+    outward_pass(links, blocks, ends, q, qd, tau, None, work, factor, tip)
+    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
 
 
-class LDL:
-    """
-    The kernels on one robot, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
-
-    Not to be shared between threads. `Lambda_inv` (6, 6), `a0` (6,), `pose` (4, 4) and `twist`
-    (6,) are views of what the last `outward` found, in base axes, [angular; linear].
-
-    """
+class LDL(Method):
+    """The method 'ldl' of a plain chain: one robot and the memory of its kernels."""
 
     def __init__(self, robot: Robot) -> None:
         _compile()
         self.robot = robot
-        self._links, self._ends = sweep.packed(robot)
+        self._links, self._ends = packed(robot)
         self._blocks = packed_blocks(robot)
         self._weightless = self._ends.copy()
         self._weightless[:3] = 0.0
@@ -317,7 +289,7 @@ class LDL:
         self._work = np.zeros((robot.n, WORK_WIDTH))
         self._factor = np.zeros((robot.n, FACTOR_WIDTH))
         self._tip = np.zeros(TIP_WIDTH)
-        self._rest = np.zeros(robot.n)
+        self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
         self.a0: Array = self._tip[A0:POSE]
         self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
@@ -325,7 +297,7 @@ class LDL:
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques of the law into out; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
         return int(ldl_law(self._links, self._blocks, self._ends, q, qd, u, tau, qdd, self._work,
                            self._tip, out))
 
@@ -333,15 +305,25 @@ class LDL:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
         return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
-                               self._tip))
+                               self._factor, self._tip))
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
-        sweep.inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
+        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        passes.inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
-        sweep.jacobian(self._links, self._work, self._tip, out)
+        """J at the last `outward`, into out (6, n)."""
+        passes.jacobian(self._links, self._work, self._tip, out)
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        passes.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
+                                    self._tip, out)
+
+    def inverse_mass_matrix(self, out: Array) -> None:
+        """M⁻¹ at the last `outward`, into out (n, n)."""
+        passes.inverse_mass_matrix(self._links, self._ends, self._work, self._factor, self._tip,
+                                  self._unit, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
@@ -358,16 +340,16 @@ class LDL:
         return qdd
 
 
-@cache
+@ahead
 def _compile() -> None:
-    """Compile or load every kernel for every use, once a process, and let no other one in."""
-    sweep.compile_kernels()
+    """Compile or load the kernels once per process, then lock them: other types raise."""
+    passes.compile_kernels()
     links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
     work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
     x, F = np.ones(1), np.ones(6)
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
         ldl_law(links, blocks, ends, x, x, F, tau, qdd, work, tip, x)
-        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, tip)
+        ldl_outward(links, blocks, ends, x, x, tau, qdd, work, factor, tip)
     ldl_accelerations(links, blocks, ends, x, x, x, F, work, factor, tip, x)
     for one in (ldl_law, ldl_outward, ldl_accelerations):
         one.disable_compile()

@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """What a factored matrix can be asked."""
+    """A factored matrix."""
 
     @property
     def depth(self) -> int:
@@ -53,7 +53,7 @@ class Factor(Protocol):
 
 
 class Factorization(Protocol):
-    """What makes a factor of a matrix."""
+    """A constructor of a factored matrix."""
 
     def __call__(self, diagonal: ArrayLike, upper: ArrayLike) -> Factor:
         """Factor the matrix of these blocks."""

@@ -1,4 +1,4 @@
-"""The law by the textbook: M, J, h, and solve. The in-house reference for every other method."""
+"""The law by the textbook: M, J, h, and a solve; the reference for every other method."""
 
 from __future__ import annotations
 
@@ -6,52 +6,58 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from osc_ros.dynamics.method import DONE, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.kinematics import placement
+from osc_ros.dynamics.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 
 Array = NDArray[np.float64]
 
 
 class Dense(NumpyMethod):
     """
-    Joint-space inertia, its Cholesky factor, and products with it.
+    The method 'dense': joint-space inertia, its Cholesky factor, and products with it.
 
-    The attributes are those of `osc_ros.dynamics.chain.sweep.Sweep`, found without a line of it.
+    It shares no code with the compiled methods.
 
     """
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         robot = self.robot
-        at = newton_euler.placement(robot, q)
+        at = placement(robot, q)
         rest = np.zeros((robot.n, 1))
         h = newton_euler.inverse_dynamics(robot, q, qd, rest, self.gravity)[:, 0]
         M = newton_euler.mass_matrix(robot, q)
         self._M_factor = cho_factor(M)
         self._J = newton_euler.jacobian(robot, at)
-        *_, self.twist, Jdot_qd = newton_euler.motion(robot, at, qd, rest, self.gravity)
+        *_, self.twist[:], Jdot_qd = newton_euler.motion(robot, at, qd, rest, self.gravity)
         self._tau = np.zeros(robot.n) if tau is None else tau.copy()
         if qdd is not None:
             self._tau += M @ qdd + h
-        self.pose = at.T_tip if len(at.T_tips) == 1 else at.T_tips
+        self.pose[:] = at.T_tip if len(at.T_tips) == 1 else at.T_tips
         Lambda_inv = self._J @ cho_solve(self._M_factor, self._J.T)
-        self.Lambda_inv = 0.5 * (Lambda_inv + Lambda_inv.T)
+        self.Lambda_inv[:] = 0.5 * (Lambda_inv + Lambda_inv.T)
         free = cho_solve(self._M_factor, self._tau - h, check_finite=False)
-        self.a0 = self._J @ free + Jdot_qd[:, 0]
+        self.a0[:] = self._J @ free + Jdot_qd[:, 0]
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out, for the τ⁰ of the last `outward`."""
+        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J at the last `outward`, into out."""
         out[:] = self._J
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         rest = np.zeros((self.robot.n, 1))
         h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
-        J = newton_euler.jacobian(self.robot, newton_euler.placement(self.robot, q))
+        J = newton_euler.jacobian(self.robot, placement(self.robot, q))
         return self.apply_M_inv(q, tau + J.T @ F - h)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:

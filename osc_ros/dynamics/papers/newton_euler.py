@@ -1,42 +1,14 @@
-"""Kinematics and inverse dynamics as the textbooks write them, readable, in numpy."""
+"""Velocities, Jacobian and inverse dynamics by the textbook, in numpy."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
-from osc_ros.errors import InputError
+from osc_ros.dynamics.kinematics import Placement, placement, tip_frames
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-
-
-class Placement(NamedTuple):
-    """
-    Where the bodies are.
-
-    Attributes
-    ----------
-    R : (b, 3, 3)
-        Axes of every body, in base axes.
-    p : (b, 3)
-        Origin of every body, in the base frame [m].
-    T_tips : (m, 4, 4)
-        Poses of the tips in the base frame.
-
-    """
-
-    R: Array
-    p: Array
-    T_tips: Array
-
-    @property
-    def T_tip(self) -> Array:
-        """Pose (4, 4) of the first tip."""
-        return np.asarray(self.T_tips[0])
 
 
 def skew(a: Array) -> Array:
@@ -44,31 +16,8 @@ def skew(a: Array) -> Array:
     return np.array([[0.0, -a[2], a[1]], [a[2], 0.0, -a[0]], [-a[1], a[0], 0.0]])
 
 
-def placement(robot: Robot, q: Array) -> Placement:
-    """Every body and the tips at joint positions q (nq,)."""
-    b = len(robot.parent)
-    T = np.empty((b + 1, 4, 4))
-    T[-1] = np.eye(4)  # the base, where a parent of -1 finds it
-    for i, (parent, k) in enumerate(zip(robot.parent.tolist(), robot.q_index.tolist())):
-        T_joint = np.eye(4)
-        if robot.spherical[i]:
-            T_joint[:3, :3] = Rotation.from_quat(q[k:k + 4]).as_matrix()
-        elif robot.prismatic[i]:
-            T_joint[2, 3] = q[k]
-        else:
-            c, s = np.cos(q[k]), np.sin(q[k])
-            T_joint[:2, :2] = [[c, -s], [s, c]]
-        T[i] = T[parent] @ robot.T_parent_body[i] @ T_joint
-    tips = [T[body] @ T_body_tip for body, T_body_tip in _tips(robot)]
-    return Placement(T[:b, :3, :3].copy(), T[:b, :3, 3].copy(), np.array(tips))
-
-
-def _tips(robot: Robot) -> list[tuple[int, Array]]:
-    return [robot.frames[tip] for tip in robot.tips]
-
-
 def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
-    """Where in q̇ body i's freedoms are, and their axes (3, k), base axes."""
+    """Indices of body i's freedoms in q̇, and their axes (3, k), base axes."""
     first = int(robot.v_index[i])
     axes = at.R[i] if robot.spherical[i] else at.R[i, :, 2:]
     return slice(first, first + axes.shape[1]), axes
@@ -78,7 +27,7 @@ def jacobian(robot: Robot, at: Placement) -> Array:
     """Natural Jacobian J (6 m, n) of the tips, base axes, [angular; linear] (000, eq. 4)."""
     J = np.zeros((len(robot.tips), 6, robot.n))
     parents = robot.parent.tolist()
-    for of_tip, (body, _), T_tip in zip(J, _tips(robot), at.T_tips):
+    for of_tip, (body, _), T_tip in zip(J, tip_frames(robot), at.T_tips):
         path = [body]
         while parents[path[-1]] >= 0:
             path.append(parents[path[-1]])
@@ -135,7 +84,7 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
             omega[i] = w + rate
             alpha[i] += more + (turn @ rate)[:, None]
     twists, accelerations = [], []
-    for (i, _), T_tip in zip(_tips(robot), at.T_tips):
+    for (i, _), T_tip in zip(tip_frames(robot), at.T_tips):
         r, turn = T_tip[:3, 3] - p[i], skew(omega[i])
         twists += [omega[i], speed[i] + turn @ r]
         accelerations += [alpha[i], a[i] + skew(r).T @ alpha[i]
@@ -186,25 +135,3 @@ def mass_matrix(robot: Robot, q: Array) -> Array:
     """Joint-space inertia M (n, n): its columns are the torques of unit accelerations."""
     M = inverse_dynamics(robot, q, np.zeros(robot.n), np.eye(robot.n), np.zeros(3))
     return 0.5 * (M + M.T)
-
-
-def link_pose(robot: Robot, q: Array, link: str) -> Array:
-    """
-    Pose (4, 4) of any link of the description in the base frame, at joint positions q (nq,).
-
-    Raises
-    ------
-    InputError
-        If the robot has no such link; the message lists those that it has.
-
-    """
-    if link not in robot.frames:
-        raise InputError(f"frame '{link}' is not a link of robot '{robot.name}' "
-                         f"(links: {', '.join(sorted(robot.frames))})")
-    body, T_body_link = robot.frames[link]
-    if body < 0:
-        return np.array(T_body_link)
-    at = placement(robot, q)
-    T = np.eye(4)
-    T[:3, :3], T[:3, 3] = at.R[body], at.p[body]
-    return T @ T_body_link

@@ -1,10 +1,10 @@
 """
-Words that processes hand to each other through shared memory, in compiled code.
+Sequentially consistent loads and stores of words in shared memory, in compiled code.
 
-Every operation is sequentially consistent, to the compiler and to the processor: what one process
-wrote before it stored a word is seen by whoever loads that word, and of two processes that each
-store one word and load the other's, one at least sees the other. LLVM makes of it what a machine
-needs: plain loads and `xchg` on x86, `ldar`, `stlr` and the like on ARM.
+The order holds for the compiler and the processor: data written before a word is stored are
+visible to a process that loads the word; and if each of two processes stores one word and loads
+the other's, at least one sees the new value. LLVM emits plain loads and `xchg` on x86, `ldar` and
+`stlr` on ARM.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
-# Typed by numba, not by what stands in this file.
+# Typed by numba, not by annotations.
 cgutils: Any = _cgutils
 intrinsic: Any = _intrinsic
 
 _ORDERING, _ALIGNED = 'seq_cst', 8
-# What tells a processor that it is spinning, so that it lets its twin on the same core work.
+# The instruction of a spin-wait loop, which frees the core for its second hardware thread.
 _PAUSE = {'x86_64': ('llvm.x86.sse2.pause', []), 'aarch64': ('llvm.aarch64.hint', [1]),
           'arm64': ('llvm.aarch64.hint', [1])}
 
@@ -56,7 +56,7 @@ def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 @intrinsic
 def exchanged(typing: Any, words: Any, i: Any, value: Any) -> Any:
-    """What words[i] was before it became the value."""
+    """Set words[i] to the value; return its value before."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw('xchg', _place(context, builder, signature, arguments),
                                   arguments[2], _ORDERING)
@@ -65,7 +65,7 @@ def exchanged(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 @intrinsic
 def pause(typing: Any) -> Any:
-    """Tell the processor that this is a loop that waits; nothing where it cannot be told."""
+    """Emit the instruction of a spin-wait loop, if the processor has one."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         name, hints = _PAUSE.get(get_process_triple().split('-')[0], (None, []))
         if name:

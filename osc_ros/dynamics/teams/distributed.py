@@ -1,22 +1,22 @@
 """
-The law of one chain over MPI, for chains that outgrow a machine.
+The law of one chain over MPI, for chains too long for one machine.
 
-What the ranks compute is in `segments.py`, as for a team on one machine; here is what carries it.
-Rank 0 leads, and every rank has the memory of its own segment only: links, state, torques. To the
-kernels all others always sleep, so they come back wherever they have something to tell or to
-hear. In a call P ranks exchange
+The kernels are those of a team on one machine (`roles.py`); this module carries their data by
+messages. Rank 0 leads, and every rank has the memory of its own segment only: links, state,
+torques. All peers are flagged as asleep, so a kernel returns at every exchange. In a call P ranks
+exchange
 
-    after phase 1   how each segment moves          25 numbers, gathered by all
-    in phase 2      where each ends, its forces     30 numbers, gathered by all
-                    what each responds with         136 numbers, along the tree of joins
+    after phase 1   motion of each segment          25 numbers, gathered by all
+    in phase 2      end and forces of each segment  30 numbers, gathered by all
+                    response of each segment        136 numbers, along the tree of joins
                     the tip and the task force F    70 numbers, from the leader to all
 
-and go inward with F in silence. The joins are a tree, ⌈log₂ P⌉ messages deep, as in a team. Each
-rank could join all segments by itself instead, without messages: P - 1 joins on the critical
-path, which is faster for few ranks on a slow network, and is not O(log n).
+and make the inward pass without messages. The joins are a tree, ⌈log₂ P⌉ messages deep, as in a
+team. Without messages, each rank could join all segments itself: P - 1 joins on the critical path,
+which is faster for few ranks on a slow network, but not O(log n).
 
-Calls are collective. What one rank refuses all refuse, so that nobody waits for it; what befalls
-a rank otherwise ends the job, see `together`.
+Calls are collective. If one rank refuses its input, all raise InputError, so that no rank waits
+for it; any other exception of a rank ends the job, see `together`.
 """
 
 from __future__ import annotations
@@ -38,50 +38,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.chain.sweep import (
-    A0,
-    FORCE,
-    packed,
-    POSE,
-    TIP_WIDTH,
-    TWIST,
-    WORK_WIDTH,
-)
-from osc_ros.dynamics.method import finite_array
-from osc_ros.dynamics.operational_space import Tip
-from osc_ros.dynamics.teams import segments
-from osc_ros.dynamics.teams.parallel import measured
-from osc_ros.dynamics.teams.segments import (
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.chain.layout import A0, FORCE, packed, POSE, TIP_WIDTH, TWIST, WORK_WIDTH
+from osc_ros.dynamics.task_state import Tip
+from osc_ros.dynamics.teams import roles
+from osc_ros.dynamics.teams.costs import measured
+from osc_ros.dynamics.teams.roles import commanded_force, follow, lead, lead_back
+from osc_ros.dynamics.teams.signals import (
     COMMAND,
-    commanded_force,
-    END,
-    follow,
     INWARD,
     JOINED,
     JOINS,
     LAST,
-    lead,
-    lead_back,
     LINE,
-    MOTION,
     MOVE,
     MOVED,
     NEXT,
-    OUT,
     PROGRESS_WIDTH,
+    REST,
+    RETURNED,
+    STAGE,
+    STOP,
+    WAITING,
+    words,
+)
+from osc_ros.dynamics.teams.slots import (
+    END,
+    MOTION,
+    OUT,
     Q,
     QD,
     QDD,
     RESPONSE,
-    REST,
-    RETURNED,
     SLOT_WIDTH,
-    STAGE,
-    STOP,
     TAU,
     TOTAL,
-    WAITING,
-    words,
 )
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -92,7 +83,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _TAG = 600  # of the messages along the tree
-# What a rank is given is told with its motion: bits for τ⁰, q̈ₚ and u; NaN where it refuses it.
+# A rank sends with its motion which arguments it has: bits for τ⁰, q̈ₚ and u; NaN if refused.
 _GIVES_U = 4
 _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by revolute and '
           'prismatic joints, the tip on the last')
@@ -101,10 +92,10 @@ _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by 
 @contextmanager
 def together(comm: Intracomm) -> Iterator[None]:
     """
-    Let the job end, with a message, if this rank leaves by any exception, SystemExit included.
+    End the job with a message if this rank leaves by any exception, including SystemExit.
 
-    The others may be waiting for it in a call that it will never make. Without this, the job ends
-    by exceptions that nobody catches once there is a `Distributed`.
+    Other ranks may be waiting for it in a collective call. Without this context, uncaught
+    exceptions end the job, once a `Distributed` exists.
 
     """
     try:
@@ -118,12 +109,12 @@ def _end(comm: Intracomm, why: str = '') -> None:
     sys.stderr.write(f'{why}rank {comm.rank} of {comm.size} (process {os.getpid()} on '
                      f'{platform.node()}) ends the job\n')
     sys.stderr.flush()
-    _let_be_read()
+    _await_reader()
     comm.Abort(1)
 
 
-def _let_be_read() -> None:
-    """Wait for whoever reads our words, at most a second: with the job, mpiexec forgets them."""
+def _await_reader() -> None:
+    """Wait until stderr has been read, at most 1 s: mpiexec drops it when the job ends."""
     latest = perf_counter() + 1.0
     with suppress(OSError, ValueError):
         words = sys.stderr.fileno()
@@ -133,8 +124,8 @@ def _let_be_read() -> None:
             sleep(1e-3)
 
 
-def _end_by_what_nobody_catches(comm: Intracomm) -> None:
-    """On its way out Python would finalize MPI, and wait for ranks that wait for this one."""
+def _end_job_by_uncaught(comm: Intracomm) -> None:
+    """End the job by uncaught exceptions: MPI's finalization would wait for the other ranks."""
     before = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException,
@@ -149,19 +140,19 @@ class Distributed:
     """
     The law of a plain chain, a segment on each rank of a communicator.
 
-    Constructor and methods are called by all ranks, and take and return what belongs to a rank's
-    own bodies, `mine`. Results are the same to the bit for the same segments. Answers as
-    `OperationalSpace` does, from which they differ by rounding.
+    All ranks call the constructor and the methods, with arguments and results of the rank's own
+    bodies, `mine`. Results are reproducible to the bit for the same segments, and differ from
+    those of `OperationalSpace` by rounding.
 
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        Whoever waits in it for messages from anybody should give a duplicate.
+        Pass a duplicate if messages with any source or tag are awaited in it elsewhere.
     robot : Robot
         The whole chain, on every rank; see `from_pieces` for chains too long for that.
     bodies : sequence of int, optional
-        How many each rank gets, from the base. Not given: as rank 0 measures that all take as
-        long, in a law without posture.
+        Number of bodies of each rank, from the base. Default: measured by rank 0, so that all
+        ranks take equally long in a law without posture.
 
     Attributes
     ----------
@@ -196,44 +187,44 @@ class Distributed:
     @classmethod
     def from_pieces(cls, comm: Intracomm, piece: Robot) -> Distributed:
         """
-        From a piece of the chain on each rank: the tip of one is the base of the next.
+        From a piece of the chain on each rank: the tip of a piece is the base of the next.
 
-        What hangs from the link where they meet belongs to the piece whose tip it is; gravity is
-        that of the first piece. Otherwise as the class is constructed.
+        Branches of the link where two pieces meet belong to the piece whose tip it is; gravity is
+        that of the first piece. Errors and the other parameters are those of the class.
 
         """
-        told = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
-        for rank, (serial, *_) in enumerate(told):
+        pieces = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
+        for rank, (serial, *_) in enumerate(pieces):
             if not serial:
                 raise InputError(f'the piece of rank {rank} cannot be taken: {_PLAIN}')
         T_parent_body = piece.T_parent_body.copy()
         if comm.rank > 0:
-            T_parent_body[0] = told[comm.rank - 1][3] @ T_parent_body[0]
+            T_parent_body[0] = pieces[comm.rank - 1][3] @ T_parent_body[0]
         links, ends = packed(replace(
-            piece, T_parent_body=T_parent_body, gravity=told[0][2],
-            frames={**piece.frames, piece.tip: (piece.n - 1, told[-1][3])}))
+            piece, T_parent_body=T_parent_body, gravity=pieces[0][2],
+            frames={**piece.frames, piece.tip: (piece.n - 1, pieces[-1][3])}))
         self = cls.__new__(cls)
-        self._begin(comm, links, ends, [n for _, n, *_ in told])
+        self._begin(comm, links, ends, [n for _, n, *_ in pieces])
         return self
 
     def _begin(self, comm: Intracomm, links: Array, ends: Array, bodies: Sequence[int]) -> None:
         if comm.size > 1:
-            _end_by_what_nobody_catches(comm)
-        segments.compile_kernels()
+            _end_job_by_uncaught(comm)
+        roles.compile_kernels()
         ranks, m, first = comm.size, len(links), sum(bodies[:comm.rank])
         self.n, self.mine = sum(bodies), slice(first, first + m)
         self._comm, self._rank, self._bodies = comm, comm.rank, bodies
         self._links, self._ends = links, ends
         self._state, self._work = np.zeros((5, m)), np.zeros((m, WORK_WIDTH))
         self._slots, self._tip = np.zeros((ranks, SLOT_WIDTH)), np.zeros(TIP_WIDTH)
-        self._motions, self._ends_told = np.zeros((ranks, 25)), np.zeros((ranks, 30))
+        self._motions, self._all_ends = np.zeros((ranks, 25)), np.zeros((ranks, 30))
         self._force = self._tip[FORCE:FORCE + 6]
         self._progress = np.zeros(PROGRESS_WIDTH, np.int64)
         self._flags = np.zeros(words(ranks), np.int64)
         lines = self._flags.reshape(-1, LINE)
         self._words, asleep = lines[1:1 + ranks], lines[1 + ranks:]
         asleep[:] = 1
-        self._words[:, RETURNED] = STOP  # the leader has no use for what others return
+        self._words[:, RETURNED] = STOP  # the leader does not wait for the torques of others
         self._tau: Array | None = None
         self._qdd: Array | None = None
 
@@ -246,10 +237,10 @@ class Distributed:
         Parameters
         ----------
         q, qd, tau_null, posture_acceleration : (m,)
-            As `OperationalSpace.torque` has them, for the m bodies of this rank; every rank gives
-            the same of them, or none does.
+            See `OperationalSpace.torque`, for the m bodies of this rank; all ranks must give the
+            same optional arguments.
         u : (6,)
-            What rank 0 gives is taken.
+            That of rank 0 is used.
 
         Returns
         -------
@@ -270,7 +261,7 @@ class Distributed:
 
     def outward(self, q: ArrayLike, qd: ArrayLike, tau_null: ArrayLike | None = None,
                 posture_acceleration: ArrayLike | None = None) -> Tip:
-        """First half of `torque`: what the tip has and does under τ⁰, told to every rank."""
+        """First half of `torque`: pose, twist, Λ⁻¹ and a⁰ of the tip under τ⁰, on every rank."""
         self._go_outward(q, qd, tau_null, posture_acceleration, None)
         tip = self._tip
         return Tip(tip[POSE:TWIST].reshape(4, 4), tip[TWIST:FORCE], tip[:A0].reshape(6, 6),
@@ -282,7 +273,7 @@ class Distributed:
         return self._go_inward()
 
     def gathered(self, own: ArrayLike) -> Array | None:
-        """What every rank has of its own bodies (m,), as one array (n,) on rank 0; else None."""
+        """The arrays (m,) of all ranks as one array (n,) on rank 0; None on the others."""
         whole = np.empty(self.n) if self._rank == 0 else None
         self._comm.Gatherv(finite_array('own', own, (len(self._links),)),
                            None if whole is None else [whole, (self._bodies, None)])
@@ -290,7 +281,7 @@ class Distributed:
 
     def _go_outward(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
                     qdd: ArrayLike | None, u: ArrayLike | None) -> None:
-        """All of `outward`, and F where u is given."""
+        """The outward pass, and F if u is given."""
         progress, slots, rank, comm = self._progress, self._slots, self._rank, self._comm
         variant = (tau is not None) + 2 * (qdd is not None)
         value = (int(progress[LAST]) // NEXT + 1) * NEXT + variant
@@ -298,17 +289,18 @@ class Distributed:
         progress[STAGE], progress[LAST] = MOVE, value
         refused = None
         try:
-            u = self._take(q, qd, tau, qdd, u)
+            u = self._copy_input(q, qd, tau, qdd, u)
         except InputError as error:
             refused = error
         else:
             status = self._run(self._state[OUT])
-        self._agree(np.nan if refused else variant + _GIVES_U * (u is not None), refused)
+        gives = np.nan if refused else variant + _GIVES_U * (u is not None)
+        self._exchange_motions(gives, refused)
         if len(slots) > 1:
             slots[:, MOTION] = self._motions[:, :24]
             self._words[:, MOVED] = value
             status = self._run(self._state[OUT])
-            self._tell_ends()
+            self._exchange_ends()
             while status == WAITING:
                 other = rank + int(progress[JOINS])
                 comm.Recv(slots[other, RESPONSE], other, _TAG)
@@ -324,9 +316,9 @@ class Distributed:
             raise InputError('the motion of the tip, or its force, is not finite: the state or u '
                              'is too large')
 
-    def _take(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None, qdd: ArrayLike | None,
-              u: ArrayLike | None) -> Array | None:
-        """Put the state where the kernels read it; u as they take it."""
+    def _copy_input(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
+                    qdd: ArrayLike | None, u: ArrayLike | None) -> Array | None:
+        """Copy the state to the memory of the kernels; return u as they take it."""
         given = {'q': (Q, q), 'qd': (QD, qd), 'tau_null': (TAU, tau),
                  'posture_acceleration': (QDD, qdd)}
         for name, (row, values) in given.items():
@@ -336,8 +328,8 @@ class Distributed:
         self._qdd = None if qdd is None else self._state[QDD]
         return None if u is None else finite_array('u', u, (6,))
 
-    def _agree(self, gives: float, refused: InputError | None) -> None:
-        """Tell how the own segment moves and what was given; refuse what another one refused."""
+    def _exchange_motions(self, gives: float, refused: InputError | None) -> None:
+        """Exchange motions and kinds of arguments; raise if a rank refused its input."""
         self._comm.Allgather(np.append(self._slots[self._rank, MOTION], gives), self._motions)
         if refused is not None:
             raise refused
@@ -345,17 +337,18 @@ class Distributed:
             if np.isnan(word):
                 raise InputError(f'rank {rank} has refused what it was given, so nothing is done')
             if word != gives:
-                raise InputError(f'rank {rank} is given {_given(word)}, and rank {self._rank} '
-                                 f'{_given(gives)}: accepted is the same of them')
+                other, own = _argument_names(word), _argument_names(gives)
+                raise InputError(f'rank {rank} is given {other}, and rank {self._rank} {own}: '
+                                 'accepted is the same of them')
 
-    def _tell_ends(self) -> None:
-        """Tell where the own segment ends and the forces on it."""
-        own, told = self._slots[self._rank], self._ends_told
-        self._comm.Allgather(np.append(own[END], own[TOTAL]), told)
-        self._slots[:, END], self._slots[:, TOTAL] = told[:, :24], told[:, 24:]
+    def _exchange_ends(self) -> None:
+        """Exchange the ends of the segments and the forces on them."""
+        own, found = self._slots[self._rank], self._all_ends
+        self._comm.Allgather(np.append(own[END], own[TOTAL]), found)
+        self._slots[:, END], self._slots[:, TOTAL] = found[:, :24], found[:, 24:]
 
     def _run(self, out: Array) -> int:
-        """Go on until there is something to tell or to hear."""
+        """Run the kernel until the next exchange."""
         state, tau, qdd = self._state, self._tau, self._qdd
         if self._rank == 0:
             return int(lead(self._links, self._ends, state[Q], state[QD], tau, qdd,
@@ -380,7 +373,7 @@ class Distributed:
         return out
 
 
-def _given(word: float) -> str:
+def _argument_names(word: float) -> str:
     names = ('tau_null', 'posture_acceleration', 'u')
     return ' and '.join(
         name for bit, name in enumerate(names) if int(word) >> bit & 1) or 'none of them'

@@ -1,11 +1,11 @@
 """
 Block cyclic reduction of the papers' matrix over segments of a chain, compiled.
 
-Between the joints 𝒜 F_S = -r (000, eqs. 39-55; `schur.py` has it in the papers' letters, `ldl.py`
-packs its blocks). Of the tip's Λ⁻¹ and a⁰ only the last block is wanted, so every other block can
-be eliminated, all of them at once, and again every other one of those that are left: ⌈log₂ n⌉
-levels. With few processors (001; 004) each reduces the joints of its own segment, level by level,
-to the last one, and these are reduced in their turn, by the tree of joins of `segments.py`.
+Between the joints 𝒜 F_S = -r (000, eqs. 39-55; in the papers' letters: `papers/schur.py`; `ldl.py`
+packs its blocks). The tip's Λ⁻¹ and a⁰ need the last block only, so every other block can be
+eliminated, all of them at once, and again every other one of the rest: ⌈log₂ n⌉ levels. With few
+processors (001; 004) each reduces the joints of its own segment, level by level, to the last one;
+these are then reduced by the tree of joins of `reduced_segments.py`.
 
 To eliminate block j = L D Lᵀ between its neighbours i inside and k outside it, U being what is
 above the diagonal:
@@ -14,34 +14,36 @@ above the diagonal:
     Aᵢᵢ - ZᵀD⁻¹Z      Uᵢₖ = -ZᵀD⁻¹Y    Aₖₖ - YᵀD⁻¹Y
     rᵢ - ZᵀD⁻¹y                        rₖ - YᵀD⁻¹y
 
-The block inside the first joint of a segment belongs to another one: what is taken from it is
-kept, and added to it where the two are joined. Nothing else is asked of a neighbour, but for the
-link inside the first joint.
+The block inside the first joint of a segment belongs to another segment: its update is kept, and
+added to it when the two are joined. The only other data of a neighbour are those of the link
+inside the first joint.
 
-Blocks are six wide, axis first, the row of the axis times √d, as in `ldl.py`; `sweep.factored`
-adds the 1 of a rotor, and where there is none the sixth row is empty.
+Blocks are six wide, axis first, the row of the axis times √d, as in `ldl.py`. The 1 of a rotor is
+added by `elimination.ldl_factors`; where there is no rotor, the sixth row is zero.
 """
 
 from __future__ import annotations
 
-from osc_ros.dynamics.chain.ldl import block_at, through_joint, vector_through_joint
-from osc_ros.dynamics.chain.sweep import (
-    across_axis,
+from osc_ros.dynamics.chain.bodies import (
     along_axis,
-    axis_first,
-    axis_first_pair,
-    carried_back,
-    coupled,
-    coupling_rows,
-    eliminated,
-    factored,
-    forward_solved,
+    body_motion,
     inverse_inertia,
     momentum,
-    moved,
     placement,
-    ROTOR,
 )
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first,
+    axis_first_pair,
+    back_projection,
+    coupling_product,
+    coupling_rows,
+    forward_substitution,
+    ldl_factors,
+    schur_complement,
+)
+from osc_ros.dynamics.chain.layout import ROTOR
+from osc_ros.dynamics.chain.ldl import block_at, through_joint, vector_through_joint
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.spatial import (
     add_mobility,
@@ -65,26 +67,26 @@ from osc_ros.dynamics.spatial import (
 )
 
 # Columns of `rows`, a row a joint: its block, r, and its coupling to the block inside it.
-_A, _R, _U = 0, 21, 27
+BLOCK, RESIDUAL, COUPLING = 0, 21, 27
 ROW_WIDTH = 63
 
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """What is left of the block outside and of its r, and the rows of Y; inside, with U turned."""
+    """Update of the block outside and of its r, and the rows of Y; inside, with U transposed."""
     a, c = coupling_rows(U, 1.0)
-    A, za, zc = eliminated(A, L, a, c)
-    return A, minus(r, carried_back(L, y, za, zc)), za, zc
+    A, za, zc = schur_complement(A, L, a, c)
+    return A, minus(r, back_projection(L, y, za, zc)), za, zc
 
 
 @inlined
-def between(A, r, inner, U_inner, outer, U_outer):
+def eliminate_between(A, r, inner, U_inner, outer, U_outer):
     """
     Eliminate a block.
 
     Parameters
     ----------
-    A, r : the block, and what is on the right of it
+    A, r : the block, and its right-hand side
     inner, outer : (A, r) of its neighbours
     U_inner, U_outer : from the inner one to it, and from it to the outer one
 
@@ -93,20 +95,20 @@ def between(A, r, inner, U_inner, outer, U_outer):
     inner, outer, and the coupling between the two
 
     """
-    L = factored(A, 1.0)
-    y = forward_solved(L, *across_axis(1.0, r))
+    L = ldl_factors(A, 1.0)
+    y = forward_substitution(L, *across_axis(1.0, r))
     A_outer, r_outer, za, zc = _to_outer(L, y, U_outer, outer[0], outer[1])
     A_inner, r_inner, ua, uc = _to_outer(L, y, coupling_transposed(U_inner), inner[0], inner[1])
-    U = coupled(L, ua, uc, za, zc)
+    U = coupling_product(L, ua, uc, za, zc)
     return (A_inner, r_inner), (A_outer, r_outer), (_opposite(U[0]), _opposite(U[1]),
                                                     _opposite(U[2]), _opposite(U[3]))
 
 
 @inlined
-def innermost(A, r, outer, U_outer):
-    """As `between`, with nothing inside: the outer one."""
-    L = factored(A, 1.0)
-    y = forward_solved(L, *across_axis(1.0, r))
+def eliminate_innermost(A, r, outer, U_outer):
+    """Eliminate the innermost block: the outer one."""
+    L = ldl_factors(A, 1.0)
+    y = forward_substitution(L, *across_axis(1.0, r))
     A_outer, r_outer, _, _ = _to_outer(L, y, U_outer, outer[0], outer[1])
     return A_outer, r_outer
 
@@ -119,15 +121,15 @@ def _opposite(M):
 @inlined
 def at_tip(tip_block, A, r, free):
     """𝒟 - ℰᵀ𝒜⁻¹ℰ about the last body's origin, and the acceleration of that body under τ⁰."""
-    L = factored(A, 1.0)
-    y = forward_solved(L, *across_axis(1.0, r))
+    L = ldl_factors(A, 1.0)
+    y = forward_substitution(L, *across_axis(1.0, r))
     D, E_a, E_c = block_at(tip_block)
-    Lambda_inv, za, zc = eliminated(D, L, E_a, E_c)
-    return Lambda_inv, minus(free, carried_back(L, y, za, zc))
+    Lambda_inv, za, zc = schur_complement(D, L, E_a, E_c)
+    return Lambda_inv, minus(free, back_projection(L, y, za, zc))
 
 
 @inlined
-def freely(link, tau, qdd, v):
+def free_acceleration(link, tau, qdd, v):
     """Acceleration of a body of velocity v under its own drive, tau (1,), alone."""
     f = (ZERO, ZERO)
     if qdd is None:
@@ -162,19 +164,19 @@ def _coupling(link, c, s, q, root, V_a, V_c):
 
 
 @inlined
-def assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
+def assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
     """
-    Put blocks of 𝒜, r, and couplings into `rows`, for bodies in a row that are placed.
+    Put blocks of 𝒜, r, and couplings into `rows`, for consecutive bodies with placements.
 
     Parameters
     ----------
     v, a, free : of the link inside the first one
-        Velocity, acceleration for the posture, and as `freely` has it.
+        Velocity, acceleration for the posture, and as `free_acceleration` has it.
 
     Returns
     -------
-    v, a, free of the last body; what the first joint's drive does to the r of the joint inside
-    it; all Newton-Euler forces, as one on the last body
+    v, a, free of the last body; contribution of the first joint's drive to the r of the joint
+    inside it; sum of the Newton-Euler forces, as one force on the last body
 
     """
     f = pushed = (ZERO, ZERO)
@@ -182,7 +184,7 @@ def assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
         link, store, row = links[i], work[i], rows[i]
         R, p = matrix_at(store, 0), vector_at(store, 9)
         _, _, c, s = placement(link, q[i])
-        v, a, zeta, bias = moved(link, R, p, i, qd, qdd, v, a, store)
+        v, a, zeta, bias = body_motion(link, R, p, i, qd, qdd, v, a, store)
         I_inv, root = inverse_inertia(link), (link[ROTOR]) ** 0.5
         T, V_a, V_c = block_at(blocks[i])
         inside = through_joint(link, c, s, q[i], T)
@@ -199,11 +201,11 @@ def assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
             if i == 0:
                 pushed = push
             else:
-                before = plus(spatial_at(rows[i - 1], _R), push)
-                put(rows[i - 1], _R, before[0] + before[1])
-        put_mobility(row, _A, _with_root(root, add_mobility(axis_first(link, I_inv), inside)))
-        put(row, _R, (r[0][0], r[0][1], root * r[0][2]) + r[1])
-        put_coupling(row, _U, U)
+                before = plus(spatial_at(rows[i - 1], RESIDUAL), push)
+                put(rows[i - 1], RESIDUAL, before[0] + before[1])
+        put_mobility(row, BLOCK, _with_root(root, add_mobility(axis_first(link, I_inv), inside)))
+        put(row, RESIDUAL, (r[0][0], r[0][1], root * r[0][2]) + r[1])
+        put_coupling(row, COUPLING, U)
         if qdd is not None:
             f = plus(force_to_body(R, p, f), spatial_at(store, 12))
     return v, a, free, pushed, f
@@ -212,34 +214,34 @@ def assembled(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
 @inlined
 def block(rows, i):
     """(A, r) of a joint."""
-    return mobility_at(rows[i], _A), spatial_at(rows[i], _R)
+    return mobility_at(rows[i], BLOCK), spatial_at(rows[i], RESIDUAL)
 
 
 @inlined
 def coupling(rows, i):
     """From the block inside a joint to its own."""
-    return coupling_at(rows[i], _U)
+    return coupling_at(rows[i], COUPLING)
 
 
 @inlined
 def _put_block(row, block):
-    put_mobility(row, _A, block[0])
-    put(row, _R, block[1][0] + block[1][1])
+    put_mobility(row, BLOCK, block[0])
+    put(row, RESIDUAL, block[1][0] + block[1][1])
 
 
 @inlined
-def reduced(rows, inside):
+def reduce_rows(rows, inside):
     """
     Eliminate all blocks but the last, level by level.
 
     Parameters
     ----------
     inside : (A, r), or None
-        Of the block inside the first one, if there is one.
+        Of the block inside the first one; None at the base.
 
     Returns
     -------
-    What is left of it
+    The same after the reduction
 
     """
     left = inside
@@ -250,16 +252,16 @@ def reduced(rows, inside):
             k, i = j + step, j - step
             A, r = block(rows, j)
             if i >= 0:
-                inner, outer, U = between(A, r, block(rows, i), coupling(rows, j),
+                inner, outer, U = eliminate_between(A, r, block(rows, i), coupling(rows, j),
                                           block(rows, k), coupling(rows, k))
                 _put_block(rows[i], inner)
-                put_coupling(rows[k], _U, U)
+                put_coupling(rows[k], COUPLING, U)
             elif inside is not None:
-                left, outer, U = between(A, r, left, coupling(rows, j),
+                left, outer, U = eliminate_between(A, r, left, coupling(rows, j),
                                          block(rows, k), coupling(rows, k))
-                put_coupling(rows[k], _U, U)
+                put_coupling(rows[k], COUPLING, U)
             else:
-                outer = innermost(A, r, block(rows, k), coupling(rows, k))
+                outer = eliminate_innermost(A, r, block(rows, k), coupling(rows, k))
             _put_block(rows[k], outer)
         step *= 2
     return left

@@ -1,0 +1,1 @@
+"""Any robot, compiled: trees of bodies, with one or several tips."""

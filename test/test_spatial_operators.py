@@ -9,7 +9,12 @@ import pytest
 
 from judge import configuration, pinocchio_model, random_urdf, robot_cases, SHIPPED_PANDA
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.papers.recursive import Recursive, task_bias, task_coriolis, task_gravity
+from osc_ros.dynamics.papers.spatial_operators import (
+    SpatialOperators,
+    task_bias,
+    task_coriolis,
+    task_gravity,
+)
 from osc_ros.errors import InputError
 from tolerances import AGREEMENT, COMMAND_MET
 
@@ -217,7 +222,7 @@ def test_states_that_are_none_are_refused(q, qd, message):
 
 def test_recursions_as_published_give_the_law_of_the_textbook(name):
     robot, _ = arm(name)
-    published, textbook = Recursive(robot), OperationalSpace(robot, 'dense')
+    published, textbook = SpatialOperators(robot), OperationalSpace(robot, 'dense')
     tau, u = np.empty(robot.n), np.array([1.0, -2.0, 0.5, 3.0, 1.0, -1.0])
     for q, qd in regular_states(name):
         for options in ((None, None), (qd, None), (None, qd), (q, qd)):
@@ -237,6 +242,6 @@ def test_robots_that_are_no_chain_are_sent_to_where_their_terms_are():
         robot = Robot.from_urdf(text, 'panda_link0', **options)
         for refused in (lambda r: task_gravity(r, r.neutral),
                         lambda r: task_coriolis(r, r.neutral, np.zeros(r.n)),
-                        lambda r: task_bias(r, r.neutral, np.zeros(r.n)), Recursive):
+                        lambda r: task_bias(r, r.neutral, np.zeros(r.n)), SpatialOperators):
             with pytest.raises(InputError, match='no chain .*OperationalSpace.robot..evaluate'):
                 refused(robot)

@@ -19,12 +19,12 @@ from the tip, its link k is body n-k. All is in base axes, [angular; linear], ea
 own origin, which is the paper's reference point on its joint; accelerations are the classical
 ones of that point. A joint's axis h gives H* = (h, 0) where it turns and (0, h) where it slides.
 
-A rotor of reflected inertia d is felt by its own joint only: D = HPH* + d. Then (I - GH)PH* is
-G d and not 0, and the inertia that passes a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
-recursion and a term. All identities of its section 3.3 hold as they are.
+A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I - GH)PH* is G d
+and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
+recursion and one more term. All identities of its section 3.3 hold unchanged.
 
 For c + g together the paper replaces a by ā = a + E*a_g in eq. 65. That turns -J̇θ̇ into
--J̇θ̇ - B*φ*E*a_g as well, a tip that is lifted with the base; the last term is given back here.
+-J̇θ̇ - B*φ*E*a_g as well, as if the base accelerated the tip; the last term is added back here.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.method import DONE, finite_array, NOT_FINITE, NumpyMethod
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.dynamics.kinematics import placement
+from osc_ros.dynamics.method import DONE, NOT_FINITE
 from osc_ros.dynamics.papers import newton_euler
+from osc_ros.dynamics.papers.numpy_method import NumpyMethod
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -103,7 +106,7 @@ def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
 
 def _located(robot: Robot, q: ArrayLike) -> _Located:
     _require_chain(robot)
-    return _Located(robot, finite_array('q', q, (robot.n,)))
+    return _Located(robot, finite_array('q', q, (robot.n,)), robot.gravity)
 
 
 def _require_chain(robot: Robot) -> None:
@@ -114,19 +117,18 @@ def _require_chain(robot: Robot) -> None:
             '.gravity of any robot')
 
 
-class Recursive(NumpyMethod):
+class SpatialOperators(NumpyMethod):
     """
-    The law by the recursions, with the contract of `osc_ros.dynamics.chain.sweep.Sweep`.
+    The law by the recursions of the paper, for chains.
 
-    The articulated inertias of the last position are kept for as long as q stays the same. Not
-    to be shared between threads.
+    The articulated-body inertias of the last position are kept as long as q stays the same.
 
     """
 
     def __init__(self, robot: Robot) -> None:
         _require_chain(robot)
         super().__init__(robot)
-        self._q = np.full(robot.n, np.nan)
+        self._key = np.full(robot.n + 3, np.nan)
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         n = self.robot.n
@@ -142,10 +144,10 @@ class Recursive(NumpyMethod):
             if tau is not None:
                 alpha = alpha + at.driven(tau, np.zeros((n, 6)), np.zeros((n, 6)))[1]
             self._tau += at.H(f) + self.robot.rotor_inertia * qdd
-        self.pose = at.placement.T_tip.copy()
-        self.twist = at.B_star(moving.V)
-        self.Lambda_inv = at.Omega_tip.copy()
-        self.a0 = at.B_star(alpha) + moving.a_tip - at.a_g
+        self.pose[:] = at.placement.T_tip.copy()
+        self.twist[:] = at.B_star(moving.V)
+        self.Lambda_inv[:] = at.Omega_tip.copy()
+        self.a0[:] = at.B_star(alpha) + moving.a_tip - at.a_g
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
@@ -154,8 +156,13 @@ class Recursive(NumpyMethod):
         out[:] = self._tau + at.H(at.phi(at.B(F)))
 
     def jacobian(self, out: Array) -> None:
-        """J (6, n) at the last `outward`, into out."""
+        """J at the last `outward`, into out."""
         out[:] = newton_euler.jacobian(self.robot, self._located.placement)
+
+    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
+        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        at = self._located
+        out[:] = at.driven(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
 
     @np.errstate(over='ignore', invalid='ignore')
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
@@ -170,25 +177,26 @@ class Recursive(NumpyMethod):
         return self._at(q).driven(x, rest, rest)[0]
 
     def _at(self, q: Array) -> _Located:
-        if not np.array_equal(q, self._q):
-            self._located = _Located(self.robot, q)
-            self._q = q.copy()
+        key = np.concatenate([q, self.gravity])
+        if not np.array_equal(key, self._key):
+            self._located = _Located(self.robot, q, self.gravity)
+            self._key = key
         return self._located
 
 
 class _Moving(NamedTuple):
     """
-    What the joint velocities bring (eqs. 41, 47, 48).
+    Terms of the joint velocities (eqs. 41, 47, 48).
 
     Attributes
     ----------
     V : (n, 6)
         Velocity of every body.
     a, a_tip : (n, 6), (6,)
-        Acceleration that every body has more than its parent carries it with, and the paper's
-        a(0), the tip more than the last body.
+        Velocity-dependent acceleration of every body relative to its parent, and the paper's
+        a(0), of the tip relative to the last body.
     b : (n, 6)
-        Force that the turning of every body takes.
+        Velocity-dependent force on every body.
 
     """
 
@@ -217,9 +225,9 @@ class _Located:
 
     """
 
-    def __init__(self, robot: Robot, q: Array) -> None:
+    def __init__(self, robot: Robot, q: Array, gravity: Array) -> None:
         n = robot.n
-        at = self.placement = newton_euler.placement(robot, q)
+        at = self.placement = placement(robot, q)
         self._prismatic = robot.prismatic
         self._h = at.R[:, :, 2]
         self._axis = np.zeros((n, 6))
@@ -234,7 +242,7 @@ class _Located:
         self.M = turn @ robot.inertia @ turn.transpose(0, 2, 1)
         self._articulate(robot.rotor_inertia)
         self.Omega_tip = self._omega()
-        self.a_g = np.concatenate([np.zeros(3), -robot.gravity])
+        self.a_g = np.concatenate([np.zeros(3), -gravity])
         self.E_star_a_g, self.W_star_a_g = np.zeros((n, 6)), np.zeros((n, 6))
         self.E_star_a_g[0] = self._phi[0].T @ self.a_g
         self.W_star_a_g[0] = self._psi[0].T @ self.a_g
@@ -265,11 +273,11 @@ class _Located:
         return np.asarray(0.5 * (Omega_tip + Omega_tip.T))
 
     def phi(self, y: Array) -> Array:
-        """φy (n, 6): forces, gathered from the tip to the base."""
+        """φy (n, 6): forces, summed from the tip to the base."""
         return _gathered(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): the same where every joint is free to give way."""
+        """ψy (n, 6): the same with every joint free."""
         return _gathered(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
@@ -277,7 +285,7 @@ class _Located:
         return _carried(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): the same where every joint is free to give way."""
+        """ψ*s (n, 6): the same with every joint free."""
         return _carried(self._psi, s)
 
     def H(self, f: Array) -> Array:
@@ -299,14 +307,14 @@ class _Located:
         return np.asarray(self._phi_tip.T @ s[-1])
 
     def moving(self, qd: Array) -> _Moving:
-        """What the joint velocities bring: V by eq. 41, b by eq. 47, a by eq. 48."""
+        """Terms of the joint velocities: V by eq. 41, b by eq. 47, a by eq. 48."""
         V = self.phi_star(self.H_star(qd))
         omega = V[:, :3]
         carrier = np.zeros_like(omega)
         carrier[1:] = omega[:-1]
         swept = np.cross(carrier, self._h * qd[:, None])
         sliding = self._prismatic[:, None]
-        # the paper gives what turns; what slides has the Coriolis acceleration
+        # the paper has rotational joints; a sliding joint adds the Coriolis acceleration
         a = np.hstack([np.where(sliding, 0.0, swept),
                        np.cross(carrier, np.cross(carrier, self._reach))
                        + np.where(sliding, 2.0 * swept, 0.0)])
@@ -355,7 +363,7 @@ def _carried(transforms: Array, s: Array) -> Array:
 
 
 def _force_transform(reach: Array) -> Array:
-    """φ (6, 6): a force about a point, about another one that is `reach` before it (eq. 18)."""
+    """φ (6, 6): moves the reference point of a force by -reach (eq. 18)."""
     phi = np.eye(6)
     phi[:3, 3:] = newton_euler.skew(reach)
     return phi

@@ -1,0 +1,71 @@
+"""Explanations of a tick: the parts of its torque, and the accelerations that followed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.setup import Setup
+
+Array = NDArray[np.float64]
+
+
+class Tick(NamedTuple):
+    """The state of a tick, q and qd (n,), and the torque (n,) commanded for it [N·m]."""
+
+    time: float
+    q: Array
+    qd: Array
+    tau: Array
+
+
+def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | None,
+          left: Array | None) -> dict[str, Array]:
+    """
+    Parts (n,) of the torque of a tick, by name [N·m]; see `osc_ros.control.law.Law.terms`.
+
+    Parameters
+    ----------
+    setup : Setup
+        That the tick was computed by.
+    tick : Tick
+    to_posture : (n,) [rad/s²]
+    friction_torque : (n,), optional [N·m]
+    left : (2, n) [N·m], optional
+        The rest of a change: see `osc_ros.control.fade.Fade`.
+
+    """
+    rest = np.zeros_like(tick.q)
+    bias = setup.model.inverse_dynamics(tick.q, tick.qd, rest)
+    posture = setup.model.inverse_dynamics(tick.q, tick.qd, to_posture) - bias
+    found = {'bias': bias, 'posture': posture}
+    for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
+        F = setup.solver.forces[6 * k:6 * k + 6]
+        found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
+    if setup.settings.driver is not None:
+        found['driver'] = -setup.settings.driver.torque(tick.q, tick.qd)
+    if friction_torque is not None:
+        found['friction'] = friction_torque
+    found['fading'] = rest if left is None else left.sum(axis=0)
+    found['limits'] = tick.tau - sum(found.values())
+    return found
+
+
+def predicted_and_met(setup: Setup, before: Tick, last: Tick) -> tuple[Array, Array]:
+    """
+    Accelerations (n,) predicted for a tick, and those that were measured [rad/s²].
+
+    Parameters
+    ----------
+    setup : Setup
+    before, last : Tick
+        At different times.
+
+    """
+    measured = (last.qd - before.qd) / (last.time - before.time)
+    driver, tau = setup.settings.driver, before.tau
+    if driver is not None:
+        tau = tau + driver.torque(before.q, before.qd)
+    return setup.space.forward_dynamics(before.q, before.qd, tau), measured

@@ -1,0 +1,235 @@
+"""From poses and targets to the forces of the tasks: pose error, feedback, one compiled call."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.rotation import rotation_of, rotation_vector
+from osc_ros.control.task import Gains, Target
+from osc_ros.dynamics import level_row, priority
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
+
+Array = NDArray[np.float64]
+
+# One row of numbers a task. Of the target: pose (16), twist (6), acceleration (6). Rotation of
+# the task's frame (9). Shape (36): six rows that `_put_row` tells of. Found: pose error (6), its
+# part along the axes of motion (6), commanded acceleration (6), pose (16) and twist (6) of the
+# link. Whether the task is a spring; the link that the frame turns with, -1 for none.
+TARGET, TWIST, ACCELERATION, AXES, SHAPE = 0, 16, 22, 28, 37
+ERROR, LAG, COMMANDED, SEEN, SEEN_TWIST = 73, 79, 85, 91, 107
+IS_SPRING, TURNS_WITH, TASK_WIDTH = 113, 114, 115
+# Rows of the shape: 1 where motion is controlled; rate that brakes the axes of force [1/s];
+# natural frequency or stiffness; damping ratio; bounds (4); activation.
+MOVES, DRAG, GAIN, RATIO, BOUNDS, ACTIVATION = range(6)
+
+
+@kernel
+def _pose_error(pose, target, error):
+    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
+    for i in range(3):
+        error[i] = turn[i]
+        error[3 + i] = target[i, 3] - pose[i, 3]
+
+
+@inlined
+def _scale_to(x, start, most):
+    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
+    total = 0.0
+    for k in range(start, start + 3):
+        total += x[k] * x[k]
+    return min(1.0, most / np.sqrt(total)) if total > 0.0 else 1.0
+
+
+@inlined
+def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
+    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
+    for part in range(2):
+        axes = range(3 * part, 3 * part + 3)
+        for k in axes:
+            u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
+        slower = _scale_to(u, 3 * part, speed[part])
+        for k in axes:
+            u[k] = 2.0 * ratio[k] * frequency[k] * (rate[k] + slower * u[k])
+        softer = _scale_to(u, 3 * part, most[part])
+        for k in axes:
+            u[k] = acceleration[k] + softer * u[k]
+
+
+@kernel
+def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio, speed,
+              acceleration, u):
+    rate = (target_twist[0] - twist[0], target_twist[1] - twist[1], target_twist[2] - twist[2],
+            target_twist[3] - twist[3], target_twist[4] - twist[4], target_twist[5] - twist[5])
+    _put_feedback(error, rate, target_acceleration, frequency, ratio, speed, acceleration, u)
+
+
+@inlined
+def _in_axes(R, x, mask, y):
+    """Y = mask · (Rᵀ x), of six numbers."""
+    for part in range(0, 6, 3):
+        turned = unrotate(R, (x[part], x[part + 1], x[part + 2]))
+        for i in range(3):
+            y[part + i] = mask[part + i] * turned[i]
+
+
+@inlined
+def _to_base(R, x, y):
+    """Y = R x, of six numbers."""
+    for part in range(0, 6, 3):
+        y[part], y[part + 1], y[part + 2] = rotate(R, (x[part], x[part + 1], x[part + 2]))
+
+
+@inlined
+def _put_spring(row, motion, gains, bounds, u, e, a):
+    """The part of a row that a spring has: force, roots of the stiffness and of the damping."""
+    for part in range(2):
+        for k in range(3 * part, 3 * part + 3):
+            u[k] = a[k]
+            e[k] *= gains[0, k]
+            a[k] = np.sqrt(gains[0, k]) * motion[k]
+            row[level_row.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
+        softer = _scale_to(e, 3 * part, bounds[part])
+        for k in range(3 * part, 3 * part + 3):
+            e[k] *= softer
+
+
+@inlined
+def _put_row(task, pose, twist, row):
+    """
+    Fill a task's row of `osc_ros.dynamics.priority`, and what the task found, base axes.
+
+    Parameters
+    ----------
+    task : (TASK_WIDTH,)
+    pose, twist : (4, 4), (6,)
+        Of the link.
+    row : (WIDTH,), written
+
+    """
+    shape = task[SHAPE:SHAPE + 36].reshape((6, 6))
+    motion, drag, gains, bounds = shape[MOVES], shape[DRAG], shape[GAIN:BOUNDS], shape[BOUNDS]
+    target, target_twist = task[TARGET:TWIST].reshape((4, 4)), task[TWIST:ACCELERATION]
+    error, lag = task[ERROR:LAG], task[LAG:COMMANDED]
+    R = (task[AXES], task[AXES + 1], task[AXES + 2], task[AXES + 3], task[AXES + 4],
+         task[AXES + 5], task[AXES + 6], task[AXES + 7], task[AXES + 8])
+    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
+    for i in range(9):
+        row[level_row.FRAME + i] = R[i]
+    for i in range(3):
+        error[i] = turn[i]
+        error[3 + i] = target[i, 3] - pose[i, 3]
+    u, e = row[level_row.U:level_row.U + 6], row[level_row.SPRING:level_row.SPRING + 6]
+    rate = row[level_row.RATE:level_row.RATE + 6]
+    a = row[level_row.ROOT:level_row.ROOT + 6]  # filled with its own below
+    for i in range(6):
+        row[level_row.ACTIVATION + i] = shape[ACTIVATION, i]
+        u[i] = target_twist[i] - twist[i]
+    _in_axes(R, u, motion, rate)
+    _in_axes(R, error, motion, e)
+    _to_base(R, e, lag)
+    _in_axes(R, task[ACCELERATION:AXES], motion, a)
+    _in_axes(R, target_twist, motion, row[level_row.VELOCITY:level_row.FRAME])
+    if task[IS_SPRING] != 0.0:
+        _put_spring(row, motion, gains, bounds, u, e, a)
+    else:
+        _put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
+        for k in range(6):
+            e[k] = a[k] = 0.0
+    for part in range(0, 6, 3):
+        v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
+        for i in range(3):
+            u[part + i] -= drag[part + i] * v[i]
+    _to_base(R, u, task[COMMANDED:SEEN])
+
+
+@kernel
+def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
+    """
+    Forces of all tasks on their links, by priority, into the room of `Priorities`.
+
+    Parameters
+    ----------
+    integers, numbers : `Priorities.arrays`
+        The wrenches and the highest natural frequencies in its rows are set before.
+    tasks : (k, TASK_WIDTH)
+        What they found is written.
+    poses, twists : (m, 4, 4), (6 m,)
+        Of the links.
+    J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
+    length, low, high : float
+        Of `SingularityDamping`.
+
+    Returns
+    -------
+    How many solves were made.
+
+    """
+    room = priority.opened(integers, numbers)
+    for k in range(len(tasks)):
+        task, link = tasks[k], room.at[k]
+        pose, twist = poses[link], twists[6 * link:6 * link + 6]
+        source = int(task[TURNS_WITH])
+        if source >= 0:
+            for i in range(9):
+                task[AXES + i] = poses[source, i // 3, i % 3]
+        for i in range(16):
+            task[SEEN + i] = pose[i // 4, i % 4]
+        for i in range(6):
+            task[SEEN_TWIST + i] = twist[i]
+        _put_row(task, pose, twist, room.rows[k])
+    return priority.solve(integers, numbers, J, Lambda_inv, a0, length, low, high)
+
+
+def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
+    """
+    Pose error (6,): the motion of the tip to its target, base axes, [angular; linear].
+
+    The angular part is the rotation vector from the present orientation to the target's, its
+    length the angle between them, in [0, π]; the linear part is the difference of positions.
+
+    Parameters
+    ----------
+    pose, target : (4, 4)
+        In the base frame.
+    out : (6,), optional
+
+    Returns
+    -------
+    (6,) [rad, m]
+
+    """
+    error = np.empty(6) if out is None else out
+    _pose_error(pose, target, error)
+    return error
+
+
+def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
+                      out: Array | None = None) -> Array:
+    """
+    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of all of them.
+
+    Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
+    feedback, are scaled down to their limits and keep their directions, so the tip approaches a
+    far target at a bounded speed without wind-up.
+
+    Parameters
+    ----------
+    error : (6,)
+        From `pose_error`.
+    twist : (6,)
+        Of the tip [rad/s, m/s].
+    target : Target
+    gains : Gains
+    out : (6,), optional
+
+    Returns
+    -------
+    (6,) [rad/s², m/s²], [angular; linear]
+
+    """
+    u = np.empty(6) if out is None else out
+    _feedback(error, twist, target.twist, target.acceleration, gains.natural_frequency,
+              gains.damping_ratio, gains.speed, gains.acceleration, u)
+    return u

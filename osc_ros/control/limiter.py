@@ -1,0 +1,210 @@
+"""
+Brings the torques of the law within the limits of the joints, changing the motion least.
+
+Limits of position and velocity bound the accelerations (`osc_ros.control.bounds`). These bounds,
+those of the torques, and the loads that joints can hold (`osc_ros.control.load`) are satisfied
+together: of all accelerations within them, the one nearest to the law's is commanded, where a
+task's acceleration counts more than the posture's (`osc_ros.control.nearest`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.bounds import allowed_share, exceeds
+from osc_ros.control.fade import smooth_step
+from osc_ros.control.limits import EFFORT, EFFORT_RATE, Limits
+from osc_ros.control.load import Loads
+from osc_ros.control.nearest import limited_torques, room_for
+from osc_ros.dynamics.method import Method
+from osc_ros.dynamics.priority import Priorities
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+Sides = NDArray[np.int64]
+
+
+class Limiter:
+    """
+    Brings the torques of a law within limits.
+
+    It remembers the last torque, for its rate, the limits before a change, and how far the
+    posture is replaced by damping. The attributes describe the last tick.
+
+    Attributes
+    ----------
+    sides : (n,) int
+        -1 or 1 for joints whose acceleration is at its lower or upper bound, else 0.
+    saturated : (n,) bool
+        Whether a torque is at its limit.
+    shares : (2,)
+        Shares of the accelerations of tasks and posture that the limits left, 0 to 1.
+    rate_share : float
+        Share of the change of the torques that their rates allowed.
+    is_at_work : bool
+        Whether the torques are not those of the law.
+    accelerations : (4, n) [rad/s²]
+        Before `torque_within`, in 0 what tasks and other torques add to the posture's, in 3 the
+        posture's; after it, the law's in 0, its lower and upper bounds in 1 and 2.
+    table : (8, n)
+        The limits now: `Limits.table`, or on the way to it after a change.
+
+    Parameters
+    ----------
+    dynamics : Method
+        Of the robot, seen from the links of the tasks.
+    limits : Limits
+    blend_time : float
+        In which limits come into force [s].
+
+    """
+
+    def __init__(self, dynamics: Method, limits: Limits, blend_time: float) -> None:
+        n = dynamics.robot.n
+        if limits.velocity.shape != (n,):
+            raise InputError(f'limits are for {len(limits.velocity)} joints: accepted are {n}')
+        self._dynamics, self._wanted, self._blend_time = dynamics, limits.table, blend_time
+        self.table: Array = self._wanted.copy()
+        self._from: Array | None = None
+        self._since = np.inf
+        self.accelerations: Array = np.zeros((4, n))
+        self._M_inv, self._room = np.zeros((n, n)), room_for(n)
+        self._chosen: Sides = np.zeros(6 * n + 6, dtype=np.int64)
+        self._sides: Sides = np.zeros(3 * n, dtype=np.int64)
+        self._torque_sides = self._sides[n:2 * n]
+        self._calm = np.zeros(1)
+        self.loads: Loads = Loads(dynamics.robot)
+        self.sides: Sides = self._sides[:n]
+        self.shares: Array = np.ones(2)
+        # arguments of `limited_torques`: the arrays stay the same
+        self._given = (self._M_inv, self.accelerations, self.table, self._calm, self._sides,
+                       self._chosen, self._room, self.shares)
+        self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
+        self.rate_share = 1.0
+        self.is_at_work = self._was_at_bound = False
+        self._last: Array | None = None
+        self._time = 0.0
+        self._find_rates()
+
+    def _find_rates(self) -> None:
+        self._has_rates = bool(np.isfinite(self.table[EFFORT_RATE]).any())
+
+    def go_on_from(self, before: Limiter) -> None:
+        """Take the place of another limiter, from its limits to the own in `blend_time`."""
+        self._sides[:], self._calm[:] = before._sides, before._calm
+        self.saturated[:] = before.saturated
+        self.is_at_work, self._was_at_bound = before.is_at_work, True
+        self._last, self._time = before._last, before._time
+        if not np.array_equal(before.table, self._wanted):
+            self._from = before.table.copy()
+            self.table[:] = self._between(0.0)
+            self._find_rates()
+
+    def forget(self) -> None:
+        """Begin anew: the next torque may be any."""
+        self._sides[:], self.shares[:], self.saturated[:], self._calm[:] = 0, 1.0, False, 0.0
+        self.loads.forget()
+        self.rate_share, self.is_at_work, self._was_at_bound = 1.0, False, False
+        self._last, self._time = None, 0.0
+        self.table[:], self._from = self._wanted, None
+        self._find_rates()
+
+    def _between(self, share: float) -> Array:
+        """The limits (8, n) on their way; what was or will be infinite changes at once."""
+        if self._from is None:
+            return self._wanted
+        both = np.isfinite(self._from) & np.isfinite(self._wanted)
+        start = np.where(both, self._from, 0.0)
+        way = np.where(both, self._wanted, 0.0) - start
+        return np.where(both, start + share * way, self._wanted)
+
+    def _blend(self, time: float) -> None:
+        """Bring the limits to where they are wanted, C¹."""
+        self._since = min(self._since, time)
+        share = smooth_step((time - self._since) / self._blend_time)
+        self.table[:] = self._between(share)
+        if share == 1.0:
+            self._from = None
+
+    def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
+                      length: float) -> Array:
+        """
+        Torques (n,) [N·m] nearest to those of the law within all limits but their rates.
+
+        The last `outward` of the dynamics is of this state, and `accelerations` are those of tau.
+
+        Parameters
+        ----------
+        time : float
+            Of the state [s].
+        q, qd, tau : (n,)
+        solver : Priorities
+            With the inertias of the tasks.
+        length : float
+            A turn of 1 rad of a task counts as this length [m].
+
+        """
+        if self._from is not None:
+            self._blend(time)
+        table = self.table
+        dt = time - self._time if self._last is not None and time > self._time else 0.0
+        is_beyond = exceeds(self.accelerations, q, qd, tau, table,
+                            0.5 / dt if dt > 0.0 else 0.0)
+        loads = self.loads
+        count = 0
+        if loads.is_due():
+            count = loads.look(q, qd, self._dynamics.gravity, table[EFFORT])
+        if is_beyond or count or self._was_at_bound:
+            return self._torque_at_bounds(qd, tau, dt, is_beyond, count, solver, length)
+        self.is_at_work = False
+        return tau
+
+    def _torque_at_bounds(self, qd: Array, tau: Array, dt: float, is_beyond: bool, count: int,
+                          solver: Priorities, length: float) -> Array:
+        """Torques (n,) [N·m] within all bounds where one of them may be reached."""
+        loads, wanted = self.loads, self.accelerations[0]
+        self.shares[:] = 1.0
+        if not is_beyond and self._calm[0] == 0.0 and not (
+                count and (loads.rows[:count] @ wanted > loads.most[:count]).any()):
+            self._sides[:], self.saturated[:] = 0, False
+            self.is_at_work = self._was_at_bound = False
+            return tau
+        self._dynamics.inverse_mass_matrix(self._M_inv)
+        tau = tau.copy()
+        self._was_at_bound = True
+        self.is_at_work = limited_torques(
+            *solver.arrays, solver.solves, *self._given, loads.rows, loads.most, loads.joints,
+            qd, tau, length, count, dt)
+        np.not_equal(self._torque_sides, 0, out=self.saturated)
+        return tau
+
+    def torque_at_rate(self, time: float, tau: Array) -> Array:
+        """
+        Torques (n,) [N·m] on the way from the last ones to tau, as far as their rates allow.
+
+        All change by one share, so the direction of the change is kept.
+
+        """
+        self.rate_share = 1.0
+        if self._has_rates and self._last is not None and time >= self._time:
+            self.rate_share = allowed_share(self._last, tau, self.table, time - self._time)
+            if self.rate_share < 1.0:
+                tau = self._last + self.rate_share * (tau - self._last)
+                self.is_at_work = True
+        self._last, self._time = tau, time
+        return tau
+
+    def rehearse(self) -> None:
+        """Use everything once, for it to be compiled; then forget it. After an `outward`."""
+        n = len(self.sides)
+        rest, bounds = np.zeros(n), self.accelerations
+        bounds[1:3] = [[-1.0], [1.0]]
+        self._dynamics.inverse_mass_matrix(self._M_inv)
+        exceeds(bounds, rest, rest, rest, self.table, 1.0)
+        loads = self.loads
+        loads.look(rest, rest, self._dynamics.gravity, self.table[EFFORT])
+        limited_torques(*Priorities([0], 1, n).arrays, 1, *self._given, loads.rows, loads.most,
+                        loads.joints, rest, rest.copy(), 1.0, 0, 0.0)
+        allowed_share(rest, rest, self.table, 0.0)
+        self.forget()

@@ -1,0 +1,282 @@
+"""The law under one choice of robot and settings: the torque of posture and tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.bandwidth import largest_push, longest_period
+from osc_ros.control.compiled_tick import compiled_tick, Kernel
+from osc_ros.control.feedback import task_forces, TASK_WIDTH, TURNS_WITH
+from osc_ros.control.friction import least_inertia
+from osc_ros.control.level import Level
+from osc_ros.control.limiter import Limiter
+from osc_ros.control.posture import posture_acceleration, PostureSetPoint
+from osc_ros.control.reference import Reference
+from osc_ros.control.settings import Settings
+from osc_ros.control.task import Task
+from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.dynamics.method import DONE
+from osc_ros.dynamics.methods import ONE_TIP
+from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.priority import Priorities
+from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+PERIOD_CHANGE = 0.01  # relative: a smaller change of the mean period leaves the gains as they are
+
+
+class Setup:
+    """
+    All that the law needs for one robot and one choice of settings; a change makes another one.
+
+    Attributes
+    ----------
+    robot : Robot
+    settings : Settings
+    links : tuple of str
+        The links of the tasks.
+    at : list of int
+        The link of each task.
+    space : OperationalSpace
+        The robot as seen from the links; `dynamics` is its method, which the ticks use.
+    model : Articulated
+        The same robot, for inverse dynamics beside the tick.
+    solver : Priorities
+    limiter : Limiter
+    levels : list of Level
+        The tasks at work, once the setup is started.
+    J : (6 m, n)
+        Jacobian of the last tick.
+    longest_period : float
+        Of the states, with which the loops carry all gains as they are set [s].
+    posture_gains : tuple of 3 float
+        In force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
+
+    """
+
+    def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
+                 before: Setup | None = None) -> None:
+        self.settings = settings
+        self.robot = robot
+        if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
+            raise InputError('the robot has several tips, ' + ', '.join(robot.tips) + ', and no '
+                             'task names a link: accepted are tasks for the others beside '
+                             f"'{robot.tip}', which is that of a task without")
+        links = [task.link or robot.tip for task in settings.tasks]
+        self.links = tuple(dict.fromkeys(links))
+        self.at = [self.links.index(link) for link in links]
+        if before is not None and before.robot is robot and before.links == self.links:
+            space, model = before.space, before.model
+        else:
+            space = self._space(method, workers)
+            model = Articulated(replace(robot, tips=self.links))
+        self.space: OperationalSpace = space
+        self.model: Articulated = model
+        self.dynamics = self.space.dynamics
+        self.solver = Priorities(self.at, len(self.links), robot.n)
+        self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
+        self.least_inertia: Array | None = None
+        if before is not None and before.robot is robot:
+            self.least_inertia = before.least_inertia
+        if self.least_inertia is None and settings.friction is not None:
+            self.least_inertia = least_inertia(robot)
+        self.J = np.zeros((6 * len(self.links), robot.n))
+        self._frames = [self._frame(task) for task in settings.tasks]
+        self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
+        self._rest = np.zeros(robot.n)
+        self._poses = self.dynamics.pose.reshape(-1, 4, 4)
+        damping = settings.damping
+        thresholds = damping.length, damping.low, damping.high
+        # arguments of the kernels: the arrays stay the same
+        self._forces_given = (
+            *self.solver.arrays, self._rows, self._poses, self.dynamics.twist, self.J,
+            self.dynamics.Lambda_inv, self.dynamics.a0, *thresholds)
+        self._kernel: Kernel | None = None
+        has_force = any('force' in task.axes for task in settings.tasks)
+        if not has_force and (found := compiled_tick(self.dynamics)) is not None:
+            self._kernel, arrays = found
+            self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
+                           *self.solver.arrays, self._rows, self.J, *thresholds)
+        self.levels: list[Level] = []
+
+    def _space(self, method: str, workers: int | str) -> OperationalSpace:
+        several = len(self.links) > 1
+        return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
+                                tips=self.links, workers=1 if several else workers)
+
+    def _frame(self, task: Task) -> LinkAxes | int | None:
+        """Axes of a task's frame: of any link, or the place of a link with a task, or the base."""
+        if not task.frame:
+            return None
+        if task.frame in self.links:
+            return self.links.index(task.frame)
+        return LinkAxes(self.robot, task.frame)
+
+    def start(self, q: Array, before: Setup | None = None) -> None:
+        """
+        Begin at q (n,), or go on from the state of another setup.
+
+        This is quick, unlike the construction, which may be done in another thread than the ticks.
+
+        """
+        poses = self.poses(q)
+        old = {} if before is None else {level.task.name: level for level in before.levels}
+        self.levels = [
+            Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
+                  before is not None)
+            for task, link, rows in zip(self.settings.tasks, self.at,
+                                        zip(self._rows, self.solver.rows))]
+        for level, frame, row in zip(self.levels, self._frames, self._rows):
+            level.axes[:] = np.eye(3)
+            row[TURNS_WITH] = frame if isinstance(frame, int) else -1
+        self._turning = [(level, frame) for level, frame in zip(self.levels, self._frames)
+                         if isinstance(frame, LinkAxes)]
+        self._with_force = [
+            (level, self._poses[frame, :3, :3] if isinstance(frame, int) else level.axes)
+            for level, frame in zip(self.levels, self._frames) if level.has_force]
+        self.reference = Reference(self.levels, self.dynamics, self.model, self.solver, self.J,
+                                   self.limiter.table)
+        self._find_bandwidth()
+        if before is not None:
+            if self.least_inertia is None:  # the compensation until now has to fade out
+                self.least_inertia = before.least_inertia
+            self.limiter.go_on_from(before.limiter)
+            self._take_tool(before)
+
+    def poses(self, q: Array) -> Array:
+        """Poses (m, 4, 4) of the links at q (n,); valid until the dynamics are used again."""
+        return self.space.outward(q, np.zeros(len(q))).pose.reshape(-1, 4, 4)
+
+    def _find_bandwidth(self) -> None:
+        """Find the longest period of the states with which the loops carry their gains [s]."""
+        posture, push = self.settings.posture, float(self.settings.limits.repulsion)
+        frequency = float(posture.natural_frequency)
+        rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
+        self._posture_set = self.posture_gains = frequency, rate, push
+        self._posture_period = longest_period(frequency, rate)
+        self.longest_period: float = min(
+            longest_period(frequency, rate, push),
+            *(level.longest_period for level in self.levels))
+        self.softened_for, self.posture_share = 0.0, 1.0
+
+    def soften(self, period: float) -> None:
+        """
+        Reduce the gains to those that the loops carry when the states come in this period [s].
+
+        A longer period than stated, or a gain that is too high, costs accuracy instead of
+        stability. At `longest_period` and below all gains are as they were set.
+
+        """
+        if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
+            return
+        self.softened_for = period
+        for level in self.levels:
+            level.soften(period)
+        frequency, rate, push = self._posture_set
+        self.posture_share = share = min(1.0, self._posture_period / period)
+        frequency, rate = share * frequency, share * rate
+        self.posture_gains = frequency, rate, min(push, largest_push(rate, frequency, period))
+        if push > 0.0:
+            self.posture_share = min(share, self.posture_gains[2] / push)
+
+    def gain_share(self) -> float:
+        """Least share of its set-point that a natural frequency or damping rate has, 0 to 1."""
+        W = self.dynamics.Lambda_inv
+        return min(self.posture_share, *(
+            level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
+            for level, i in zip(self.levels, self.at)))
+
+    def _take_tool(self, before: Setup) -> None:
+        """Hold the tip where its target is, if it is at another point of its body now."""
+        old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
+        if old[0] == new[0] and not np.array_equal(old[1], new[1]):
+            for level in self.levels:
+                if not level.task.link:
+                    level.carry(np.linalg.inv(old[1]) @ new[1])
+
+    def set_gravity(self, gravity: Array) -> None:
+        """Set gravity (3,) in every model [m/s²]."""
+        self.dynamics.gravity[:] = self.model.gravity[:] = gravity
+        if self.settings.driver is not None:
+            self.settings.driver.gravity = gravity
+
+    def put_posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint,
+                                 qdd: Array) -> None:
+        """Write the acceleration (n,) towards the posture and out of the soft zones [rad/s²]."""
+        posture_acceleration(q, qd, posture.now, posture.wraps, self.limiter.table,
+                             *self.posture_gains, qdd)
+
+    def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
+               more: Array | None = None) -> Array:
+        """
+        Torques (n,) [N·m] of posture and tasks, and `more`, without limits.
+
+        Parameters
+        ----------
+        time : float
+            Of the state [s].
+        q, qd : (n,)
+        posture : PostureSetPoint
+        more : (n,), optional [N·m]
+
+        Raises
+        ------
+        InputError
+            A state that is not finite, or too large.
+
+        """
+        self.set_targets(time, q)
+        tau, beside = np.empty(len(q)), self._rest if more is None else more
+        if self._kernel is not None:
+            solves = self._kernel(*self._given, q, qd, posture.now, posture.wraps,
+                                  *self.posture_gains, beside, tau)
+        else:
+            solves = self._torque(time, q, qd, posture, beside, tau)
+        if solves < 0:
+            self._refuse(q, qd)
+        self.solver.note(solves, self.settings.damping.length)
+        return tau if more is None else tau + more
+
+    def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
+                tau: Array) -> int:
+        """The steps of the compiled tick by any method, for tasks of any kind."""
+        dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
+        self.put_posture_acceleration(q, qd, posture, accelerations[3])
+        if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
+            return -1
+        for level, axes in self._with_force:
+            level.set_wrench(time, axes, self.limiter.is_at_work)
+        dynamics.jacobian(self.J)
+        solves = task_forces(*self._forces_given)
+        dynamics.inward(F, tau)
+        dynamics.acceleration_response(more, F, accelerations[0])
+        return int(solves)
+
+    def torque_within(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
+        """Torques (n,) [N·m] within all limits but their rates; after `torque` for this state."""
+        return self.limiter.torque_within(time, q, qd, tau, self.solver,
+                                          self.settings.damping.length)
+
+    def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
+        """Use the ways of all methods once, for them to be compiled."""
+        rest = self._rest
+        self._torque(0.0, q, rest, posture, rest, rest.copy())
+        self.limiter.rehearse()
+        _ = self.solver.ratios
+
+    def set_targets(self, time: float, q: Array) -> None:
+        """Bring targets and frames of the tasks to a time [s]."""
+        for level in self.levels:
+            level.set_target(time)
+        for level, frame in self._turning:
+            level.axes[:] = frame.at(q)[:3, :3]
+
+    def _refuse(self, q: Array, qd: Array) -> None:
+        self.space.outward(q, qd, posture_acceleration=self.limiter.accelerations[3])
+        raise InputError('the motion of the links is not finite')

@@ -1,0 +1,74 @@
+"""Validation of the arrays that users give, and their conversion to what the kernels take."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+FLOAT64 = np.dtype(np.float64)  # the dtype object of this machine's byte order
+
+
+def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """
+    Values as the kernels take them: contiguous, aligned, writeable float64.
+
+    An array that is so already is returned itself.
+
+    Raises
+    ------
+    InputError
+        If the values are not numbers, have another shape (the message has both), or are not
+        finite (the message has the first such number and its index).
+
+    """
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
+    if np.shape(values) != shape:
+        raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
+    if not np.isfinite(array).all():
+        bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
+        where = ', '.join(map(str, bad))
+        raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
+    return ready(array)
+
+
+def ready(values: Array) -> Array:
+    """Values as the kernels take them; an array that is so already is returned itself."""
+    # the kernels are compiled for writeable and aligned arrays only
+    is_ready = values.dtype is FLOAT64 and values.flags.carray
+    return values if is_ready else np.array(values, dtype=np.float64)
+
+
+def require_output(out: Array, shape: tuple[int, ...]) -> None:
+    """Raise InputError if a kernel cannot write its result into `out`."""
+    fits = (isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float64
+            and out.flags.c_contiguous and out.flags.writeable)
+    if not fits:
+        raise InputError(f'out is not a writeable contiguous float64 array of shape {shape}')
+
+
+def require_finite(what: str, values: Array) -> Array:
+    """Results themselves; InputError if one of them is not finite."""
+    if not np.isfinite(values).all():
+        raise InputError(f'the {what} is not finite: the input is too large, or M is singular')
+    return np.asarray(values)
+
+
+def require_quaternions(robot: Robot, q: Array) -> None:
+    """Raise InputError for a quaternion whose squared length overflows or is 0, for q (k, nq)."""
+    for first in robot.q_index[robot.spherical].tolist():
+        length = np.abs(q[:, first:first + 4]).max(axis=1, initial=0.0)
+        for state in np.flatnonzero(~((length > 1e-100) & (length < 1e100)))[:1]:
+            body = int(np.searchsorted(robot.q_index, first))
+            which = f' of state {state}' if len(q) > 1 else ''
+            raise InputError(
+                f"q[{first}:{first + 4}]{which}, the quaternion x y z w of joint "
+                f"'{robot.joints[body]}', is {q[state, first:first + 4].tolist()}: accepted is "
+                'any length but zero (no turn is 0 0 0 1; see robot.neutral)')

@@ -1,0 +1,185 @@
+"""
+Motions and forces of the bodies of a plain chain, and its tip, compiled.
+
+Body i is reached from body i-1 by the placement (R, p); its joint axis H is its own +z. Motions
+and forces are in the axes of the body, [angular; linear].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    FIRST_MOMENT,
+    INERTIA,
+    INVERSE_A,
+    INVERSE_B,
+    INVERSE_C,
+    MASS,
+    POSE,
+    POSITION,
+    PRISMATIC,
+    ROTATION,
+    ROTOR,
+    TWIST,
+)
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.spatial import (
+    add,
+    along,
+    compose,
+    cross,
+    force_cross,
+    force_to_parent,
+    full,
+    matrix_at,
+    mobility_shifted,
+    mobility_unrotated,
+    motion_cross,
+    motion_to_body,
+    plus,
+    put,
+    rotate,
+    spatial_at,
+    sub,
+    symmetric_at,
+    times,
+    transpose,
+    unrotate,
+    vector_at,
+    ZERO,
+)
+
+
+@inlined
+def placement(link, q):
+    """(R, p) of a body in its parent at joint position q, and cos and sin of its turn."""
+    R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
+    if link[PRISMATIC]:
+        return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
+    c, s = np.cos(q), np.sin(q)
+    return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
+            c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
+            c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p, c, s
+
+
+@inlined
+def along_axis(link, s):
+    """H s."""
+    return (ZERO, (0.0, 0.0, s)) if link[PRISMATIC] else ((0.0, 0.0, s), ZERO)
+
+
+@inlined
+def axis_part(link, f):
+    """Hᵀ f."""
+    return f[1][2] if link[PRISMATIC] else f[0][2]
+
+
+@inlined
+def momentum(link, v):
+    """I v."""
+    mc = vector_at(link, FIRST_MOMENT)
+    return (add(times(symmetric_at(link, INERTIA), v[0]), cross(mc, v[1])),
+            along(link[MASS], v[1], cross(v[0], mc)))
+
+
+@inlined
+def inverse_inertia(link):
+    """I⁻¹."""
+    return symmetric_at(link, INVERSE_A), matrix_at(link, INVERSE_B), symmetric_at(link, INVERSE_C)
+
+
+@inlined
+def in_base(R, v):
+    return rotate(R, v[0]), rotate(R, v[1])
+
+
+@inlined
+def put_placement(R, p, R_base, p_base, store):
+    """Keep the placement of a body for the way in; its (R, p) in the base from its parent's."""
+    put(store, 0, R)
+    put(store, 9, p)
+    return compose(R_base, R), add(p_base, rotate(R_base, p))
+
+
+@inlined
+def body_motion(link, R, p, i, qd, qdd, v, a, store):
+    """
+    Velocity v and acceleration a of a body from its parent's; ζ and v ×* I v.
+
+    With a posture acceleration the Newton-Euler force is kept for the way in, and ζ and v ×* I v,
+    which are in it, are 0; without one a is left as it is.
+
+    """
+    Hqd = along_axis(link, qd[i])
+    v = plus(motion_to_body(R, p, v), Hqd)
+    zeta, bias = motion_cross(v, Hqd), force_cross(v, momentum(link, v))
+    if qdd is not None:
+        a = plus(plus(motion_to_body(R, p, a), zeta), along_axis(link, qdd[i]))
+        f = plus(momentum(link, a), bias)
+        put(store, 12, f[0] + f[1])
+        zeta, bias = (ZERO, ZERO), (ZERO, ZERO)
+    return v, a, zeta, bias
+
+
+@inlined
+def put_tip(ends, R, p, v, a, K, tip):
+    """Shift what the last body has to the tip, turn it to base axes, give gravity back."""
+    R_tip, p_tip = matrix_at(ends, 3), vector_at(ends, 12)
+    v = in_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
+    a = in_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
+    K_tip = mobility_unrotated(transpose(R), mobility_shifted(p_tip, K))
+    A, B, B_t, C = full(K_tip[0]), K_tip[1], transpose(K_tip[1]), full(K_tip[2])
+    for i in range(3):
+        put(tip, 6 * i, (A[3 * i], A[3 * i + 1], A[3 * i + 2],
+                         B[3 * i], B[3 * i + 1], B[3 * i + 2]))
+        put(tip, 6 * i + 18, (B_t[3 * i], B_t[3 * i + 1], B_t[3 * i + 2],
+                              C[3 * i], C[3 * i + 1], C[3 * i + 2]))
+    put(tip, A0, a[0])
+    put(tip, A0 + 3, add(add(a[1], cross(v[0], v[1])), vector_at(ends, 0)))
+    put(tip, TWIST, v[0])
+    put(tip, TWIST + 3, v[1])
+    R_tip, p_tip = compose(R, R_tip), add(p, rotate(R, p_tip))
+    put(tip, POSE, (R_tip[0], R_tip[1], R_tip[2], p_tip[0],
+                    R_tip[3], R_tip[4], R_tip[5], p_tip[1],
+                    R_tip[6], R_tip[7], R_tip[8], p_tip[2], 0.0, 0.0, 0.0, 1.0))
+
+
+@inlined
+def force_on_last_body(ends, tip, F):
+    """A force at the tip, base axes, as one on the last body, about its origin."""
+    # the last body's axes in base axes: the tip's pose less the tip's own rotation
+    R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
+                 tip[POSE + 6], tip[POSE + 8], tip[POSE + 9], tip[POSE + 10]),
+                transpose(matrix_at(ends, 3)))
+    moment, force = unrotate(R, vector_at(F, 0)), unrotate(R, vector_at(F, 3))
+    return add(moment, cross(vector_at(ends, 12), force)), force
+
+
+@inlined
+def inward_sweep(links, tau, qdd, f, work, out):
+    """Joint torques of bodies in a row, f acting on the last of them from outside."""
+    for i in range(len(out) - 1, -1, -1):
+        link, store = links[i], work[i]
+        applied = 0.0
+        if qdd is not None:
+            f = plus(f, spatial_at(store, 12))
+            applied += link[ROTOR] * qdd[i]
+        if tau is not None:
+            applied += tau[i]
+        out[i] = applied + axis_part(link, f)
+        f = force_to_parent(matrix_at(store, 0), vector_at(store, 9), f)
+
+
+@inlined
+def put_jacobian(links, work, tip, J):
+    R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
+    p_tip = (tip[POSE + 3], tip[POSE + 7], tip[POSE + 11])
+    for i in range(len(work)):
+        p = add(p, rotate(R, vector_at(work[i], 9)))
+        R = compose(R, matrix_at(work[i], 0))
+        z = (R[2], R[5], R[8])
+        angular, linear = (ZERO, z) if links[i, PRISMATIC] else (z, cross(z, sub(p_tip, p)))
+        for k in range(3):
+            J[k, i], J[k + 3, i] = angular[k], linear[k]

@@ -1,0 +1,257 @@
+"""
+Elimination of the constraint force of one joint of a plain chain, compiled.
+
+H is the joint axis, +z of the body, and W its other five directions; the rotor inertia d makes W
+six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. 'Axis first' is the order in
+which the joint axis is among the first three directions, so that rotation and translation are one
+case. K is the mobility of the body inside, C its coupling to an unknown force farther inside.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.dynamics.chain.bodies import inverse_inertia
+from osc_ros.dynamics.chain.layout import PRISMATIC, ROTOR
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.spatial import (
+    add_matrix,
+    add_mobility,
+    along,
+    compose,
+    cross_rows,
+    downdated,
+    mobility_shifted,
+    mobility_unrotated,
+    outer_added,
+    plus,
+    swapped,
+    transpose,
+    ZERO,
+)
+
+
+@inlined
+def ldl_factors(G, s):
+    """
+    L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1), the joint axis being the third angular one.
+
+    The order of elimination is linear x y z, angular x y, then s = √d times the axis.
+
+    """
+    A, B, C = G
+    d0 = 1.0 / C[0]
+    l10, l20, l30, l40, l50 = C[1] * d0, C[2] * d0, B[0] * d0, B[3] * d0, s * B[6] * d0
+    d1 = 1.0 / (C[3] - l10 * C[1])
+    g21, g31 = C[4] - l20 * C[1], B[1] - l30 * C[1]
+    g41, g51 = B[4] - l40 * C[1], s * B[7] - l50 * C[1]
+    l21, l31, l41, l51 = g21 * d1, g31 * d1, g41 * d1, g51 * d1
+    d2 = 1.0 / (C[5] - l20 * C[2] - l21 * g21)
+    g32 = B[2] - l30 * C[2] - l31 * g21
+    g42 = B[5] - l40 * C[2] - l41 * g21
+    g52 = s * B[8] - l50 * C[2] - l51 * g21
+    l32, l42, l52 = g32 * d2, g42 * d2, g52 * d2
+    d3 = 1.0 / (A[0] - l30 * B[0] - l31 * g31 - l32 * g32)
+    g43 = A[1] - l40 * B[0] - l41 * g31 - l42 * g32
+    g53 = s * A[2] - l50 * B[0] - l51 * g31 - l52 * g32
+    l43, l53 = g43 * d3, g53 * d3
+    d4 = 1.0 / (A[3] - l40 * B[3] - l41 * g41 - l42 * g42 - l43 * g43)
+    g54 = s * A[4] - l50 * B[3] - l51 * g41 - l52 * g42 - l53 * g43
+    l54 = g54 * d4
+    d5 = 1.0 / (s * s * A[5] + 1.0 - l50 * s * B[6] - l51 * g51 - l52 * g52 - l53 * g53
+                - l54 * g54)
+    return (l10, l20, l30, l40, l50, l21, l31, l41, l51, l32, l42, l52, l43, l53, l54,
+            d0, d1, d2, d3, d4, d5)
+
+
+@inlined
+def forward_substitution(L, r0, r1, r2, r3, r4, r5):
+    """L⁻¹ r."""
+    r1 = r1 - L[0] * r0
+    r2 = r2 - L[1] * r0 - L[5] * r1
+    r3 = r3 - L[2] * r0 - L[6] * r1 - L[9] * r2
+    r4 = r4 - L[3] * r0 - L[7] * r1 - L[10] * r2 - L[12] * r3
+    r5 = r5 - L[4] * r0 - L[8] * r1 - L[11] * r2 - L[13] * r3 - L[14] * r4
+    return r0, r1, r2, r3, r4, r5
+
+
+@inlined
+def ldl_solution(L, r0, r1, r2, r3, r4, r5):
+    """(L D Lᵀ)⁻¹ r."""
+    r0, r1, r2, r3, r4, r5 = forward_substitution(L, r0, r1, r2, r3, r4, r5)
+    r5 = L[20] * r5
+    r4 = L[19] * r4 - L[14] * r5
+    r3 = L[18] * r3 - L[12] * r4 - L[13] * r5
+    r2 = L[17] * r2 - L[9] * r3 - L[10] * r4 - L[11] * r5
+    r1 = L[16] * r1 - L[5] * r2 - L[6] * r3 - L[7] * r4 - L[8] * r5
+    r0 = L[15] * r0 - L[0] * r1 - L[1] * r2 - L[2] * r3 - L[3] * r4 - L[4] * r5
+    return r0, r1, r2, r3, r4, r5
+
+
+@inlined
+def across_rows(G, s):
+    """The rows of W̃ᵀ G, as their two halves, in the order of `ldl_factors`."""
+    A, B, C = G
+    return (((B[0], B[3], B[6]), (B[1], B[4], B[7]), (B[2], B[5], B[8]),
+             (A[0], A[1], A[2]), (A[1], A[3], A[4]), (s * A[2], s * A[4], s * A[5])),
+            ((C[0], C[1], C[2]), (C[1], C[3], C[4]), (C[2], C[4], C[5]),
+             (B[0], B[1], B[2]), (B[3], B[4], B[5]), (s * B[6], s * B[7], s * B[8])))
+
+
+@inlined
+def schur_complement(G, L, a, c):
+    """
+    G - ZᵀD⁻¹Z, with Z = L⁻¹ [a, c] for the six rows [a, c]; and the rows of Z.
+
+    With [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ it is K of the body joined to the chain inside it.
+
+    """
+    a0, c0 = a[0], c[0]
+    a1, c1 = along(-L[0], a0, a[1]), along(-L[0], c0, c[1])
+    a2, c2 = along(-L[1], a0, a[2]), along(-L[1], c0, c[2])
+    a2, c2 = along(-L[5], a1, a2), along(-L[5], c1, c2)
+    a3, c3 = along(-L[2], a0, a[3]), along(-L[2], c0, c[3])
+    a3, c3 = along(-L[6], a1, a3), along(-L[6], c1, c3)
+    a3, c3 = along(-L[9], a2, a3), along(-L[9], c2, c3)
+    a4, c4 = along(-L[3], a0, a[4]), along(-L[3], c0, c[4])
+    a4, c4 = along(-L[7], a1, a4), along(-L[7], c1, c4)
+    a4, c4 = along(-L[10], a2, a4), along(-L[10], c2, c4)
+    a4, c4 = along(-L[12], a3, a4), along(-L[12], c3, c4)
+    a5, c5 = along(-L[4], a0, a[5]), along(-L[4], c0, c[5])
+    a5, c5 = along(-L[8], a1, a5), along(-L[8], c1, c5)
+    a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
+    a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
+    a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
+    K = downdated(G, L[15], a0, c0)
+    K = downdated(K, L[16], a1, c1)
+    K = downdated(K, L[17], a2, c2)
+    K = downdated(K, L[18], a3, c3)
+    K = downdated(K, L[19], a4, c4)
+    K = downdated(K, L[20], a5, c5)
+    return K, (a0, a1, a2, a3, a4, a5), (c0, c1, c2, c3, c4, c5)
+
+
+@inlined
+def back_projection(L, y, za, zc):
+    """Zᵀ D⁻¹ y."""
+    angular, linear = ZERO, ZERO
+    for k in range(6):
+        w = L[15 + k] * y[k]
+        angular, linear = along(w, za[k], angular), along(w, zc[k], linear)
+    return angular, linear
+
+
+@inlined
+def axis_first(link, G):
+    """The mobility with the joint axis among its 'angular' directions, and back again."""
+    return swapped(G) if link[PRISMATIC] else G
+
+
+@inlined
+def axis_first_pair(link, f):
+    """A spatial vector with the joint axis among its first three numbers, and back again."""
+    return (f[1], f[0]) if link[PRISMATIC] else f
+
+
+@inlined
+def across_axis(s, z):
+    """W̃ᵀ z, axis first, in the order of `ldl_factors`."""
+    return z[1] + (z[0][0], z[0][1], s * z[0][2])
+
+
+@inlined
+def from_across_axis(s, x):
+    """W̃ x, axis first."""
+    return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
+
+
+@inlined
+def joint_elimination(link, G, z):
+    """
+    Eliminate the constraint force of a joint.
+
+    Returns K, the change of the acceleration by z, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
+
+    """
+    s = np.sqrt(link[ROTOR])
+    I_inv = axis_first(link, inverse_inertia(link))
+    z = axis_first_pair(link, z)
+    L = ldl_factors(axis_first(link, G), s)
+    a, c = across_rows(I_inv, s)
+    K, za, zc = schur_complement(I_inv, L, a, c)
+    y = forward_substitution(L, *across_axis(s, z))
+    correction = axis_first_pair(link, back_projection(L, y, za, zc))
+    return axis_first(link, K), correction, L, y, za, zc
+
+
+@inlined
+def mobility_across(link, R, p, K):
+    """G = I⁻¹ + X K Xᵀ: the mobility between the two sides of a joint."""
+    return add_mobility(inverse_inertia(link), mobility_unrotated(R, mobility_shifted(p, K)))
+
+
+@inlined
+def coupling_to_body(R, p, C):
+    """X C, for C from forces to motions, as four blocks: [[C0, C1], [C2, C3]]."""
+    R_t = transpose(R)
+    return (compose(R_t, C[0]), compose(R_t, C[1]),
+            compose(R_t, add_matrix(C[2], transpose(cross_rows(transpose(C[0]), p)))),
+            compose(R_t, add_matrix(C[3], transpose(cross_rows(transpose(C[1]), p)))))
+
+
+@inlined
+def rows_first(link, C):
+    """The coupling with the joint axis among the first three of its rows, and back again."""
+    return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
+
+
+@inlined
+def coupling_rows(C, s):
+    """The rows of W̃ᵀ C, axis first, as their two halves, in the order of `ldl_factors`."""
+    T, U, V, W = C
+    return (((V[0], V[1], V[2]), (V[3], V[4], V[5]), (V[6], V[7], V[8]),
+             (T[0], T[1], T[2]), (T[3], T[4], T[5]), (s * T[6], s * T[7], s * T[8])),
+            ((W[0], W[1], W[2]), (W[3], W[4], W[5]), (W[6], W[7], W[8]),
+             (U[0], U[1], U[2]), (U[3], U[4], U[5]), (s * U[6], s * U[7], s * U[8])))
+
+
+@inlined
+def coupling_product(L, za, zc, ua, uc):
+    """Zᵀ D⁻¹ U, for the rows of Z and U in halves, as four blocks."""
+    empty = ZERO + ZERO + ZERO
+    T, U, V, W = empty, empty, empty, empty
+    for k in range(6):
+        a = (L[15 + k] * za[k][0], L[15 + k] * za[k][1], L[15 + k] * za[k][2])
+        c = (L[15 + k] * zc[k][0], L[15 + k] * zc[k][1], L[15 + k] * zc[k][2])
+        T, U = outer_added(a, ua[k], T), outer_added(a, uc[k], U)
+        V, W = outer_added(c, ua[k], V), outer_added(c, uc[k], W)
+    return T, U, V, W
+
+
+@inlined
+def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
+    """
+    Response to the unknown force on the first body, after one more joint is eliminated.
+
+    Parameters
+    ----------
+    handle : (C, K_a, b_a, f)
+        From that force to the acceleration of the last body and of the first; what else
+        accelerates the first; all Newton-Euler forces, as one on the last body (left alone).
+
+    Returns
+    -------
+    The handle, the rows of C as the halves of Z are
+
+    """
+    C, K_a, b_a, f = handle
+    s = np.sqrt(link[ROTOR])
+    XC = rows_first(link, coupling_to_body(R, p, C))
+    ua, uc = coupling_rows(XC, s)
+    K_a, ua, uc = schur_complement(K_a, L, ua, uc)
+    b_a = plus(b_a, back_projection(L, y, ua, uc))
+    if tau is not None:
+        T, U = XC[0], XC[1]
+        b_a = (along(-tau[i], (T[6], T[7], T[8]), b_a[0]),
+               along(-tau[i], (U[6], U[7], U[8]), b_a[1]))
+    return coupling_product(L, za, zc, ua, uc), K_a, b_a, f

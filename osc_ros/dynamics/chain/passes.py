@@ -1,0 +1,422 @@
+"""
+The outward and the inward pass of the sweep over a plain chain, and the kernels made of them.
+
+Going outward, the constraint forces of one joint after another are eliminated (the Schur
+complement of 000, eqs. 39-46, taken block by block). What remains after body i is
+
+    K  inverse operational-space inertia of the chain cut after body i, at its origin
+    b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
+
+so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
+F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p, τ⁰ = ID(q, q̇, q̈_p) and a⁰ is plain
+kinematics; b then contains only the torque that is added on top.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.dynamics.chain.bodies import (
+    along_axis,
+    axis_part,
+    body_motion,
+    force_on_last_body,
+    inverse_inertia,
+    inward_sweep,
+    placement,
+    put_jacobian,
+    put_placement,
+    put_tip,
+)
+from osc_ros.dynamics.chain.elimination import (
+    across_axis,
+    axis_first_pair,
+    from_across_axis,
+    inner_handle,
+    joint_elimination,
+    ldl_solution,
+    mobility_across,
+    rows_first,
+)
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    ENDS_WIDTH,
+    FACTOR_WIDTH,
+    factors_at,
+    FORCE,
+    LINK_WIDTH,
+    POSE,
+    ROTOR,
+    SCRATCH,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.spatial import (
+    all_finite,
+    along,
+    dot,
+    force_to_body,
+    force_to_parent,
+    matrix_at,
+    minus,
+    mobility_times,
+    motion_to_body,
+    plus,
+    put,
+    spatial_at,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.task_inertia import (
+    applied_pseudo_inverse,
+    EXACT_HIGH,
+    pseudo_inverse,
+    solved,
+)
+
+
+@inlined
+def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, factor, placed,
+                  handle):
+    """
+    Go outward over consecutive bodies, from the results of the body inside them.
+
+    Parameters
+    ----------
+    placed : None, or anything else
+        Whether the placements are in `work` already; R_base and p_base are then left alone.
+    handle : None, or as in `inner_handle`
+        Given if an unknown force acts on the first of the bodies inside.
+
+    Returns
+    -------
+    R_base, p_base, v, a, b, K, handle of the last body
+
+    """
+    carried = handle
+    for i in range(len(q)):
+        link, store = links[i], work[i]
+        if placed is None:
+            R, p, _, _ = placement(link, q[i])
+            R_base, p_base = put_placement(R, p, R_base, p_base, store)
+        else:
+            R, p = matrix_at(store, 0), vector_at(store, 9)
+        v, a, zeta, bias = body_motion(link, R, p, i, qd, qdd, v, a, store)
+        G, I_inv = mobility_across(link, R, p, K), inverse_inertia(link)
+        Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
+        residual = minus(
+            minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
+            plus(motion_to_body(R, p, b), zeta))
+        # where nothing reads b, the compiler drops all that leads to it
+        K, correction, L, y, za, zc = joint_elimination(link, G, residual)
+        b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
+        if factor is not None:
+            across = mobility_times(G, along_axis(link, 1.0))
+            put(factor[i], 0, L)
+            put(factor[i], 27, across[0] + across[1])
+            if qdd is None:  # with a posture, forward dynamics does not follow
+                put(factor[i], 21, residual[0] + residual[1])
+        if handle is not None:
+            C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
+            if qdd is not None:
+                f = plus(force_to_body(R, p, f), spatial_at(store, 12))
+            carried = rows_first(link, C), K_a, b_a, f
+    return R_base, p_base, v, a, b, K, carried
+
+
+@inlined
+def at_base(ends, qdd):
+    """R, p, v, a, b and K of the base; without a posture b is its acceleration."""
+    gravity = vector_at(ends, 0)
+    a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
+            (ZERO, ZERO) if qdd is not None else a, (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO))
+
+
+@inlined
+def tip_acceleration(tau, qdd, a, b):
+    """Acceleration of the last body under τ⁰, from a of the posture and b of the elimination."""
+    if qdd is None:
+        return b
+    return a if tau is None else plus(a, b)
+
+
+@inlined
+def outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip):
+    R, p, v, a, b, K = at_base(ends, qdd)
+    R, p, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, factor,
+                                        None, None)
+    put_tip(ends, R, p, v, tip_acceleration(tau, qdd, a, b), K, tip)
+
+
+@inlined
+def inward_pass(links, ends, tau, qdd, F, work, tip, out):
+    """The body of `inward`."""
+    inward_sweep(links, tau, qdd, force_on_last_body(ends, tip, F), work, out)
+
+
+@inlined
+def task_force(u, tip, F):
+    """F = Λ(u - a⁰), exact; by the pseudo-inverse where Λ⁻¹ is singular to working precision."""
+    scratch = tip[SCRATCH:]
+    A, r = scratch[:36], scratch[72:78]
+    for k in range(36):
+        A[k] = tip[k]
+    for i in range(6):
+        F[i] = r[i] = u[i] - tip[A0 + i]
+    if not solved(A, F, 6) > EXACT_HIGH:
+        applied_pseudo_inverse(tip[:36], r, scratch, F, 6)
+
+
+@inlined
+def shapes_fit(links, q, qd, tau, qdd):
+    """Whether q, qd, tau and qdd have an entry for every joint."""
+    n = len(links)
+    fits = len(q) == n and len(qd) == n
+    if tau is not None:
+        fits = fits and len(tau) == n
+    if qdd is not None:
+        fits = fits and len(qdd) == n
+    return fits
+
+
+@inlined
+def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
+    """Back substitution: q̈ from the tip inward, from the residuals and factors in `factor`."""
+    outer = force_on_last_body(ends, tip, F)
+    for i in range(len(links) - 1, -1, -1):
+        link, store = links[i], factor[i]
+        gap = plus(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
+        s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
+        x = ldl_solution(factors_at(store, 0), *across_axis(s, minus((ZERO, ZERO), r)))
+        constraint = axis_first_pair(link, from_across_axis(s, x))
+        across = spatial_at(store, 27)
+        qdd[i] = (axis_part(link, gap) + dot(across[0], constraint[0])
+                  + dot(across[1], constraint[1]))
+        f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9),
+                            plus(constraint, along_axis(link, tau[i])))
+        # what the joint gives to this body it takes from the one inside
+        outer = minus((ZERO, ZERO), f)
+
+
+@inlined
+def put_response(links, ends, tau, F, work, factor, tip, qdd):
+    """The body of `acceleration_response`."""
+    b = (ZERO, ZERO)
+    for i in range(len(links)):
+        link, store = links[i], factor[i]
+        across = spatial_at(store, 27)
+        inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), b)
+        residual = (along(tau[i], across[0], (-inside[0][0], -inside[0][1], -inside[0][2])),
+                    along(tau[i], across[1], (-inside[1][0], -inside[1][1], -inside[1][2])))
+        put(store, 21, residual[0] + residual[1])
+        s = np.sqrt(link[ROTOR])
+        x = ldl_solution(factors_at(store, 0),
+                          *across_axis(s, axis_first_pair(link, residual)))
+        constraint = axis_first_pair(link, from_across_axis(s, x))
+        b = mobility_times(inverse_inertia(link), minus(along_axis(link, tau[i]), constraint))
+    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@kernel
+def outward(links, ends, q, qd, tau, qdd, work, factor, tip):
+    """
+    Λ⁻¹, a⁰, pose and twist of the tip, from the base outward.
+
+    Parameters
+    ----------
+    links, ends : from `packed`
+    q, qd : (n,)
+    tau : (n,) or None
+        Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
+    qdd : (n,) or None
+        Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
+    work : (n, WORK_WIDTH), written for `inward`
+    factor : (n, FACTOR_WIDTH), written for `acceleration_response`
+    tip : (TIP_WIDTH,), written: Λ⁻¹, a⁰, pose and twist of the tip in base axes
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not shapes_fit(links, q, qd, tau, qdd):
+        return WRONG_SHAPE
+    outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip)
+    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
+
+
+@kernel
+def inward(links, ends, tau, qdd, F, work, tip, out):
+    """
+    Joint torques τ⁰ + JᵀF, from the tip inward, after `outward` with the same tau and qdd.
+
+    Parameters
+    ----------
+    F : (6,)
+        Task force at the tip, base axes, [moment; force] [N·m, N].
+    out : (n,), written [N·m]
+
+    """
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+
+
+@kernel
+def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
+    """
+    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+
+    Parameters
+    ----------
+    u : (6,)
+        Commanded tip acceleration, base axes, [angular; linear] [rad/s², m/s²].
+    out : (n,), written [N·m]
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
+
+    """
+    if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
+        return WRONG_SHAPE
+    outward_pass(links, ends, q, qd, tau, qdd, work, None, tip)
+    F = tip[FORCE:FORCE + 6]
+    task_force(u, tip, F)
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    return DONE if all_finite(out) else NOT_FINITE
+
+
+@kernel
+def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
+    """
+    Forward dynamics by the constraint-force algorithm.
+
+    Outward the constraint forces are eliminated as in `outward`; inward they are found, joint
+    after joint, and with each the acceleration across its joint.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6,)
+        Force of the environment on the tip, base axes, [moment; force] [N·m, N].
+    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,), overwritten
+    qdd : (n,), written [rad/s²]
+
+    """
+    outward_pass(links, ends, q, qd, tau, None, work, factor, tip)
+    back_substitution(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@kernel
+def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
+    """
+    M⁻¹(τ + JᵀF) from the factors that `outward` left: forward and back substitution.
+
+    Parameters
+    ----------
+    tau : (n,)
+        Joint torques [N·m].
+    F : (6,)
+        Force on the tip, base axes, [moment; force] [N·m, N].
+    work, tip : as `outward` left them
+    factor : (n, FACTOR_WIDTH)
+        As `outward` left it; its residuals are overwritten.
+    qdd : (n,), written [rad/s²]
+
+    """
+    put_response(links, ends, tau, F, work, factor, tip, qdd)
+
+
+@kernel
+def inverse_mass_matrix(links, ends, work, factor, tip, unit, M_inv):
+    """
+    M⁻¹ from the factors that `outward` left, symmetric to the last bit.
+
+    Parameters
+    ----------
+    work, tip : as `outward` left them
+    factor : (n, FACTOR_WIDTH)
+        As `outward` left it; its residuals are overwritten.
+    unit : (n,), overwritten
+    M_inv : (n, n), written
+
+    """
+    n, no_force = len(links), tip[SCRATCH:SCRATCH + 6]
+    for k in range(6):
+        no_force[k] = 0.0
+    for i in range(n):
+        unit[i] = 0.0
+    for i in range(n):
+        unit[i] = 1.0
+        put_response(links, ends, unit, no_force, work, factor, tip, M_inv[i])
+        unit[i] = 0.0
+        for j in range(i):
+            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
+
+
+@kernel
+def jacobian(links, work, tip, J):
+    """
+    Natural Jacobian of the tip, base axes, [angular; linear], after `outward`.
+
+    Parameters
+    ----------
+    J : (6, n), written
+
+    """
+    put_jacobian(links, work, tip, J)
+
+
+@released
+def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
+                Lambda):
+    """
+    Terms of the law at k states, one state after another.
+
+    Parameters
+    ----------
+    q, qd : (k, n)
+    rest, F : (n,), (6,)
+        Zeros.
+    work, tip : (n, WORK_WIDTH), (TIP_WIDTH,), overwritten
+    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda : written
+        (k, 4, 4), (k, 6), (k, 6, n), (k, 6), (k, n), (k, 6, 6), (k, 6, 6).
+
+    """
+    for k in range(len(q)):
+        outward_pass(links, ends, q[k], qd[k], None, rest, work, None, tip)
+        for i in range(4):
+            for j in range(4):
+                poses[k, i, j] = tip[POSE + 4 * i + j]
+        for i in range(6):
+            twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
+            for j in range(6):
+                Lambda_inv[k, i, j] = tip[6 * i + j]
+        pseudo_inverse(tip[:A0], tip[SCRATCH:], Lambda[k], 6)
+        put_jacobian(links, work, tip, J[k])
+        inward_pass(links, ends, None, rest, F, work, tip, h[k])
+
+
+@ahead
+def compile_kernels() -> None:
+    """Compile or load the kernels once per process, then lock them: other types raise."""
+    links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)
+    work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
+    x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))
+    for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
+        law(links, ends, x, x, F, tau, qdd, work, tip, x)
+        outward(links, ends, x, x, tau, qdd, work, factor, tip)
+        inward(links, ends, tau, qdd, F, work, tip, x)
+    accelerations(links, ends, x, x, x, F, work, factor, tip, x)
+    acceleration_response(links, ends, x, F, work, factor, tip, x)
+    inverse_mass_matrix(links, ends, work, factor, tip, x, np.ones((1, 1)))
+    jacobian(links, work, tip, J)
+    X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
+    evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
+    for one in (law, outward, inward, accelerations, acceleration_response,
+                inverse_mass_matrix, jacobian, evaluations):
+        one.disable_compile()

@@ -1,0 +1,173 @@
+"""Several processes compile the kernels that a call uses, and say how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+import os
+import pickle
+import subprocess
+import sys
+from threading import Event, Thread
+from time import perf_counter
+from typing import Any
+
+from osc_ros.dynamics import compiled
+
+MOST_HELPERS = 3
+TELL_PERIOD = 1.0  # [s]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """
+    How far the compilation is.
+
+    Attributes
+    ----------
+    ready : int
+        Number of kernels that have been compiled, by all processes; a kernel counts once for
+        every set of argument types.
+    total : int
+        Number of all that are used, those in the cache included; 0 while it is not known.
+    name : str
+        The kernel that this process compiles or waits for.
+    seconds : float
+        Since the first one.
+
+    """
+
+    ready: int
+    total: int
+    name: str
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return the progress in words."""
+        of = f' of {self.total}' if self.total else ''
+        return f'compiling kernels (first start only): {self.ready}{of}, {self.seconds:.0f} s'
+
+
+class _Team:
+    """Helper processes, started when the first kernel is not found in the cache."""
+
+    def __init__(self, job: bytes | None, tell: Callable[[Progress], object]) -> None:
+        self._job, self._tell = job, tell
+        self._helpers: list[subprocess.Popen[bytes]] = []
+        self._began: float | None = None
+        self._ready = self._depth = self._total = 0
+        self._name = ''
+        self._has_ended = Event()
+
+    def observe(self, name: str, begins: bool) -> None:
+        """Take note of a kernel that this process compiles."""
+        if self._began is None:
+            self._began = perf_counter()
+            self._start()
+        self._depth += 1 if begins else -1
+        if self._depth == 0:
+            self._ready += 1
+        else:
+            self._name = name
+
+    def close(self) -> None:
+        """End the helpers: what they would compile is there."""
+        self._has_ended.set()
+        for helper in self._helpers:
+            helper.kill()
+            helper.wait()
+
+    def _start(self) -> None:
+        Thread(target=self._tell_regularly, daemon=True).start()
+        if self._job is None:
+            return
+        for _ in range(min(_cores() - 1, MOST_HELPERS)):
+            with suppress(OSError, TypeError):  # without helpers it takes longer
+                helper = subprocess.Popen(
+                    [sys.executable, '-m', __name__], stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                self._helpers.append(helper)
+                Thread(target=self._listen, args=[helper], daemon=True).start()
+
+    def _listen(self, helper: subprocess.Popen[bytes]) -> None:
+        """Give a helper its job, and count what it has done."""
+        with suppress(OSError, ValueError):  # it has ended
+            assert helper.stdin is not None and helper.stdout is not None
+            helper.stdin.write(self._job or b'')
+            helper.stdin.flush()  # and open until this process ends, and the helper with it
+            for line in helper.stdout:
+                word, _, number = line.partition(b' ')
+                if word == b'total':
+                    self._total = int(number)
+                elif word == b'ready':
+                    self._ready += 1
+
+    def _tell_regularly(self) -> None:
+        while not self._has_ended.wait(TELL_PERIOD):
+            ready = min(self._ready, self._total) if self._total else self._ready
+            self._tell(Progress(ready, self._total, self._name,
+                                perf_counter() - (self._began or 0.0)))
+
+
+def _cores() -> int:
+    if hasattr(os, 'sched_getaffinity'):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def shared(function: Callable[..., object], *arguments: Any,
+           tell: Callable[[Progress], object] = lambda progress: None,
+           by_several: bool = True) -> Iterator[None]:
+    """
+    Within it, other processes help to compile the kernels that a call uses.
+
+    They start when the first kernel is not found in the cache. They find out which kernels the
+    call uses by making it with plain Python functions, and compile them from the last to the
+    first into the cache, while this process makes the call as usual.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, so that it can be pickled; started twice it does no harm.
+    arguments
+        Of the call; picklable.
+    tell : callable
+        Called with the progress every second, by another thread.
+    by_several : bool
+        False: only tell.
+
+    """
+    job = None
+    if by_several:
+        with suppress(pickle.PicklingError, TypeError, AttributeError):
+            job = pickle.dumps((function, arguments))
+    team = _Team(job, tell)
+    compiled.OBSERVERS.append(team.observe)
+    try:
+        yield
+    finally:
+        compiled.OBSERVERS.remove(team.observe)
+        team.close()
+
+
+def main() -> None:
+    """Help another process: read its call from the input, compile, print what is ready."""
+    function, arguments = pickle.load(sys.stdin.buffer)
+    Thread(target=_end_with_the_parent, daemon=True).start()
+    uses = compiled.recorded_uses(lambda: function(*arguments))
+    print('total', len(uses), flush=True)
+    for kernel, types in reversed(uses):
+        if not (compiled.is_cached(kernel, types) or compiled.is_being_compiled(kernel)):
+            kernel.compile(types)
+            print('ready', kernel.py_func.__name__, flush=True)
+
+
+def _end_with_the_parent() -> None:
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,9 @@
+"""The columns of a task's row of numbers, which `Priorities` solves for."""
+
+# Columns of a row of `Priorities`, in the axes of the task's frame: how much of every axis is
+# controlled; acceleration; force of the spring, roots of its stiffness, roots of twice damping
+# ratio times stiffness, velocity error; force that is added; square of the highest natural
+# frequency that spring and mobility may have together; velocity of the target along the axes of
+# motion, which `solve` does not read; the frame's rotation to base axes.
+ACTIVATION, U, SPRING, ROOT, WEIGHT, RATE, WRENCH, FASTEST = 0, 6, 12, 18, 24, 30, 36, 42
+VELOCITY, FRAME, WIDTH = 43, 49, 58

@@ -1,0 +1,101 @@
+"""The table of methods: name, class, and the robots and workers that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
+
+from osc_ros.dynamics.chain.ldl import LDL
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.method import Method
+from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
+from osc_ros.dynamics.papers.dense import Dense
+from osc_ros.dynamics.papers.schur import Schur
+from osc_ros.dynamics.plan import Plan, Workers
+from osc_ros.dynamics.teams.planning import planned, reducing
+from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
+from osc_ros.dynamics.trees.tree import Tree
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Construct: TypeAlias = Callable[[Robot], Method]
+
+_PLAIN_CHAIN = ('a team takes a plain chain: bodies with mass, one after the other, by revolute '
+                'and prismatic joints, the tip on the last')
+
+
+class Entry(NamedTuple):
+    """
+    A method and the robots that it takes.
+
+    Attributes
+    ----------
+    of_robot : callable
+        From any robot that the method takes.
+    of_chain : callable, optional
+        From a plain chain (`Robot.serial`), where another class is faster.
+    one_tip : bool
+        Whether it takes one tip only: it evaluates the path from the base to the tip.
+    of_team : callable, optional
+        From a plain chain and `Workers` of another count than 1, with the plan.
+
+    """
+
+    of_robot: Construct
+    of_chain: Construct | None = None
+    one_tip: bool = False
+    of_team: Callable[[Robot, Workers], tuple[Method, Plan]] | None = None
+
+
+def _reduced_by_team(robot: Robot, workers: Workers) -> tuple[Method, Plan]:
+    if workers.count == 'auto':
+        return Schur(robot, BlockCyclicReduction), Plan(
+            1, "a team for 'bcr' is for comparison: it starts for a number of workers only")
+    return reducing(robot, workers)
+
+
+METHODS: dict[str, Entry] = {
+    'sweep': Entry(partial(Tree, algorithm=PROPAGATED), Sweep, one_tip=True, of_team=planned),
+    'ldl': Entry(partial(Schur, factorization=BlockLDL), LDL, one_tip=True),
+    'bcr': Entry(partial(Schur, factorization=BlockCyclicReduction), one_tip=True,
+                 of_team=_reduced_by_team),
+    'recursive': Entry(partial(Tree, algorithm=PROPAGATED)),
+    'efpa': Entry(partial(Tree, algorithm=EXTENDED)),
+    'sfa': Entry(partial(Tree, algorithm=FACTORED)),
+    'dense': Entry(Dense),
+}
+ONE_TIP = tuple(name for name, entry in METHODS.items() if entry.one_tip)
+
+
+def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
+    """
+    Name, method and plan for a robot; the default of the name is 'sweep' or, for tips, 'efpa'.
+
+    Raises
+    ------
+    InputError
+        If the method is unknown, or does not take that many tips, or that many workers.
+
+    """
+    if name is None:
+        name = 'sweep' if len(robot.tips) == 1 else 'efpa'
+    if not isinstance(name, str) or name not in METHODS:
+        raise InputError(f"method '{name}' is unknown (known: {', '.join(METHODS)})")
+    entry = METHODS[name]
+    if entry.one_tip and len(robot.tips) > 1:
+        others = ', '.join(other for other in METHODS if other not in ONE_TIP)
+        raise InputError(f"method '{name}' takes one tip, not {len(robot.tips)} "
+                         f'(these take several: {others})')
+    construct = entry.of_chain if robot.serial and entry.of_chain else entry.of_robot
+    if workers.count == 1:
+        return name, construct(robot), Plan(1, 'as asked')
+    if entry.of_team is None:
+        why = f"method '{name}' is evaluated by one process ('sweep' by several)"
+    elif robot.serial:
+        return name, *entry.of_team(robot, workers)
+    else:
+        why = _PLAIN_CHAIN
+    if workers.count != 'auto':
+        raise InputError(f'{workers.count} workers, accepted is 1: {why}')
+    return name, construct(robot), Plan(1, why)

@@ -1,0 +1,66 @@
+"""Block tridiagonal matrices, and products of many blocks with their vectors, in numpy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Tridiagonal(NamedTuple):
+    """
+    Blocks of a block tridiagonal matrix: (i, i), (i, i+1) and (i+1, i).
+
+    Attributes
+    ----------
+    diagonal : (n, a, b)
+    upper, lower : (n-1, a, b)
+
+    """
+
+    diagonal: Array
+    upper: Array
+    lower: Array
+
+    @property
+    def T(self) -> Tridiagonal:
+        """The transpose."""
+        return Tridiagonal(*(blocks.transpose(0, 2, 1)
+                             for blocks in (self.diagonal, self.lower, self.upper)))
+
+    def times(self, x: Array) -> Array:
+        """The product (n, a) with x (n, b)."""
+        y = product(self.diagonal, x)
+        y[:-1] += product(self.upper, x[1:])
+        y[1:] += product(self.lower, x[:-1])
+        return y
+
+
+def inverse(blocks: Array) -> Array:
+    """The inverse of every block (n, a, a)."""
+    return np.asarray(np.linalg.inv(blocks), dtype=np.float64)
+
+
+def spread(x: Array, places: NDArray[np.intp]) -> Array:
+    """Entries of x (n,) at places (g, k); zero where a place is n."""
+    return np.asarray(np.append(x, 0.0)[places], dtype=np.float64)
+
+
+def gather(x: Array, places: NDArray[np.intp], n: int) -> Array:
+    """The inverse of `spread`, (n,); zero where no joint has a place."""
+    whole = np.zeros(n + 1)
+    whole[places] = x
+    return whole[:n]
+
+
+def product(blocks: Array, x: Array) -> Array:
+    """Every block (n, a, b) times its own vector of x (n, b)."""
+    return np.asarray((blocks @ x[:, :, None])[:, :, 0])
+
+
+def product_T(blocks: Array, x: Array) -> Array:
+    """Every block (n, a, b), transposed, times its own vector of x (n, a)."""
+    return np.asarray((x[:, None, :] @ blocks)[:, 0])

@@ -1,0 +1,130 @@
+"""The factors of M⁻¹, Λ⁻¹ and Λ of Fijany (000), and products with them, in numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.papers.block_tridiagonal import Factor, Factorization
+from osc_ros.dynamics.papers.blocks import gather, spread, Tridiagonal
+from osc_ros.dynamics.task_inertia import EXACT_LOW
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SchurBlocks:
+    """
+    The factors of M⁻¹, Λ⁻¹ and Λ at one position, m = 5 or 6 wide.
+
+    𝒜 and 𝒮 are factored when they are first needed, once.
+
+    Attributes
+    ----------
+    A : Tridiagonal of (m, m)
+        Positive definite: what the constraint forces do across the joints (eqs. 39, 52, 53).
+    B, C : Tridiagonal of (m, k) and of (k, k)
+        What the joint torques do across the joints, along W̃ and along H (eq. 39); k = 1, or as
+        many freedoms as one of the joints has.
+    D : (6, 6)
+        Inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
+    E, R : (m, 6)
+        The last block of ℰ and of ℛ = ℰ𝒟⁻¹ (eqs. 43, 49); all others are zero.
+    G : (6, 6)
+        𝒟⁻¹ (eq. 48) [kg m², kg m, kg].
+    S : Tridiagonal of (m, m)
+        ℰℛᵀ - 𝒜 (eq. 50), negative definite where the tip can be moved every way: -𝒮 is the 𝒜 of
+        the chain with its last body held.
+    freedoms : (g, k) int
+        Which freedom each place of a joint is, counted along the path; a place that a joint lacks
+        is one too many.
+
+    """
+
+    A: Tridiagonal
+    B: Tridiagonal
+    C: Tridiagonal
+    D: Array
+    E: Array
+    G: Array
+    R: Array
+    S: Tridiagonal
+    freedoms: NDArray[np.intp] = field(repr=False)
+    factorization: Factorization = field(repr=False)
+
+    @cached_property
+    def A_factor(self) -> Factor:
+        """𝒜, factored."""
+        return self.factorization(self.A.diagonal, self.A.upper)
+
+    @cached_property
+    def S_factor(self) -> Factor:
+        """-𝒮, factored; InputError where it is not definite."""
+        return self.factorization(-self.S.diagonal, -self.S.upper)
+
+    @cached_property
+    def Lambda_inv(self) -> Array:
+        """Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ (eq. 46), (6, 6), which takes the last block of 𝒜⁻¹ only."""
+        Lambda_inv = self.D - self.E.T @ self.A_factor.last_inverse_block() @ self.E
+        return np.asarray(0.5 * (Lambda_inv + Lambda_inv.T))
+
+    @cached_property
+    def Lambda(self) -> Array:
+        """
+        Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ (eq. 51), (6, 6), without Λ⁻¹.
+
+        Raises
+        ------
+        InputError
+            If 𝒮 is singular to working precision: the tip cannot be moved every way.
+
+        """
+        try:
+            Lambda = self.G + self.R.T @ self.S_factor.last_inverse_block() @ self.R
+            singular = not np.linalg.cond(Lambda) < 1.0 / EXACT_LOW
+        except (InputError, np.linalg.LinAlgError):
+            singular = True
+        if singular:
+            raise InputError('S is singular: the tip cannot be moved in every direction here, and '
+                             'has no task inertia (its inverse, Lambda_inv, exists)')
+        return np.asarray(0.5 * (Lambda + Lambda.T))
+
+    def M_inv_times(self, x: Array) -> Array:
+        """
+        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one right-hand side.
+
+        The n freedoms are those of the path, the others following freely.
+
+        """
+        x_spread = spread(x, self.freedoms)
+        X = self.A_factor.solve(self.B.times(x_spread))
+        return gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x))
+
+    def Lambda_inv_times(self, f: Array) -> Array:
+        """Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,): one right-hand side."""
+        X = self.A_factor.solve(self._in_last_block(self.E @ f))
+        return np.asarray(self.D @ f - self.E.T @ X[-1])
+
+    def Lambda_times(self, a: Array) -> Array:
+        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,): one right-hand side; errors are those of Λ."""
+        self.Lambda  # noqa: B018  refuses where S is singular
+        X = self.S_factor.solve(self._in_last_block(self.R @ a))
+        return np.asarray(self.G @ a + self.R.T @ X[-1])
+
+    def M_inv_times_and_Lambda_inv(self, x: Array) -> tuple[Array, Array]:
+        """M⁻¹x (n,) and Λ⁻¹ (6, 6) by one solve with seven right-hand sides (eqs. 54-56)."""
+        x_spread = spread(x, self.freedoms)
+        rhs = self.B.times(x_spread)[:, :, None]
+        solution = self.A_factor.solve(np.concatenate([self._in_last_block(self.E), rhs], axis=2))
+        Omega_last, X = solution[-1, :, :6], solution[:, :, 6]
+        return (gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x)),
+                np.asarray(self.D - self.E.T @ Omega_last))
+
+    def _in_last_block(self, block: Array) -> Array:
+        whole = np.zeros((len(self.A.diagonal), *block.shape))
+        whole[-1] = block
+        return whole

@@ -1,0 +1,74 @@
+"""Records of the worker processes that evaluate the law: the request, and the decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from osc_ros.errors import InputError
+
+
+@dataclass(frozen=True)
+class Workers:
+    """
+    Number of processes that evaluate the law, and how they wait for each other.
+
+    Attributes
+    ----------
+    count : int or 'auto'
+        Including the calling process; 'auto' measures which number is fastest in a tight loop.
+    spin : float
+        Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
+        processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
+        than `spin`, every call takes that much longer.
+    deadline : float
+        If a call takes longer, the calling process finishes it alone, and the team is replaced
+        [s]. At least twenty times the duration of the call by one process is used.
+
+    Raises
+    ------
+    InputError
+        If a value is out of its range.
+
+    """
+
+    count: int | str = 'auto'
+    spin: float = 2e-4
+    deadline: float = 0.25
+
+    def __post_init__(self) -> None:
+        """Raise InputError for values out of range."""
+        if self.count != 'auto' and (type(self.count) is not int or self.count < 1):
+            raise InputError(f"workers {self.count!r}: accepted is 1 or more, or 'auto'")
+        for name in ('spin', 'deadline'):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0.0):
+                raise InputError(f'workers: {name} {value!r}, accepted is 0 or more [s]')
+
+
+@dataclass(frozen=True)
+class Plan:
+    """
+    Decision how many processes evaluate the law.
+
+    Attributes
+    ----------
+    workers : int
+    reason : str
+    bodies : tuple of int
+        Number of bodies of each worker, base first, in a call without posture.
+    faults : tuple of str
+        Failures of the team so far; it is replaced each time.
+
+    """
+
+    workers: int
+    reason: str
+    bodies: tuple[int, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The plan in one line."""
+        ended = f'; {len(self.faults)} faults, the last: {self.faults[-1]}' if self.faults else ''
+        return f"{self.workers} worker{'s' * (self.workers > 1)}: {self.reason}{ended}"

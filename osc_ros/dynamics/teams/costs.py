@@ -1,0 +1,124 @@
+"""Measured time per body in each phase of a team, and the segments that balance it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.chain.layout import packed, TIP_WIDTH
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.teams import roles, signals
+from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
+from osc_ros.dynamics.teams.roles import follow, lead
+from osc_ros.dynamics.teams.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+# Variants of a call: τ⁰ given or not (bit 0), posture acceleration given or not (bit 1).
+VARIANTS = range(4)
+_SAMPLE, _REPEATS = 512, 15  # bodies, and repetitions, of a measurement
+
+
+class Costs(NamedTuple):
+    """
+    Measured seconds per body.
+
+    Attributes
+    ----------
+    serial : float
+        In the serial sweep.
+    place, base, segment : (4,)
+        In phase 1, and in phase 2 at the base and elsewhere, for every variant.
+
+    """
+
+    serial: float
+    place: Array
+    base: Array
+    segment: Array
+
+    def bounds(self, n: int, members: int) -> NDArray[np.intp]:
+        """First body of every member (4, members + 1), so that all take equally long."""
+        found = np.zeros((4, members + 1), np.intp)
+        ratio = self.segment / self.base
+        others = members - 1
+        base = np.clip(np.rint(n * ratio / (ratio + others)), 1, n - others).astype(np.intp)
+        for variant in VARIANTS:
+            first = base[variant]
+            found[variant, 1:] = first + np.rint(np.linspace(0, n - first, members))
+        return found
+
+    def bodies(self, n: int, members: int) -> tuple[int, ...]:
+        """Number of bodies of every member in a call without posture."""
+        return tuple(int(count) for count in np.diff(self.bounds(n, members)[0]))
+
+    def expected(self, n: int, members: int) -> float:
+        """Predicted seconds of a call without posture, without waiting."""
+        base = self.bounds(n, members)[0, 1]
+        return float(base * (self.place[0] + self.base[0]))
+
+
+def law_call(sweep: Sweep) -> Callable[[], float]:
+    """A function that calls the law once and returns the duration [s]."""
+    q, out = np.zeros(sweep.robot.n), np.zeros(sweep.robot.n)
+    u = np.zeros(6)
+
+    def call() -> float:
+        started = perf_counter()
+        sweep.torque(q, q, u, None, None, out)
+        return perf_counter() - started
+
+    return call
+
+
+def measured(robot: Robot, blocks: Array | None = None) -> Costs:
+    """
+    Costs measured now on this machine, by this process alone.
+
+    With blocks, from `ldl.packed_blocks`, those of cyclic reduction.
+
+    """
+    roles.compile_kernels(blocks is not None)
+    n = min(robot.n, _SAMPLE)
+    links, ends = packed(robot)
+    links, x = links[:n], np.zeros(n)
+    _, _, _, state, work, slots, force, flags = shared_arrays(
+        bytearray(size_in_bytes(n, 2, False)), n, 2, False)
+    leader = None if blocks is None else leader_blocks(blocks, n)
+    progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
+
+    def prepare(stage: int) -> None:
+        flags[:], flags[:3 * signals.LINE] = 0, STOP  # no member sleeps, and no word is awaited
+        progress[:] = stage, 0, 0, 0, 0
+
+    def leading(variant: int, m: int, stage: int) -> float:
+        tau, qdd = x if variant & 1 else None, x if variant & 2 else None
+        prepare(stage)
+        started = perf_counter()
+        lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0,
+             leader)
+        return perf_counter() - started
+
+    def following(variant: int, m: int) -> float:
+        tau, qdd = x[:m] if variant & 1 else None, x[:m] if variant & 2 else None
+        follower = None if leader is None else (leader[0][:m], leader[1][:m], links[0], x[:1])
+        prepare(ELIMINATE)
+        started = perf_counter()
+        follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
+               progress, 0, follower)
+        return perf_counter() - started
+
+    sweep = Sweep(robot)
+    call = law_call(sweep)
+    serial = min(call() for _ in range(_REPEATS)) / robot.n
+    times = np.array([[(leading(variant, n, START), leading(variant, n, ELIMINATE),
+                        leading(variant, 1, ELIMINATE), following(variant, n),
+                        following(variant, 1)) for variant in VARIANTS]
+                      for _ in range(_REPEATS)]).min(axis=0)
+    whole, base, base_one, segment, segment_one = times.T / max(1, n - 1)
+    return Costs(serial, whole - base, base - base_one, segment - segment_one)

@@ -1,0 +1,59 @@
+"""Layout of the memory block that the processes of a team share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.chain.layout import ENDS_WIDTH, LINK_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
+from osc_ros.dynamics.teams.reduction import ROW_WIDTH
+from osc_ros.dynamics.teams.signals import LINE, words
+from osc_ros.dynamics.teams.slots import SLOT_WIDTH
+
+Array = NDArray[np.float64]
+Words = NDArray[np.int64]
+
+
+class Shared(NamedTuple):
+    """Arrays that the members share, see `segments`; blocks are empty but for the reduction."""
+
+    links: Array
+    ends: Array
+    blocks: Array
+    state: Array
+    work: Array
+    slots: Array
+    force: Array
+    flags: Words
+
+
+def shared_arrays(buffer: Any, n: int, members: int, reduced: bool) -> Shared:
+    """Arrays in a buffer of `size_in_bytes`, each on cache lines of its own."""
+    arrays, offset = [], 0
+    for shape, kind in zip(_shapes(n, members, reduced), [np.float64] * 7 + [np.int64]):
+        arrays.append(np.ndarray(shape, kind, buffer, offset))
+        offset += _padded(shape)
+    return Shared(*arrays)
+
+
+def size_in_bytes(n: int, members: int, reduced: bool) -> int:
+    """Length of the buffer for n bodies."""
+    return sum(map(_padded, _shapes(n, members, reduced)))
+
+
+def _shapes(n: int, members: int, reduced: bool) -> list[tuple[int, ...]]:
+    return [(n, LINK_WIDTH), (ENDS_WIDTH,), ((n + 1) * reduced, BLOCK_WIDTH), (5, n),
+            (n, WORK_WIDTH), (members, SLOT_WIDTH), (6,), (words(members),)]
+
+
+def _padded(shape: tuple[int, ...]) -> int:
+    line = 8 * LINE
+    return -(-8 * int(np.prod(shape)) // line) * line
+
+
+def leader_blocks(blocks: Array, bodies: int) -> tuple[Array, Array, Array]:
+    """`matrix` of `roles.lead`, for the number of bodies at the base."""
+    return blocks[:-1], np.empty((bodies, ROW_WIDTH)), blocks[-1]

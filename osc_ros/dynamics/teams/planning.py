@@ -1,0 +1,76 @@
+"""Choice of the number of processes for a plain chain."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.chain.ldl import packed_blocks
+from osc_ros.dynamics.chain.sweep import Sweep
+from osc_ros.dynamics.plan import Plan, Workers
+from osc_ros.dynamics.teams.costs import law_call, measured
+from osc_ros.dynamics.teams.parallel import Parallel
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+_TRIAL = 0.02  # duration for which 'auto' compares its choice with one process [s]
+_LEAST_GAIN = 5e-6  # 'auto' starts no process if two could not save as much a call [s]
+
+
+def reducing(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """Cyclic reduction of the matrix of a plain chain, by the number of processes given."""
+    return _by_number(robot, workers, packed_blocks(robot))
+
+
+def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """The sweep of a plain chain by the number of processes given, or by the fastest number."""
+    if workers.count == 'auto':
+        return _fastest(robot, workers)
+    if workers.count == 1:
+        return Sweep(robot), Plan(1, 'as asked')
+    return _by_number(robot, workers, None)
+
+
+def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sweep, Plan]:
+    members = min(int(workers.count), robot.n)
+    if members == 1:
+        return Sweep(robot), Plan(1, 'one body is one segment')
+    costs = measured(robot, blocks)
+    bodies = costs.bodies(robot.n, members)
+    return Parallel(robot, members, workers, costs, blocks), Plan(
+        members, ('as asked' if members == workers.count else 'one for each body')
+        + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
+        f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
+
+
+def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    sweep = Sweep(robot)
+    call = law_call(sweep)
+    alone = min(call() for _ in range(20))
+    cores = (len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
+             else os.cpu_count() or 1)
+    most = min(cores, robot.n)
+    if most == 1:
+        return sweep, Plan(1, 'there is one core' if cores == 1 else 'one body is one segment')
+    if alone / 3.0 < _LEAST_GAIN:
+        return sweep, Plan(1, f'a call takes {1e6 * alone:.1f} µs: two processes would save a '
+                           'third of it at most, which is less than they wait for each other')
+    if multiprocessing.current_process().daemon:
+        return sweep, Plan(1, 'this is a daemonic process, which must not start processes')
+    costs = measured(robot)
+    members = min(range(2, most + 1), key=lambda count: costs.expected(robot.n, count))
+    team = Parallel(robot, members, workers, costs)
+    calls = [call, law_call(team)]
+    times = np.array([[one() for one in calls]
+                      for _ in range(int(np.clip(_TRIAL / alone, 5, 50)))])
+    one, several = 1e6 * np.median(times, axis=0)
+    found = f'{several:.0f} µs a call, one alone {one:.0f} µs, on {cores} cores'
+    if several < one:
+        return team, Plan(members, f'{members} take {found}',
+                          costs.bodies(robot.n, members))
+    team.close()
+    return sweep, Plan(1, f'{members} would take {found}')

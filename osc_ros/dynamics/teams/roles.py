@@ -1,0 +1,305 @@
+"""
+The leader and the followers of a team as resumable kernels.
+
+A kernel returns DONE, WAITING (spin limit reached) or RING (a sleeping peer must be woken); called
+again with the same arguments it resumes. So it does not matter how slots and flags get from one
+member to another: by shared memory (`parallel.py`) or by messages (`distributed.py`).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from osc_ros.dynamics.chain.bodies import inward_sweep, put_tip
+from osc_ros.dynamics.chain.layout import ENDS_WIDTH, FORCE, LINK_WIDTH, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
+from osc_ros.dynamics.chain.passes import shapes_fit, task_force, tip_acceleration
+from osc_ros.dynamics.compiled import inlined, kernel, released
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.spatial import all_finite, matrix_at, mobility_at, spatial_at, vector_at
+from osc_ros.dynamics.teams import reduction
+from osc_ros.dynamics.teams.atomic import loaded
+from osc_ros.dynamics.teams.reduced_segments import join_blocks, reduce_base, reduce_segment
+from osc_ros.dynamics.teams.segments import (
+    eliminate_base,
+    eliminate_segment,
+    join_segments,
+    outer_force,
+    put_motion,
+)
+from osc_ros.dynamics.teams.signals import (
+    asleep,
+    COMMAND,
+    command,
+    ELIMINATE,
+    has_reached,
+    INWARD,
+    JOIN,
+    JOINED,
+    JOINS,
+    LAST,
+    MOVE,
+    MOVED,
+    NEXT,
+    PROGRESS_WIDTH,
+    publish,
+    REST,
+    RETURNED,
+    RING,
+    STAGE,
+    START,
+    STOP,
+    WAITING,
+    word_of,
+    words,
+)
+from osc_ros.dynamics.teams.slots import (
+    OUT,
+    Q,
+    QD,
+    QDD,
+    SLOT_B,
+    SLOT_END,
+    SLOT_JOINT,
+    SLOT_K,
+    SLOT_WIDTH,
+    TAU,
+)
+
+
+@inlined
+def join_all(slots, flags, k, value, handle, progress, spins, matrix):
+    """Join the segments 1, 2, 4, … after member k's to its own; whether all have arrived."""
+    members = len(slots)
+    while True:
+        step = progress[JOINS]
+        if k + step >= members or k & step:
+            return True
+        if not has_reached(flags, word_of(k + step, JOINED), value, spins):
+            return False
+        if matrix is None:
+            join_segments(slots[k], slots[k + step], handle)
+        else:
+            join_blocks(slots[k], slots[k + step], handle)
+        progress[JOINS] = 2 * step
+
+
+@released
+def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
+         matrix):
+    """
+    The outward pass of the leader: as `passes.outward`, the team evaluates the outer bodies.
+
+    Parameters
+    ----------
+    links, ends, q, qd, tau, qdd, tip : as there
+    bodies : int
+        Number of the leader's own.
+    state : (5, n), written
+        Input of the team.
+    work, slots, flags : shared with the team
+    progress : (PROGRESS_WIDTH,)
+    spins : int
+    matrix : None, or (blocks, rows, tip_block)
+        For cyclic reduction: blocks of the leader's own joints and of the tip, from
+        `ldl.packed_blocks`, and (bodies, `reduction.ROW_WIDTH`) rows, overwritten.
+
+    Returns
+    -------
+    DONE, or WRONG_SHAPE (nothing was begun), NOT_FINITE, WAITING, RING
+
+    """
+    members = len(slots)
+    variant = (1 if tau is not None else 0) + (2 if qdd is not None else 0)
+    if progress[STAGE] == START:
+        if not shapes_fit(links, q, qd, tau, qdd):
+            return WRONG_SHAPE
+        for i in range(len(q)):
+            state[Q, i], state[QD, i] = q[i], qd[i]
+        if tau is not None:
+            for i in range(len(q)):
+                state[TAU, i] = tau[i]
+        if qdd is not None:
+            for i in range(len(q)):
+                state[QDD, i] = qdd[i]
+        progress[LAST] = (progress[LAST] // NEXT + 1) * NEXT + variant
+        progress[STAGE] = MOVE
+        if publish(flags, members, COMMAND, progress[LAST], 1, members, progress):
+            return RING
+    own_q, own_qd = state[Q, :bodies], state[QD, :bodies]
+    own_tau = None if tau is None else state[TAU, :bodies]
+    own_qdd = None if qdd is None else state[QDD, :bodies]
+    if progress[STAGE] == MOVE:
+        put_motion(links[:bodies], own_q, own_qd, own_qdd, work, slots[0])
+        progress[STAGE] = ELIMINATE
+        if publish(flags, members, word_of(0, MOVED), progress[LAST], 1, members, progress):
+            return RING
+    if progress[STAGE] == ELIMINATE:
+        if matrix is None:
+            eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
+        else:
+            blocks, rows, _ = matrix
+            reduce_base(links[:bodies], blocks, ends, own_q, own_qd, own_tau, own_qdd, work,
+                         rows[:bodies], slots[0])
+        progress[STAGE], progress[JOINS] = JOIN, 1
+    if not join_all(slots, flags, 0, progress[LAST], None, progress, spins, matrix):
+        return WAITING
+    progress[STAGE] = START
+    last, K, b = slots[members - 1], mobility_at(slots[0], SLOT_K), spatial_at(slots[0], SLOT_B)
+    if matrix is not None:
+        _, _, tip_block = matrix
+        K, b = reduction.at_tip(tip_block, K, b, spatial_at(last, SLOT_JOINT))
+    a = tip_acceleration(tau, qdd, spatial_at(last, SLOT_END + 18), b)
+    put_tip(ends, matrix_at(last, SLOT_END), vector_at(last, SLOT_END + 9),
+            spatial_at(last, SLOT_END + 12), a, K, tip)
+    return DONE if all_finite(tip[:FORCE]) else NOT_FINITE
+
+
+@released
+def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
+              out):
+    """
+    The inward pass of the leader: as `passes.inward`, after `lead` with the same tau and qdd.
+
+    Parameters
+    ----------
+    force : (6,), written
+        F, for the team.
+
+    Returns
+    -------
+    DONE, or NOT_FINITE, WAITING, RING
+
+    """
+    members = len(slots)
+    if progress[STAGE] == START:
+        for i in range(6):
+            force[i] = F[i]
+        # several inward passes may follow one outward pass
+        progress[LAST] = (progress[LAST] // NEXT + 1) * NEXT + INWARD + progress[LAST] % INWARD
+        progress[STAGE] = MOVE
+        if publish(flags, members, COMMAND, progress[LAST], 1, members, progress):
+            return RING
+    if progress[STAGE] == MOVE:
+        own_tau = None if tau is None else state[TAU, :bodies]
+        own_qdd = None if qdd is None else state[QDD, :bodies]
+        inward_sweep(links, own_tau, own_qdd, outer_force(ends, slots, 0, qdd, F), work,
+                    out[:bodies])
+        progress[STAGE], progress[JOINS] = JOIN, 1
+    while progress[JOINS] < members:
+        if not has_reached(flags, word_of(progress[JOINS], RETURNED), progress[LAST], spins):
+            return WAITING
+        progress[JOINS] += 1
+    progress[STAGE] = START
+    for i in range(bodies, len(out)):
+        out[i] = state[OUT, i]
+    return DONE if all_finite(out) else NOT_FINITE
+
+
+@released
+def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
+           matrix):
+    """
+    Execute commands as member k, as long as they are for the given kinds of tau and qdd.
+
+    Parameters
+    ----------
+    links, q, qd, tau, qdd, work, out : of its own bodies
+    matrix : None, or (blocks, rows, inside, inside_tau)
+        For cyclic reduction: blocks and rows of its own joints, and the row of links and the tau
+        (1,) of the body inside the first one.
+
+    Returns
+    -------
+    DONE at a command for other kinds, or at STOP; WAITING, RING
+
+    """
+    members = len(slots)
+    variant = (1 if tau is not None else 0) + (2 if qdd is not None else 0)
+    while True:
+        value = progress[LAST]
+        if progress[STAGE] == MOVE:
+            put_motion(links, q, qd, qdd, work, slots[k])
+            progress[STAGE], progress[JOINS] = ELIMINATE, 0
+            if publish(flags, members, word_of(k, MOVED), value, k + 1, members, progress):
+                return RING
+        if progress[STAGE] == ELIMINATE:
+            while progress[JOINS] < k:
+                if not has_reached(flags, word_of(progress[JOINS], MOVED), value, spins):
+                    return WAITING
+                progress[JOINS] += 1
+            if matrix is None:
+                eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k)
+            else:
+                blocks, rows, inside, inside_tau = matrix
+                reduce_segment(links, blocks, ends, q, qd, tau, qdd, work, rows, inside,
+                               inside_tau, slots, k)
+            progress[STAGE], progress[JOINS] = JOIN, 1
+        if progress[STAGE] == JOIN:
+            if not join_all(slots, flags, k, value, True, progress, spins, matrix):
+                return WAITING
+            progress[STAGE] = REST
+            inside = k & (k - 1)
+            if publish(flags, members, word_of(k, JOINED), value, inside, inside + 1, progress):
+                return RING
+        if not has_reached(flags, COMMAND, value + 1, spins):
+            return WAITING
+        value = loaded(flags, COMMAND)
+        if value == STOP or value % INWARD != variant:
+            return DONE
+        progress[LAST] = value
+        if value % NEXT < INWARD:
+            progress[STAGE] = MOVE
+        else:
+            inward_sweep(links, tau, qdd, outer_force(ends, slots, k, qdd, force), work, out)
+            if publish(flags, members, word_of(k, RETURNED), value, 0, 1, progress):
+                return RING
+
+
+@kernel
+def commanded_force(u, tip, F):
+    """F = Λ(u - a⁰) (6,), written, from what `lead` found; DONE, or WRONG_SHAPE."""
+    if len(u) != 6:
+        return WRONG_SHAPE
+    task_force(u, tip, F)
+    return DONE
+
+
+@cache
+def compile_kernels(reduced: bool = False) -> None:
+    """
+    Compile or load the kernels once per process, then lock them: other types raise.
+
+    Parameters
+    ----------
+    reduced : bool
+        Whether to compile them for cyclic reduction.
+
+    """
+    links, ends, tip = np.ones((4, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
+    state, work, slots = np.ones((5, 4)), np.ones((4, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
+    x, F, flags = np.ones(4), np.ones(6), np.zeros(words(2), np.int64)
+    progress = np.zeros(PROGRESS_WIDTH, np.int64)
+    blocks, rows = np.ones((5, BLOCK_WIDTH)), np.ones((4, reduction.ROW_WIDTH))
+    leader = follower = None
+    if reduced:
+        leader, follower = (blocks[:4], rows, blocks[4]), (blocks[:4], rows, links[0], x[:1])
+    kernels = [commanded_force, lead, lead_back, follow, asleep, command]
+    for one in kernels:
+        one.disable_compile(False)
+    commanded_force(F, tip, F)
+    for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
+        flags[:] = STOP
+        progress[:] = START
+        lead(links, ends, x, x, tau, qdd, 2, state, work, slots, flags, tip, progress, 0, leader)
+        progress[:] = START
+        lead_back(links, ends, tau, qdd, F, 2, state, F, work, slots, flags, progress, 0, x)
+        flags[:] = STOP
+        progress[:] = MOVE
+        follow(links, ends, x, x, tau, qdd, work, slots, flags, F, x, 1, progress, 0, follower)
+    asleep(flags, 2, 1, 0)
+    command(flags, STOP)
+    for one in kernels:
+        one.disable_compile()

@@ -1,0 +1,76 @@
+"""
+Words by which the members of a team signal to each other, compiled.
+
+Words only grow: each is the number of the command that it belongs to. `publish` and `has_reached`
+are sequentially consistent (`atomic.py`): data written before a word is published can be read when
+the word has been seen.
+"""
+
+from __future__ import annotations
+
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.teams.atomic import exchanged, loaded, pause, store
+
+# Status beside DONE, WRONG_SHAPE and NOT_FINITE: the spin limit is reached; a peer must be woken.
+WAITING, RING = 3, 4
+# `flags`: LINE words (two cache lines) for the command, then LINE for the words of each member,
+# then LINE for the sleep flag of each member.
+LINE = 16
+COMMAND, MOVED, JOINED, RETURNED = 0, 0, 1, 2
+# A command is its number × 8 + (inward) × 4 + (q̈ₚ given) × 2 + (τ⁰ given).
+INWARD, NEXT = 4, 8
+STOP = 2 ** 62
+# `progress` of a member: stage, members joined, last command, first and last member to wake.
+STAGE, JOINS, LAST, FIRST_RUNG, LAST_RUNG = range(5)
+PROGRESS_WIDTH = 5
+START, MOVE, ELIMINATE, JOIN, REST = range(5)
+
+
+def words(members: int) -> int:
+    """The length of `flags`."""
+    return LINE * (1 + 2 * members)
+
+
+@inlined
+def word_of(k, which):
+    """Place in `flags` of a word of member k."""
+    return LINE * (1 + k) + which
+
+
+@inlined
+def sleep_flag_of(members, k):
+    """Place in `flags` of the sleep flag of member k."""
+    return LINE * (1 + members + k)
+
+
+@inlined
+def has_reached(flags, place, value, spins):
+    """Whether a word has reached a value, within `spins` further looks at it."""
+    for _ in range(spins):
+        if loaded(flags, place) >= value:
+            return True
+        pause()
+    return loaded(flags, place) >= value
+
+
+@inlined
+def publish(flags, members, place, value, first, last, progress):
+    """Write a word; whether one of the members from first to before last must be woken."""
+    store(flags, place, value)
+    progress[FIRST_RUNG], progress[LAST_RUNG] = first, last
+    for k in range(first, last):
+        if loaded(flags, sleep_flag_of(members, k)) != 0:
+            return True
+    return False
+
+
+@kernel
+def asleep(flags, members, k, value):
+    """Set the sleep flag of member k to a value; its value before."""
+    return exchanged(flags, sleep_flag_of(members, k), value)
+
+
+@kernel
+def command(flags, value):
+    """Give a command."""
+    store(flags, COMMAND, value)

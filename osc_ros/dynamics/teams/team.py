@@ -1,0 +1,209 @@
+"""The processes of a team beside the owner, and the calls that the owner makes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import multiprocessing
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.shared_memory import SharedMemory
+import os
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
+from osc_ros.dynamics.teams.roles import lead, lead_back
+from osc_ros.dynamics.teams.signals import command, STOP
+from osc_ros.dynamics.teams.slots import QDD, TAU
+from osc_ros.dynamics.teams.waiting import Bell, Member, yield_core
+from osc_ros.dynamics.teams.worker import LOOKS, serve
+from osc_ros.errors import OscError
+
+Array = NDArray[np.float64]
+
+_START_TIMEOUT = 120.0  # of a worker that may have to compile first [s]
+_END_TIMEOUT = 2.0  # of a worker after STOP [s]
+_SPREAD_PERIOD = 5e-3  # between two checks of a waiting owner for shared cores [s]
+
+
+def _core(stat: str) -> int:
+    """The core that a process or thread last ran on, from its file in /proc."""
+    with open(stat, 'rb') as file:
+        return int(file.read().rsplit(b')', 1)[1].split()[36])
+
+
+def _spread(processes: Sequence[int]) -> None:
+    """
+    Move processes that share a core with this thread or with each other to free cores.
+
+    A scheduler that sees every core busy, or is slow to balance, may leave two spinning processes
+    on one core. Their affinity is restored at once, so the scheduler may move them later.
+
+    """
+    allowed = os.sched_getaffinity(0)
+    taken = {_core('/proc/thread-self/stat')}
+    for process in processes:
+        core, free = _core(f'/proc/{process}/stat'), allowed - taken
+        if core in taken and free:
+            core = min(free)
+            os.sched_setaffinity(process, {core})
+            os.sched_setaffinity(process, allowed)
+        taken.add(core)
+
+
+class Team:
+    """
+    The worker processes, and the memory that they share with this one.
+
+    Parameters
+    ----------
+    links, ends : from `layout.packed`
+    bounds : (4, members + 1)
+        First body of every member, in every variant.
+    spin, deadline : float
+        See `Workers`.
+    blocks : (n + 1, BLOCK_WIDTH), optional
+        From `ldl.packed_blocks`, for cyclic reduction.
+
+    Raises
+    ------
+    OscError
+        If the workers do not start.
+
+    """
+
+    def __init__(self, links: Array, ends: Array, bounds: NDArray[np.intp], spin: float,
+                 deadline: float, blocks: Array | None = None) -> None:
+        n, members, reduced = len(links), bounds.shape[1] - 1, blocks is not None
+        context = multiprocessing.get_context('spawn')
+        self._block = SharedMemory(create=True,
+                                   size=size_in_bytes(n, members, reduced))
+        self._processes: list[BaseProcess] = []
+        self._reports: list[Connection] = []
+        self._bells: list[Bell] = []
+        try:
+            self.shared = shared_arrays(self._block.buf, n, members, reduced)
+            self.shared.links[:], self.shared.ends[:] = links, ends
+            if blocks is not None:
+                self.shared.blocks[:] = blocks
+            self.shared.flags[:] = 0
+            self._bells.extend(Bell() for _ in range(members))
+            for k in range(1, members):
+                report, said = context.Pipe(duplex=False)
+                process = context.Process(
+                    target=serve, name=f'osc_ros worker {k}', daemon=True,
+                    args=(self._block.name, n, k, bounds, self._bells, said, spin, reduced))
+                process.start()
+                said.close()
+                self._processes.append(process)
+                self._reports.append(report)
+            for report in self._reports:
+                self._await_ready(report)
+            self._reported = [''] * len(self._processes)
+        except BaseException:
+            self.close(kill=True)
+            raise
+        finally:
+            self._block.unlink()
+        guards = [process.sentinel for process in self._processes]
+        self.member = Member(self.shared.flags, 0, self._bells, guards, spin)
+        self.member.deadline = deadline
+        self.member.delayed = self._delayed
+        self._spread = 0.0
+        self._bodies = bounds[:, 1].tolist()
+        self._matrix = leader_blocks(self.shared.blocks, max(self._bodies)) if reduced else None
+        self._variant = 0
+
+    def _await_ready(self, report: Connection) -> None:
+        try:
+            said = report.recv() if report.poll(_START_TIMEOUT) else 'nothing'
+        except EOFError:
+            said = ('nothing, and ended (a script that starts a team must be a file, and start it '
+                    "under `if __name__ == '__main__':`, because worker processes import it)")
+        if said != 'ready':
+            raise OscError(f'a worker did not start; its report: {said}')
+
+    def _delayed(self) -> None:
+        now = perf_counter()
+        if now - self._spread > _SPREAD_PERIOD and os.path.exists('/proc/thread-self/stat'):
+            self._spread = now
+            try:
+                _spread(self.pids)
+            except OSError:
+                pass  # a worker has ended, which its sentinel reports
+        else:
+            yield_core()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the workers."""
+        return [process.pid or 0 for process in self._processes]
+
+    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
+                tip: Array) -> int:
+        """Outward pass, see `roles.lead`; raises Fault."""
+        self._variant = (tau is not None) + 2 * (qdd is not None)
+        shared, member = self.shared, self.member
+        return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
+                          self._bodies[self._variant], shared.state, shared.work, shared.slots,
+                          shared.flags, tip, member.progress, LOOKS, self._matrix)
+
+    def inward(self, F: Array, out: Array) -> int:
+        """Inward pass, see `roles.lead_back`; raises Fault."""
+        shared, member = self.shared, self.member
+        tau, qdd = self.torques
+        return member.run(lead_back, shared.links, shared.ends, tau, qdd, F,
+                          self._bodies[self._variant], shared.state, shared.force, shared.work,
+                          shared.slots, shared.flags, member.progress, LOOKS, out)
+
+    @property
+    def torques(self) -> tuple[Array | None, Array | None]:
+        """τ⁰ and q̈ₚ of the last `outward`, in shared memory."""
+        return (self.shared.state[TAU] if self._variant & 1 else None,
+                self.shared.state[QDD] if self._variant & 2 else None)
+
+    def ended_workers(self) -> str:
+        """The workers that have ended, with their last report or exit code."""
+        found = []
+        for k, process in enumerate(self._processes):
+            if wait([process.sentinel], 0.0):
+                process.join()
+                self._reported[k] = self._reported[k] or self._last_report(self._reports[k])
+                found.append(f'{process.name} (process {process.pid}) ended with '
+                             f'{self._reported[k] or process.exitcode}')
+        return '; '.join(found)
+
+    @staticmethod
+    def _last_report(report: Connection) -> str:
+        try:
+            return str(report.recv()).strip().splitlines()[-1] if report.poll() else ''
+        except EOFError:
+            return ''
+
+    def close(self, kill: bool = False) -> None:
+        """End the workers, and release the memory."""
+        if not kill:
+            command(self.shared.flags, STOP)
+            self.member.ring(1, len(self._processes) + 1)
+        for process in self._processes:
+            if not kill:
+                process.join(_END_TIMEOUT)
+            if process.exitcode is None:
+                process.kill()  # works on a suspended process too
+            process.join()
+            process.close()
+        if hasattr(self, 'member'):
+            self.member.close()
+        for bell in self._bells:
+            bell.close()
+        for report in self._reports:
+            report.close()
+        self._processes.clear()
+        for name in ('shared', 'member', '_matrix'):
+            self.__dict__.pop(name, None)
+        try:
+            self._block.close()
+        except BufferError:
+            pass  # the traceback of an exception still holds a view; it is released with it

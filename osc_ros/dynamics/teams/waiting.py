@@ -1,0 +1,155 @@
+"""How the members of a team wait for each other and wake each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import multiprocessing
+from multiprocessing.connection import Connection
+import os
+from selectors import DefaultSelector, EVENT_READ
+import sys
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.method import NOT_FINITE
+from osc_ros.dynamics.teams.signals import asleep, FIRST_RUNG, LAST_RUNG, PROGRESS_WIDTH, RING
+from osc_ros.errors import OscError
+
+Words = NDArray[np.int64]
+
+yield_core: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
+
+
+class Fault(OscError, RuntimeError):
+    """A member does not answer."""
+
+
+class Bell:
+    """
+    A semaphore that wakes a member; `Connection` holds its file descriptor and can send it.
+
+    An eventfd where the system has it, else a pipe. With a pipe, Linux assumes that the writer is
+    about to sleep, and wakes the reader on the core of the writer, which still spins.
+
+    """
+
+    def __init__(self) -> None:
+        self._counts = hasattr(os, 'eventfd')
+        if self._counts:
+            self._reader = self._writer = Connection(os.eventfd(0, os.EFD_NONBLOCK))
+        else:
+            self._reader, self._writer = multiprocessing.Pipe(duplex=False)
+            os.set_blocking(self._reader.fileno(), False)
+            os.set_blocking(self._writer.fileno(), False)
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable."""
+        return self._reader.fileno()
+
+    def ring(self) -> None:
+        """Wake the member; no effect if it is awake."""
+        try:
+            os.write(self._writer.fileno(), (1).to_bytes(8, sys.byteorder))
+        except OSError:
+            pass  # the counter is full, or the member has ended, which its sentinel reports
+
+    def clear(self) -> None:
+        """Clear all pending signals."""
+        try:
+            while os.read(self._reader.fileno(), 8):
+                pass
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Close the descriptors."""
+        self._reader.close()
+        self._writer.close()
+
+
+class Member:
+    """
+    Waiting for and waking of the other members, by one member.
+
+    Parameters
+    ----------
+    flags, k : words of the team, number of this member
+    bells : sequence of Bell
+        Of all members.
+    guards : sequence
+        Become ready when the peers have ended, so that waiting is useless.
+
+    """
+
+    def __init__(self, flags: Words, k: int, bells: Sequence[Bell], guards: Sequence[Any],
+                 spin: float) -> None:
+        self.progress = np.zeros(PROGRESS_WIDTH, np.int64)
+        self.deadline = np.inf
+        self.delayed: Callable[[], object] = yield_core  # the awaited process may need this core
+        self._flags, self._k, self._members = flags, k, len(bells)
+        self._bells, self._spin = bells, spin
+        self._wakers = DefaultSelector()  # kept, as its construction takes longer than a wake-up
+        for waker in (bells[k], *guards):
+            self._wakers.register(waker, EVENT_READ)
+
+    def run(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        """
+        Call a kernel of `roles` until it is done.
+
+        Raises
+        ------
+        Fault
+            If a guard became ready, or the deadline has passed.
+
+        """
+        status = kernel(*arguments)
+        return status if status <= NOT_FINITE else self._run_waiting(status, kernel, arguments)
+
+    def _run_waiting(self, status: int, kernel: Callable[..., int], arguments: Any) -> int:
+        began = since = perf_counter()
+        seen, sleepy = b'', False
+        while status > NOT_FINITE:
+            now = perf_counter()
+            if status == RING:
+                self.ring(*self.progress[[FIRST_RUNG, LAST_RUNG]])
+            elif self.progress.tobytes() != seen:
+                seen, since = self.progress.tobytes(), now
+            elif now - since < self._spin:
+                self.delayed()
+            elif not sleepy:
+                self.delayed()
+                asleep(self._flags, self._members, self._k, 1)
+                sleepy = True  # and call the kernel once more before sleeping
+            else:
+                self._sleep(began + self.deadline - now)
+                sleepy, since = False, perf_counter()
+            status = kernel(*arguments)
+        if sleepy:
+            self._wake()
+        return status
+
+    def close(self) -> None:
+        """Close the selector."""
+        self._wakers.close()
+
+    def ring(self, first: int, last: int) -> None:
+        """Wake the sleeping members from first to before last."""
+        for k in range(first, last):
+            if asleep(self._flags, self._members, k, 0):
+                self._bells[k].ring()
+
+    def _sleep(self, seconds: float) -> None:
+        bell = self._bells[self._k]
+        ready = self._wakers.select(max(0.0, seconds) if np.isfinite(seconds) else None)
+        self._wake()
+        if not ready:
+            raise Fault(f'no answer within {self.deadline:g} s')
+        if any(key.fileobj is not bell for key, _ in ready):
+            raise Fault('ended')
+
+    def _wake(self) -> None:
+        asleep(self._flags, self._members, self._k, 0)
+        self._bells[self._k].clear()  # a signal that arrives only now shortens the next sleep

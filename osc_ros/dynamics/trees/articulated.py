@@ -1,0 +1,329 @@
+"""
+Articulated-body inertias of a tree, and the accelerations that torques and forces cause, compiled.
+
+I is the articulated-body inertia of body i, U = I H and D = HᵀU + rotor inertia. No inertia of a
+single body is inverted (004 for side branches), so a body may be massless if each joint moves some
+mass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.arrays import ready
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain
+from osc_ros.dynamics.spatial import (
+    add,
+    add_mobility,
+    along,
+    compose,
+    dot,
+    downdated,
+    full,
+    inertia_to_parent,
+    inverse,
+    mobility_at,
+    mobility_times,
+    plus,
+    put,
+    rotate,
+    spatial_at,
+    sub,
+    sub_matrix,
+    symmetric_at,
+    times,
+    transpose,
+    unrotate,
+    upper,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.trees.bodies import (
+    along_joint,
+    axis_part,
+    carried_acceleration,
+    gather_to_parent,
+    locate,
+    placement_at,
+    push_tips,
+    put_torques,
+)
+from osc_ros.dynamics.trees.layout import (
+    ACCELERATION,
+    ARTICULATED,
+    constants_in,
+    D_INV,
+    DRIVE,
+    FACTORED,
+    FIRST_MOMENT,
+    GATHERED,
+    INERTIA,
+    KIND,
+    MASS,
+    memory_in,
+    OWN_FORCE,
+    packed,
+    PARENT,
+    pendulum,
+    PRISMATIC,
+    PROPAGATED,
+    room_for,
+    ROTOR_SHARE,
+    SPHERICAL,
+    V_AT,
+    ZETA,
+)
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+@inlined
+def column_of(kind, I):
+    """U = I H, for one freedom."""
+    A, B, C = I
+    if kind == PRISMATIC:
+        return (B[2], B[5], B[8]), (C[2], C[4], C[5])
+    return (A[2], A[4], A[5]), (B[6], B[7], B[8])
+
+
+@inlined
+def put_own_inertia(body, store):
+    """Put the inertia of a body alone into its row of work, as its articulated-body inertia."""
+    m, mc = body[MASS], vector_at(body, FIRST_MOMENT)
+    put(store, ARTICULATED, symmetric_at(body, INERTIA))
+    put(store, ARTICULATED + 6,
+        (0.0, -mc[2], mc[1], mc[2], 0.0, -mc[0], -mc[1], mc[0], 0.0))
+    put(store, ARTICULATED + 15, (m, 0.0, 0.0, m, 0.0, m))
+
+
+@inlined
+def passed_inertia(tree, rotors, store, i):
+    """Articulated-body inertia of body i seen through its joint; D⁻¹ goes into work."""
+    kind, k = tree[i, KIND], tree[i, V_AT]
+    I = mobility_at(store, ARTICULATED)
+    if kind == SPHERICAL:
+        A, B, C = I
+        D_inv = inverse((A[0] + rotors[k], A[1], A[2], A[3] + rotors[k + 1], A[4],
+                         A[5] + rotors[k + 2]))
+        put(store, D_INV, D_inv)
+        put(store, ROTOR_SHARE, vector_at(rotors, k))
+        A_full, D_full = full(A), full(D_inv)
+        DA, DB = compose(D_full, A_full), compose(D_full, B)
+        return (upper(sub_matrix(A_full, compose(A_full, DA))),
+                sub_matrix(B, compose(A_full, DB)),
+                upper(sub_matrix(full(C), compose(transpose(B), DB))))
+    U = column_of(kind, I)
+    d = 1.0 / (axis_part(kind, U) + rotors[k])
+    store[D_INV], store[ROTOR_SHARE] = d, d * rotors[k]
+    return downdated(I, d, U[0], U[1])
+
+
+@kernel
+def put_articulated_inertias(tree, bodies, rotors, work):
+    """Put articulated-body inertias and D⁻¹ of all bodies into work, from the tips inward."""
+    for i in range(len(tree)):
+        put_own_inertia(bodies[i], work[i])
+    for i in range(len(tree) - 1, -1, -1):
+        store, parent = work[i], tree[i, PARENT]
+        passed = passed_inertia(tree, rotors, store, i)
+        if parent >= 0:
+            R, p = placement_at(store)
+            total = add_mobility(mobility_at(work[parent], ARTICULATED),
+                                 inertia_to_parent(R, p, passed))
+            put(work[parent], ARTICULATED, total[0] + total[1] + total[2])
+
+
+@inlined
+def Ut_times(kind, I, x):
+    """Uᵀ x: three numbers, of which a joint with one freedom uses the first."""
+    if kind == SPHERICAL:
+        return add(times(I[0], x[0]), rotate(I[1], x[1]))
+    U = column_of(kind, I)
+    return dot(U[0], x[0]) + dot(U[1], x[1]), 0.0, 0.0
+
+
+@inlined
+def D_inv_times(kind, store, x):
+    """D⁻¹ x."""
+    if kind == SPHERICAL:
+        return times(symmetric_at(store, D_INV), x)
+    return store[D_INV] * x[0], 0.0, 0.0
+
+
+@inlined
+def U_times(kind, I, x):
+    """U x."""
+    if kind == SPHERICAL:
+        return times(I[0], x), unrotate(I[1], x)
+    U = column_of(kind, I)
+    return along(x[0], U[0], ZERO), along(x[0], U[1], ZERO)
+
+
+@inlined
+def passed_force(tree, tau, still, store, i):
+    """Force that the parent of body i, held, applies to it; the drive D⁻¹(…) goes into work."""
+    kind, k = tree[i, KIND], tree[i, V_AT]
+    I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
+    if not still:
+        zeta, force = spatial_at(store, ZETA), spatial_at(store, OWN_FORCE)
+    force = plus(force, spatial_at(store, GATHERED))
+    if kind == SPHERICAL:
+        u = sub((tau[k], tau[k + 1], tau[k + 2]), force[0])
+    else:
+        u = (tau[k] - axis_part(kind, force), 0.0, 0.0)
+    drive = D_inv_times(kind, store, sub(u, Ut_times(kind, I, zeta)))
+    put(store, DRIVE, drive)
+    return plus(force, plus(mobility_times(I, zeta), U_times(kind, I, drive)))
+
+
+@inlined
+def put_acceleration(tree, gravity, still, work, i, qdd):
+    """Put q̈ of a joint, and the acceleration of its body from its parent's and the drive."""
+    store, kind, k = work[i], tree[i, KIND], tree[i, V_AT]
+    R, p = placement_at(store)
+    I = mobility_at(store, ARTICULATED)
+    a = (ZERO, ZERO)
+    if tree[i, PARENT] >= 0 or not still:
+        a = carried_acceleration(tree[i, PARENT], R, p, gravity, work)
+    # the drive already includes ζ
+    x = sub(vector_at(store, DRIVE), D_inv_times(kind, store, Ut_times(kind, I, a)))
+    if not still:
+        a = plus(a, spatial_at(store, ZETA))
+    if kind == SPHERICAL:
+        a = add(a[0], x), a[1]
+        for j in range(3):
+            qdd[k + j] = x[j]
+    else:
+        qdd[k] = x[0]
+        a = plus(a, along_joint(tree, qdd, i))
+    put(store, ACCELERATION, a[0] + a[1])
+
+
+@kernel
+def put_response(tree, tips, ends, gravity, tau, F, still, work, qdd):
+    """
+    Put accelerations q̈ (n,) and those of all bodies under torques and forces on the tips.
+
+    After `put_articulated_inertias`. With `still`, velocities and gravity count as zero.
+
+    """
+    push_tips(tips, ends, work, F, -1.0)
+    for i in range(len(tree) - 1, -1, -1):
+        R, p = placement_at(work[i])
+        gather_to_parent(tree, work, i, R, p, passed_force(tree, tau, still, work[i], i))
+    for i in range(len(tree)):
+        put_acceleration(tree, gravity, still, work, i, qdd)
+
+
+@kernel
+def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
+    """Joint torques M q̈ + C + G into out (n,) [N·m], by Newton and Euler."""
+    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
+    locate(robot.tree, robot.bodies, q, qd, work)
+    put_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, qdd, work, out)
+
+
+@kernel
+def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
+    """q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
+    robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
+    locate(robot.tree, robot.bodies, q, qd, work)
+    put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, work)
+    put_response(robot.tree, robot.tips, robot.ends, robot.gravity, tau, F, still, work, qdd)
+
+
+@kernel
+def inverse_mass_matrix_at(integers, numbers, room, q, M_inv):
+    """M⁻¹ (n, n) at q (nq,), symmetric to the last bit."""
+    robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
+    locate(robot.tree, robot.bodies, q, memory.rest, memory.work)
+    put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, memory.work)
+    put_inverse_mass_matrix(robot, memory, M_inv)
+
+
+@inlined
+def put_inverse_mass_matrix(robot, memory, M_inv):
+    """M⁻¹ (n, n): accelerations at rest, without gravity, under unit torques in turn."""
+    unit = memory.driven
+    for i in range(len(unit)):
+        unit[i] = 0.0
+    for i in range(len(unit)):
+        unit[i] = 1.0
+        put_response(robot.tree, robot.tips, robot.ends, robot.gravity, unit, memory.no_force,
+                     True, memory.work, M_inv[i])
+        unit[i] = 0.0
+        for j in range(i):
+            M_inv[i, j] = M_inv[j, i] = 0.5 * (M_inv[i, j] + M_inv[j, i])
+
+
+class Articulated:
+    """
+    Inverse and forward dynamics and M⁻¹ of one robot, and their memory.
+
+    Not to be shared between threads.
+
+    Parameters
+    ----------
+    robot : Robot
+    algorithm : EXTENDED, PROPAGATED or FACTORED
+        The algorithm of `Tree` to provide memory for.
+
+    """
+
+    def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
+        _compile_articulated()
+        self.robot = robot
+        self._integers, self._numbers = packed(robot, algorithm)
+        self._room = room_for(self._integers)
+        self._constants = plain(constants_in)(self._integers, self._numbers)
+        self._memory, self._results = plain(memory_in)(self._integers, self._room)
+        self.gravity: Array = self._constants.gravity
+        self._rest: Array = self._memory.rest
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """First arguments of the kernels: integers, numbers and room."""
+        return self._integers, self._numbers, self._room
+
+    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
+        """Joint accelerations (n,) under torques and forces on the tips."""
+        return self._accelerations(q, qd, tau, F, still=False)
+
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Joint torques M q̈ + C + G (n,)."""
+        tau = np.empty(self.robot.n)
+        inverse_dynamics(self._integers, self._numbers, self._room, ready(q), ready(qd),
+                         ready(qdd), tau)
+        return tau
+
+    def apply_M_inv(self, q: Array, x: Array) -> Array:
+        """M⁻¹ x (n,)."""
+        return self.response(q, x, self._memory.no_force)
+
+    def response(self, q: Array, tau: Array, F: Array) -> Array:
+        """M⁻¹(τ + JᵀF) (n,), for torques (n,) and forces on the tips (6 m,), at any q."""
+        return self._accelerations(q, self._rest, tau, F, still=True)
+
+    def M_inv(self, q: Array, out: Array) -> Array:
+        """M⁻¹ (n, n), into out."""
+        inverse_mass_matrix_at(self._integers, self._numbers, self._room, q, out)
+        return out
+
+    def _accelerations(self, q: Array, qd: Array, tau: Array, F: Array, still: bool) -> Array:
+        qdd = np.empty(self.robot.n)
+        accelerations(self._integers, self._numbers, self._room, q, qd, tau, F, still, qdd)
+        return qdd
+
+
+@ahead
+def _compile_articulated() -> None:
+    """Compile or load the kernels once per process, then lock them: other types raise."""
+    integers, numbers = packed(pendulum(), FACTORED)
+    room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
+    accelerations(integers, numbers, room, x, x, x, u, True, x.copy())
+    inverse_mass_matrix_at(integers, numbers, room, x, np.zeros((1, 1)))
+    inverse_dynamics(integers, numbers, room, x, x, x, x.copy())
+    for one_kernel in (accelerations, inverse_mass_matrix_at, inverse_dynamics):
+        one_kernel.disable_compile()

@@ -1,0 +1,210 @@
+"""
+Arrays of a tree: constants of the robot and memory of the kernels, as views with names.
+
+An array argument costs 0.1 µs in every call of a compiled function, so the constants are packed
+in two arrays, `integers` and `numbers`, and the memory in one, `room`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+REVOLUTE, PRISMATIC, SPHERICAL = 0, 1, 2
+EXTENDED, PROPAGATED, FACTORED = 0, 1, 2
+# Columns of `tree`, a row a body: parent, kind of joint, where its part of q and of qd begins.
+PARENT, KIND, Q_AT, V_AT = 0, 1, 2, 3
+# Columns of `bodies`, a row a body: placement in the parent at q = 0, mass, first moment, inertia
+# about the origin.
+ROTATION, POSITION, MASS, FIRST_MOMENT, INERTIA = 0, 9, 12, 13, 16
+BODY_WIDTH = 22
+# Columns of `work`, a row a body: placement in the parent and in the base, velocity, ζ, bias or
+# inertial force, articulated-body inertia, D⁻¹, sum of the forces of the bodies outside,
+# D⁻¹(τ - Hᵀp), acceleration, Ω, and the rotor's share in L: D⁻¹ times the rotor inertia (for a
+# spherical joint the rotor inertias).
+PLACEMENT, IN_BASE, VELOCITY, ZETA, OWN_FORCE, ARTICULATED = 0, 12, 24, 30, 36, 42
+D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
+ROTOR_SHARE, WORK_WIDTH = 105, 108
+SIZES = 6  # at the head of `integers`: bodies, tips, freedoms, paths, carriers, the algorithm
+
+
+class Constants(NamedTuple):
+    """
+    Constants of a robot of b bodies and m tips.
+
+    Attributes
+    ----------
+    tree : (b, 4) int
+    bodies : (b, BODY_WIDTH)
+    tips : (m,) int
+        The body that carries each tip.
+    ends : (m, 12)
+        Rotation and position of each tip in that body.
+    gravity, rotors : (3,), (n,)
+    paths : (Σ d,) int
+        The bodies from the base to each tip, one tip after another.
+    starts : (m + 1,) int
+        Where the path of each tip begins in `paths`.
+    common : (m, m) int
+        Number of bodies that the paths of two tips have in common.
+    carriers : (c,) int
+        The bodies that carry a tip, each once, parents first.
+    before : (n,) int
+        The next freedom on the way from each freedom to the base; -1 if there is none.
+
+    """
+
+    tree: Array
+    bodies: Array
+    tips: Array
+    ends: Array
+    gravity: Array
+    rotors: Array
+    paths: Array
+    starts: Array
+    common: Array
+    carriers: Array
+    before: Array
+
+
+class Memory(NamedTuple):
+    """
+    Memory that the kernels work in.
+
+    Attributes
+    ----------
+    work : (b, WORK_WIDTH)
+    X : (Σ d, 36) if EXTENDED, else empty
+    M, Y : (n, n), (6 m, n) if FACTORED, else empty
+    rest : (n,)
+        Zeros, never written.
+    driven : (n,)
+        Overwritten.
+    no_force : (6 m,)
+        Zeros, never written.
+    scratch : (12 m (6 m + 1),)
+
+    """
+
+    work: Array
+    X: Array
+    M: Array
+    Y: Array
+    rest: Array
+    driven: Array
+    no_force: Array
+    scratch: Array
+
+
+class Results(NamedTuple):
+    """Λ⁻¹ (6 m, 6 m), a⁰ (6 m,), poses (m, 16), twists (6 m,) and task force (6 m,)."""
+
+    Lambda_inv: Array
+    a0: Array
+    poses: Array
+    twists: Array
+    F: Array
+
+
+@inlined
+def constants_in(integers, numbers):
+    """Views of the `Constants` in what `packed` returns."""
+    b, m, n, paths, carriers = (integers[0], integers[1], integers[2], integers[3], integers[4])
+    tree, i = integers[SIZES:SIZES + 4 * b].reshape((b, 4)), SIZES + 4 * b
+    tips, i = integers[i:i + m], i + m
+    on_paths, i = integers[i:i + paths], i + paths
+    starts, i = integers[i:i + m + 1], i + m + 1
+    common, i = integers[i:i + m * m].reshape((m, m)), i + m * m
+    carrying, i = integers[i:i + carriers], i + carriers
+    before = integers[i:i + n]
+    bodies, k = numbers[:BODY_WIDTH * b].reshape((b, BODY_WIDTH)), BODY_WIDTH * b
+    ends, k = numbers[k:k + 12 * m].reshape((m, 12)), k + 12 * m
+    gravity, rotors = numbers[k:k + 3], numbers[k + 3:k + 3 + n]
+    return Constants(tree, bodies, tips, ends, gravity, rotors, on_paths, starts, common, carrying,
+                     before)
+
+
+@inlined
+def memory_in(integers, room):
+    """Views of the `Memory` and the `Results` in what `room_for` returns."""
+    b, m, n, algorithm = integers[0], 6 * integers[1], integers[2], integers[5]
+    steps = integers[3] if algorithm == EXTENDED else 0
+    square = n if algorithm == FACTORED else 0
+    tall = m if algorithm == FACTORED else 0
+    work, i = room[:WORK_WIDTH * b].reshape((b, WORK_WIDTH)), WORK_WIDTH * b
+    X, i = room[i:i + 36 * steps].reshape((steps, 36)), i + 36 * steps
+    M, i = room[i:i + square * square].reshape((square, square)), i + square * square
+    Y, i = room[i:i + tall * n].reshape((tall, n)), i + tall * n
+    rest, driven, i = room[i:i + n], room[i + n:i + 2 * n], i + 2 * n
+    no_force, i = room[i:i + m], i + m
+    scratch, i = room[i:i + 2 * m * (m + 1)], i + 2 * m * (m + 1)
+    Lambda_inv, i = room[i:i + m * m].reshape((m, m)), i + m * m
+    a0, twists, F, i = room[i:i + m], room[i + m:i + 2 * m], room[i + 2 * m:i + 3 * m], i + 3 * m
+    poses = room[i:i + 16 * integers[1]].reshape((integers[1], 16))
+    return (Memory(work, X, M, Y, rest, driven, no_force, scratch),
+            Results(Lambda_inv, a0, poses, twists, F))
+
+
+def packed(robot: Robot, algorithm: int) -> tuple[Array, Array]:
+    """Constants of the robot, as `integers` and `numbers`."""
+    b, m = len(robot.parent), len(robot.tips)
+    kind = np.where(robot.prismatic, PRISMATIC, np.where(robot.spherical, SPHERICAL, REVOLUTE))
+    tree = np.stack([robot.parent, kind, robot.q_index, robot.v_index], axis=1)
+    i, j = np.triu_indices(3)
+    bodies = np.hstack([
+        robot.T_parent_body[:, :3, :3].reshape(-1, 9), robot.T_parent_body[:, :3, 3],
+        robot.inertia[:, 5, 5:], robot.inertia[:, [2, 0, 1], [4, 5, 3]],
+        robot.inertia[:, :3, :3][:, i, j]])
+    tips = np.array([robot.frames[tip][0] for tip in robot.tips])
+    ends = np.array([np.concatenate([T[:3, :3].ravel(), T[:3, 3]])
+                     for T in (robot.frames[tip][1] for tip in robot.tips)])
+    paths = [_path(robot, tip) for tip in tips.tolist()]
+    starts = np.cumsum([0, *map(len, paths)])
+    common = np.array([[sum(i == j for i, j in zip(one, other)) for other in paths]
+                       for one in paths]).reshape(m, m)
+    before = np.arange(-1, robot.n - 1)
+    ends_at = robot.v_index + np.where(robot.spherical, 3, 1) - 1
+    before[robot.v_index] = np.where(robot.parent < 0, -1, ends_at[robot.parent])
+    on_paths = np.concatenate(paths)
+    carriers = np.unique(on_paths)
+    sizes = (b, m, robot.n, len(on_paths), len(carriers), algorithm)
+    integers = (sizes, tree, tips, on_paths, starts, common, carriers, before)
+    numbers = (bodies, ends, robot.gravity, robot.rotor_inertia)
+    return (np.concatenate([np.ravel(x) for x in integers]).astype(np.int64),
+            np.concatenate([np.ravel(x) for x in numbers]).astype(np.float64))
+
+
+def _path(robot: Robot, body: int) -> list[int]:
+    """The bodies from the base to one body."""
+    path = [body]
+    while robot.parent[path[-1]] >= 0:
+        path.append(int(robot.parent[path[-1]]))
+    return path[::-1]
+
+
+def room_for(integers: Array) -> Array:
+    """Zeros, as many as `memory_in` divides."""
+    b, tips, n, paths, _, algorithm = integers[:SIZES].tolist()
+    m = 6 * tips
+    steps = paths if algorithm == EXTENDED else 0
+    factors = n * (n + m) if algorithm == FACTORED else 0
+    return np.zeros(WORK_WIDTH * b + 36 * steps + factors + 2 * n + m + 2 * m * (m + 1) + m * m
+                    + 3 * m + 16 * tips)
+
+
+def pendulum() -> Robot:
+    """The smallest robot, to compile the kernels with."""
+    one = np.eye(4)
+    return Robot(
+        name='', base='', tips=('tip',), joints=('joint',), parent=np.array([-1]),
+        prismatic=np.array([False]), spherical=np.array([False]), T_parent_body=one[None],
+        inertia=np.eye(6)[None], rotor_inertia=np.zeros(1), position_limits=np.array([[-1, 1]]),
+        velocity_limits=np.ones(1), effort_limits=np.ones(1), gravity=np.zeros(3),
+        frames={'tip': (0, one)})

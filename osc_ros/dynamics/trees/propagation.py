@@ -1,0 +1,345 @@
+"""
+Λ⁻¹ of several tips by propagation of forces (EFPA) or of mobilities (RJKA) of 003, compiled.
+
+Both follow `articulated.put_articulated_inertias`. L = 1 - H D⁻¹Uᵀ takes the motion of a body that
+a free joint carries to the motion of the body beyond it; 𝒳 is the product of such steps L X to a
+tip, and Ω the mobility of a body, with everything inside it free. b bodies, depth d, m tips:
+
+    propagate_forces      𝒳 is found going inward and used going outward; O(b + m d + m²)
+    propagate_mobilities  Ω goes from body to body, and across a common ancestor from joint to
+                          joint; O(b + m² d); on a chain these are the recursions of 002
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.spatial import (
+    add,
+    add_matrix,
+    add_symmetric,
+    along,
+    compose,
+    cross_rows,
+    dot,
+    full,
+    matrix_at,
+    mobility_at,
+    mobility_shifted,
+    mobility_times,
+    mobility_unrotated,
+    put,
+    sub_matrix,
+    symmetric_at,
+    transpose,
+    unrotate,
+    upper,
+    vector_at,
+    ZERO,
+)
+from osc_ros.dynamics.trees.articulated import column_of
+from osc_ros.dynamics.trees.bodies import placement_at
+from osc_ros.dynamics.trees.layout import (
+    ARTICULATED,
+    D_INV,
+    IN_BASE,
+    KIND,
+    OMEGA,
+    PARENT,
+    PRISMATIC,
+    ROTOR_SHARE,
+    SPHERICAL,
+)
+
+Array = NDArray[np.float64]
+
+
+@inlined
+def block_at(row, k):
+    """A 6 × 6 matrix as four 3 × 3 ones, by rows."""
+    return (matrix_at(row, k), matrix_at(row, k + 9),
+            matrix_at(row, k + 18), matrix_at(row, k + 27))
+
+
+@inlined
+def put_block(matrix, i, j, Y):
+    for r in range(3):
+        for c in range(3):
+            matrix[i + r, j + c] = Y[0][3 * r + c]
+            matrix[i + r, j + 3 + c] = Y[1][3 * r + c]
+            matrix[i + 3 + r, j + c] = Y[2][3 * r + c]
+            matrix[i + 3 + r, j + 3 + c] = Y[3][3 * r + c]
+
+
+@inlined
+def block_product(X, Y):
+    """X Y."""
+    return (add_matrix(compose(X[0], Y[0]), compose(X[1], Y[2])),
+            add_matrix(compose(X[0], Y[1]), compose(X[1], Y[3])),
+            add_matrix(compose(X[2], Y[0]), compose(X[3], Y[2])),
+            add_matrix(compose(X[2], Y[1]), compose(X[3], Y[3])))
+
+
+@inlined
+def block_transpose(X):
+    """Xᵀ."""
+    return transpose(X[0]), transpose(X[2]), transpose(X[1]), transpose(X[3])
+
+
+@inlined
+def columns_shifted(p, a, c):
+    """The linear part of columns [a; c] of motions at the point p: c + a × p."""
+    return add_matrix(c, transpose(cross_rows(transpose(a), p)))
+
+
+@inlined
+def with_row(kind, Y, x, y):
+    """Y with [x, y] in the row of a joint's one freedom."""
+    a, b, c, d = Y
+    if kind == PRISMATIC:
+        return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
+                (d[0], d[1], d[2], d[3], d[4], d[5], y[0], y[1], y[2]))
+    return ((a[0], a[1], a[2], a[3], a[4], a[5], x[0], x[1], x[2]),
+            (b[0], b[1], b[2], b[3], b[4], b[5], y[0], y[1], y[2]), c, d)
+
+
+@inlined
+def row_of(kind, Y):
+    """The row of Y of a joint's one freedom, in two halves."""
+    k = 1 if kind == PRISMATIC else 0
+    a, b = (Y[2], Y[3]) if k else (Y[0], Y[1])
+    return (a[6], a[7], a[8]), (b[6], b[7], b[8])
+
+
+@inlined
+def yielding_row(kind, store, I):
+    """
+    The row of L = 1 - H D⁻¹Uᵀ of a joint's one freedom, in two halves.
+
+    Its diagonal entry is the rotor's share: exactly zero without a rotor, where the difference of
+    1 and D⁻¹D would lose the digits of light bodies.
+
+    """
+    U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
+    x, y = along(-d, U[0], ZERO), along(-d, U[1], ZERO)
+    if kind == PRISMATIC:
+        return x, (y[0], y[1], kept)
+    return (x[0], x[1], kept), y
+
+
+@inlined
+def yielding_rows(store, I):
+    """The three rows of L of a spherical joint, [P, Q]."""
+    D_full, kept = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
+    P = (D_full[0] * kept[0], D_full[1] * kept[1], D_full[2] * kept[2],
+         D_full[3] * kept[0], D_full[4] * kept[1], D_full[5] * kept[2],
+         D_full[6] * kept[0], D_full[7] * kept[1], D_full[8] * kept[2])
+    DB = compose(D_full, I[1])
+    return P, (-DB[0], -DB[1], -DB[2], -DB[3], -DB[4], -DB[5], -DB[6], -DB[7], -DB[8])
+
+
+@inlined
+def motions_beyond(tree, store, i, Y):
+    """L X Y: motions of body i, its joint free, for motions Y of its parent, a column each."""
+    R, p = placement_at(store)
+    kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
+    Rt = transpose(R)
+    Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, columns_shifted(p, Y[0], Y[2])),
+         compose(Rt, columns_shifted(p, Y[1], Y[3])))
+    if kind == SPHERICAL:
+        P, Q = yielding_rows(store, I)
+        return (add_matrix(compose(P, Y[0]), compose(Q, Y[2])),
+                add_matrix(compose(P, Y[1]), compose(Q, Y[3])), Y[2], Y[3])
+    r = yielding_row(kind, store, I)
+    return with_row(kind, Y, add(unrotate(Y[0], r[0]), unrotate(Y[2], r[1])),
+                    add(unrotate(Y[1], r[0]), unrotate(Y[3], r[1])))
+
+
+@inlined
+def motions_at_tip(store, end, Y):
+    """Motions of a tip, base axes, for motions Y of the body that carries it, a column each."""
+    R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
+    return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
+            compose(R, columns_shifted(p, Y[1], Y[3])))
+
+
+@inlined
+def put_pair(Lambda_inv, k, j, Y):
+    """Put Y in the block of tips k and j, and Yᵀ in that of j and k."""
+    put_block(Lambda_inv, 6 * k, 6 * j, Y)
+    put_block(Lambda_inv, 6 * j, 6 * k, block_transpose(Y))
+
+
+@inlined
+def freed_column(kind, Y):
+    """Y H, for one freedom."""
+    a, b, c, d = Y
+    if kind == PRISMATIC:
+        return (b[2], b[5], b[8]), (d[2], d[5], d[8])
+    return (a[2], a[5], a[8]), (c[2], c[5], c[8])
+
+
+@inlined
+def without_column(Y):
+    """Y with zeros in its last column."""
+    return Y[0], Y[1], 0.0, Y[3], Y[4], 0.0, Y[6], Y[7], 0.0
+
+
+@inlined
+def plus_outer(Y, x, y):
+    """Y + x yᵀ."""
+    return (Y[0] + x[0] * y[0], Y[1] + x[0] * y[1], Y[2] + x[0] * y[2],
+            Y[3] + x[1] * y[0], Y[4] + x[1] * y[1], Y[5] + x[1] * y[2],
+            Y[6] + x[2] * y[0], Y[7] + x[2] * y[1], Y[8] + x[2] * y[2])
+
+
+@kernel
+def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
+    """
+    Λ⁻¹ (6 m, 6 m) by extended force propagators (003, table I).
+
+    Parameters
+    ----------
+    tree, ends, paths, starts, common
+        See `layout.Constants`.
+    X : (Σ d, 36), overwritten
+    Lambda_inv : (6 m, 6 m), written
+
+    """
+    m = len(ends)
+    for k in range(m):
+        last = starts[k + 1] - 1
+        R, p = matrix_at(work[paths[last]], IN_BASE), vector_at(ends[k], 9)
+        # motions of the body, in its axes, to those of the tip, in base axes
+        Rp = cross_rows(R, p)
+        reach = (R, ZERO + ZERO + ZERO,
+                 (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
+        for at in range(last, starts[k] - 1, -1):
+            i = paths[at]
+            store, kind = work[i], tree[i, KIND]
+            put(X[at], 0, reach[0] + reach[1] + reach[2] + reach[3])
+            if at == starts[k]:
+                break
+            a, b, c, d = reach
+            I = mobility_at(store, ARTICULATED)
+            if kind == SPHERICAL:
+                P, Q = yielding_rows(store, I)
+                b, d = add_matrix(b, compose(a, Q)), add_matrix(d, compose(c, Q))
+                a, c = compose(a, P), compose(c, P)
+            else:
+                r = yielding_row(kind, store, I)
+                x, y = freed_column(kind, reach)
+                if kind == PRISMATIC:
+                    b, d = without_column(b), without_column(d)
+                else:
+                    a, c = without_column(a), without_column(c)
+                a, b = plus_outer(a, x, r[0]), plus_outer(b, x, r[1])
+                c, d = plus_outer(c, y, r[0]), plus_outer(d, y, r[1])
+            R, p = placement_at(store)
+            Rt = transpose(R)
+            b, d = compose(b, Rt), compose(d, Rt)
+            a = sub_matrix(compose(a, Rt), cross_rows(b, p))
+            c = sub_matrix(compose(c, Rt), cross_rows(d, p))
+            reach = (a, b, c, d)
+    for k in range(m):
+        zero = ZERO + ZERO + ZERO
+        Y = (zero, zero, zero, zero)
+        for j in range(k):
+            if common[j, k] == 0:
+                put_pair(Lambda_inv, j, k, Y)
+        for at in range(starts[k], starts[k + 1]):
+            i = paths[at]
+            store, kind = work[i], tree[i, KIND]
+            if at > starts[k]:
+                Y = motions_beyond(tree, store, i, Y)
+            reach = block_at(X[at], 0)
+            if kind == SPHERICAL:
+                D_full = full(symmetric_at(store, D_INV))
+                Y = (add_matrix(Y[0], compose(D_full, transpose(reach[0]))),
+                     add_matrix(Y[1], compose(D_full, transpose(reach[2]))), Y[2], Y[3])
+            else:
+                (x, y), own = freed_column(kind, reach), row_of(kind, Y)
+                w = store[D_INV]
+                Y = with_row(kind, Y, along(w, x, own[0]), along(w, y, own[1]))
+            for j in range(k):
+                if common[j, k] == at - starts[k] + 1:
+                    there = starts[j] + at - starts[k]
+                    put_pair(Lambda_inv, j, k, block_product(block_at(X[there], 0), Y))
+        Y = motions_at_tip(work[paths[starts[k + 1] - 1]], ends[k], Y)
+        put_block(Lambda_inv, 6 * k, 6 * k, Y)
+        for r in range(6 * k, 6 * k + 6):
+            for other in range(6 * k, r):
+                mean = 0.5 * (Lambda_inv[r, other] + Lambda_inv[other, r])
+                Lambda_inv[r, other] = Lambda_inv[other, r] = mean
+
+
+@inlined
+def beyond_joint(tree, store, i, Y):
+    """Ω of a body: L Y Lᵀ + H D⁻¹Hᵀ, for Y = X Ω Xᵀ of its parent."""
+    kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
+    A, B, C = Y
+    if kind == SPHERICAL:
+        P, Q = yielding_rows(store, I)
+        top = add_matrix(compose(P, full(A)), compose(Q, transpose(B)))
+        side = add_matrix(compose(P, B), compose(Q, full(C)))
+        own = add_matrix(compose(top, transpose(P)), compose(side, transpose(Q)))
+        return add_symmetric(symmetric_at(store, D_INV), upper(own)), side, C
+    r = yielding_row(kind, store, I)
+    x, y = mobility_times(Y, r)
+    own = dot(r[0], x) + dot(r[1], y) + store[D_INV]
+    if kind == PRISMATIC:
+        return (A, (B[0], B[1], x[0], B[3], B[4], x[1], B[6], B[7], x[2]),
+                (C[0], C[1], y[0], C[3], y[1], own))
+    return ((A[0], A[1], x[0], A[3], x[1], own),
+            (B[0], B[1], B[2], B[3], B[4], B[5], y[0], y[1], y[2]), C)
+
+
+@inlined
+def put_tip_mobility(store, end, k, Lambda_inv):
+    """Put Ω of a body, shifted to the tip on it, in base axes, at place k of Λ⁻¹'s diagonal."""
+    A, B, C = mobility_unrotated(
+        transpose(matrix_at(store, IN_BASE)),
+        mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))
+    put_block(Lambda_inv, k, k, (full(A), B, transpose(B), full(C)))
+
+
+@kernel
+def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
+    """
+    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; 002, eq. 58).
+
+    Parameters
+    ----------
+    tree, ends, paths, starts, common, carriers
+        See `layout.Constants`.
+    Lambda_inv : (6 m, 6 m), written
+
+    """
+    for at in range(len(carriers)):
+        i = carriers[at]
+        store, parent = work[i], tree[i, PARENT]
+        carried = (ZERO + ZERO, ZERO + ZERO + ZERO, ZERO + ZERO)
+        if parent >= 0:
+            R, p = placement_at(store)
+            carried = mobility_unrotated(
+                R, mobility_shifted(p, mobility_at(work[parent], OMEGA)))
+        Omega = beyond_joint(tree, store, i, carried)
+        put(store, OMEGA, Omega[0] + Omega[1] + Omega[2])
+    for k in range(len(ends)):
+        store = work[paths[starts[k + 1] - 1]]
+        put_tip_mobility(store, ends[k], 6 * k, Lambda_inv)
+        for j in range(k):
+            zero = ZERO + ZERO + ZERO
+            Y = (zero, zero, zero, zero)
+            if common[j, k] > 0:
+                A, B, C = mobility_at(work[paths[starts[j] + common[j, k] - 1]], OMEGA)
+                Y = (full(A), B, transpose(B), full(C))
+                for at in range(starts[j] + common[j, k], starts[j + 1]):
+                    Y = motions_beyond(tree, work[paths[at]], paths[at], Y)
+                Y = block_transpose(motions_at_tip(work[paths[starts[j + 1] - 1]], ends[j], Y))
+                for at in range(starts[k] + common[j, k], starts[k + 1]):
+                    Y = motions_beyond(tree, work[paths[at]], paths[at], Y)
+                Y = motions_at_tip(store, ends[k], Y)
+            put_pair(Lambda_inv, k, j, Y)

@@ -1,0 +1,286 @@
+"""The parameters of osc_controller: one table, from which all else is derived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from osc_ros.control.supervisor import (
+    DEADLINE,
+    JUMP,
+    NOT_FINITE,
+    OVERSPEED,
+    REACTIONS,
+    STALE_STATE,
+)
+from osc_ros.control.task import AXES
+from osc_ros.dynamics.methods import METHODS
+from osc_ros.errors import InputError
+from osc_ros.nodes import description
+from osc_ros.nodes.parameters import Entry
+from osc_ros.nodes.states import VELOCITY
+
+STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
+MOTION = ('motion',) * 3
+
+
+@dataclass(frozen=True)
+class WatchdogEntry:
+    """
+    One watchdog of the controller, with the parameters `watchdog.NAME.*`.
+
+    Attributes
+    ----------
+    name : str
+        The cause, as `Supervisor.trip` and `Supervisor.feed` take it.
+    reaction : str
+        The default reaction.
+    cause : str
+        Completes 'Reaction to …' in the description of the parameter.
+    timeout : str
+        The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
+    reactions : tuple of str
+        Those that are accepted.
+
+    """
+
+    name: str
+    reaction: str
+    cause: str
+    timeout: str = ''
+    reactions: tuple[str, ...] = REACTIONS
+
+    @property
+    def entries(self) -> tuple[Entry, Entry]:
+        """The two parameters of the watchdog."""
+        return (
+            Entry(f'watchdog.{self.name}.reaction', self.reaction, f'Reaction to {self.cause}',
+                  choices=self.reactions, live=True),
+            Entry(f'watchdog.{self.name}.latched', False, 'true: the reaction lasts until '
+                  '~/release is called; false: until the cause is gone', live=True))
+
+
+WATCHDOGS = (
+    WatchdogEntry(STALE_STATE, 'hold', 'missing joint states; hold and damp brake the arm along '
+                  'a state that the model predicts, then hold its weight there', 'state_timeout',
+                  REACTIONS[1:]),
+    WatchdogEntry(STALE_TARGET, 'report', 'missing targets', 'target_timeout'),
+    WatchdogEntry(DEADLINE, 'report', 'an update that takes longer than a period of `rate`'),
+    WatchdogEntry(NOT_FINITE, 'hold', 'joint states or torques that are not finite, or cannot be '
+                  'computed'),
+    WatchdogEntry(JUMP, 'hold', 'a position step of more than twice what the speed limit allows'),
+    WatchdogEntry(OVERSPEED, 'hold', 'a measured joint speed above 1.2 times limits.velocity in '
+                  'two states in a row, or 1.5 times in one'),
+    WatchdogEntry(OTHER_PUBLISHER, 'report', 'another publisher on the command topic, checked '
+                  'once a second'),
+)
+
+TASKS = Entry('tasks', (), 'Names of further tasks, highest priority first, all below the tip; '
+              'each has parameters and topics of its name; read when the node starts', of=str)
+
+_START = (
+    *(replace(entry, live=entry.name == 'gravity') for entry in description.ENTRIES),
+    *description.LOAD_ENTRIES,
+    Entry('method', 'sweep', f"Method of the dynamics: {', '.join(METHODS)}",
+          choices=tuple(METHODS)),
+    Entry('workers', 1, "Processes that share an update, with 'sweep' or 'bcr'; 0 measures which "
+          'number is fastest', lower=0, upper=1024),
+    Entry('autostart', True, 'Configure and activate without a lifecycle request'),
+    Entry('rate', 500.0, 'Expected rate of the joint states [Hz]; longer gaps count as missed '
+          'states, longer updates as missed deadlines; limits the gains', lower=1.0,
+          upper=20000.0),
+    VELOCITY,
+    Entry('update', 'on_state', 'When the torque is computed: on_state, when a joint state '
+          'arrives; on_timer, at `rate`, from the newest joint state',
+          choices=('on_state', 'on_timer')),
+    Entry('realtime.priority', 0, 'SCHED_FIFO priority of all threads of the process; 0: normal '
+          'scheduling', lower=0, upper=99),
+    Entry('realtime.lock_memory', False, 'Lock all memory of the process into RAM'),
+)
+
+_SAFETY = (
+    Entry('idle', 'gravity', 'Last command to an arm that has been stopped for good: the torque '
+          'of its weight, or zero', choices=('gravity', 'zero'), live=True),
+    Entry('state_timeout', 0.1, 'Joint states are stale after this time without a valid one [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('target_timeout', np.inf, 'Targets are stale after this time without one, or since the '
+          'end of a path [s]', lower=1e-3, live=True),
+    *(entry for watchdog in WATCHDOGS for entry in watchdog.entries),
+    Entry('stop_rate', 10.0, 'Decay rate of the speed when the arm is stopped [1/s]; at most 0.23 '
+          'times `rate`', lower=0.1, upper=100.0, live=True),
+    Entry('fade_time', 0.05, 'Time in which the torque changes from one source to another, such '
+          'as from the law to a watchdog [s]', lower=1e-3, upper=10.0, live=True),
+    Entry('settle_time', 0.1, 'The law resumes when the cause of a reaction has been gone for '
+          'this time [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('startup_check', 'warn', 'Reaction on activation to efforts of the driver that do not '
+          'agree with the model', choices=('off', 'warn', 'refuse'), live=True),
+    Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
+          live=True),
+)
+
+_TIP = (
+    Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
+          'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
+          'damping ratio, with the inertia of the arm', choices=('acceleration', 'impedance'),
+          live=True),
+    Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
+          'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
+    Entry('translation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the position error; 1 '
+          'is critical', lower=1e-3, upper=1e2, size=3, live=True),
+    Entry('translation.speed', 1.0, 'Largest speed that the feedback commands [m/s]', lower=1e-6,
+          upper=1e3, live=True),
+    Entry('translation.acceleration', 20.0, 'Largest acceleration that the feedback commands '
+          '[m/s²]', lower=1e-6, upper=1e4, live=True),
+    Entry('translation.stiffness', (500.0, 500.0, 500.0), 'Stiffness along x y z of the task '
+          'frame [N/m]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
+    Entry('translation.spring_limit', 60.0, 'Largest force of the spring [N]; mode impedance',
+          lower=1e-6, upper=1e6, live=True),
+    Entry('translation.axes', MOTION, 'What is controlled along x y z of the task frame: motion, '
+          'force, or free (left to lower tasks and the posture)', of=str, size=3,
+          choices=AXES, live=True),
+    Entry('rotation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the orientation '
+          'error about x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
+          upper=1e3, size=3, live=True),
+    Entry('rotation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the orientation error; 1 '
+          'is critical', lower=1e-3, upper=1e2, size=3, live=True),
+    Entry('rotation.speed', 2.5, 'Largest angular speed that the feedback commands [rad/s]',
+          lower=1e-6, upper=1e3, live=True),
+    Entry('rotation.acceleration', 60.0, 'Largest angular acceleration that the feedback '
+          'commands [rad/s²]', lower=1e-6, upper=1e4, live=True),
+    Entry('rotation.stiffness', (30.0, 30.0, 30.0), 'Stiffness about x y z of the task frame '
+          '[N m/rad]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
+    Entry('rotation.spring_limit', 10.0, 'Largest moment of the spring [N m]; mode impedance',
+          lower=1e-6, upper=1e6, live=True),
+    Entry('rotation.axes', MOTION, 'What is controlled about x y z of the task frame', of=str,
+          size=3, choices=AXES, live=True),
+    Entry('task.frame', '', 'Link whose axes are those of the task, its gains and its stiffness; '
+          'empty: the base', live=True),
+    Entry('task.activation', 1.0, 'Activation of the task of the tip, 0 (off) to 1', lower=0.0,
+          upper=1.0, live=True),
+)
+
+_TARGET = (
+    Entry('target.translation.speed', 1.0, 'Largest speed of the set-point [m/s]. If this and '
+          'the speed, acceleration and jerk of target.translation and target.rotation are all '
+          'infinite, the set-point steps to each target', lower=1e-6, live=True),
+    Entry('target.translation.acceleration', 5.0, 'Largest acceleration of the set-point [m/s²]',
+          lower=1e-6, live=True),
+    Entry('target.translation.jerk', 50.0, 'Largest jerk of the set-point [m/s³]', lower=1e-6,
+          live=True),
+    Entry('target.translation.leash', 0.2, 'If the arm lags the set-point by more than this '
+          'distance, the set-point pauses [m]', lower=1e-6, live=True),
+    Entry('target.rotation.speed', 2.5, 'Largest angular speed of the set-point [rad/s]',
+          lower=1e-6, live=True),
+    Entry('target.rotation.acceleration', 12.5, 'Largest angular acceleration of the set-point '
+          '[rad/s²]', lower=1e-6, live=True),
+    Entry('target.rotation.jerk', 125.0, 'Largest angular jerk of the set-point [rad/s³]',
+          lower=1e-6, live=True),
+    Entry('target.rotation.leash', 1.0, 'If the arm lags the set-point by more than this angle, '
+          'the set-point pauses [rad]', lower=1e-6, live=True),
+    Entry('target.twist_timeout', 0.2, 'A twist is followed for this time after its stamp [s]',
+          lower=1e-3, upper=60.0, live=True),
+    Entry('workspace.lower', (), 'Lower bounds of the set-point along x y z of the base; empty: '
+          'unbounded [m]', size=3, live=True),
+    Entry('workspace.upper', (), 'Upper bounds of the set-point along x y z of the base; empty: '
+          'unbounded [m]', size=3, live=True),
+)
+
+_FORCE = (
+    Entry('force.damping', 50.0, 'Damping rate of a link along force axes [1/s]; at most half of '
+          '`rate`', lower=0.0, upper=1e4, live=True),
+    Entry('force.gain', 0.0, 'Proportional gain on the force error, measured by '
+          '~/measured_wrench, behind a low-pass filter of half of force.damping; 0 here and for '
+          'force.integral_rate: open loop', lower=0.0, upper=0.99, live=True),
+    Entry('force.integral_rate', 0.0, 'Integral gain on the force error [1/s]; at most (1 - '
+          'force.gain) times half of force.damping', lower=0.0, upper=1e3, live=True),
+    Entry('force.correction', 20.0, 'Largest force of the proportional part, and of the integral '
+          'part [N]', lower=1e-6, upper=1e6, live=True),
+    Entry('force.moment_correction', 5.0, 'Largest moment of the proportional part, and of the '
+          'integral part [N m]', lower=1e-6, upper=1e6, live=True),
+    Entry('force.measured', 'by_robot', 'Sign of ~/measured_wrench: the wrench by the robot on '
+          'its environment, or on the robot', choices=('by_robot', 'on_robot'), live=True),
+    Entry('blend_time', 0.3, 'Time in which changed parameters and target wrenches take effect '
+          '[s]', lower=1e-3, upper=60.0, live=True),
+)
+
+_JOINTS = (
+    Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the nullspace '
+          '[rad/s]; at most 116 at a `rate` of 500 Hz', lower=0.0, upper=1e3, live=True),
+    Entry('posture.damping_ratio', 1.0, 'Damping ratio of the joints in the nullspace',
+          lower=0.0, upper=1e2, live=True),
+    Entry('posture.damping', 1.0, 'Least damping rate in the nullspace, whatever '
+          'posture.natural_frequency and posture.damping_ratio [1/s]; at most half of `rate`',
+          lower=0.0, upper=1e3, live=True),
+    Entry('singularity.length', 0.3, 'Characteristic length of the arm, which scales rotation to '
+          'translation [m]', lower=1e-6, upper=1e6, live=True),
+    Entry('singularity.low', 0.02, 'A direction is not controlled if its singular value of the '
+          'scaled Jacobian, relative to the largest, is below this', lower=1e-12, upper=1.0,
+          live=True),
+    Entry('singularity.high', 0.06, 'A direction is fully controlled if its relative singular '
+          'value is above this', lower=1e-12, upper=1.0, live=True),
+    Entry('friction.coulomb', (), 'Coulomb friction of every joint, base first, compensated in '
+          'the direction of the commanded motion [N m]; empty: 0', lower=0.0, live=True),
+    Entry('friction.viscous', (), 'Viscous friction of every joint, base first [N m s/rad]; '
+          'empty: 0', lower=0.0, live=True),
+    Entry('friction.velocity', 0.02, 'Speed below which the compensation of Coulomb friction '
+          'fades out [rad/s]', lower=1e-6, upper=1e2, live=True),
+    Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
+          'the robot description, which these may exceed', lower=1e-9, live=True),
+    Entry('limits.effort_rate', (), 'Largest rate of change of every joint torque, also when a '
+          'watchdog takes over [N m/s]; empty: twice the effort limit in limits.reaction_time',
+          lower=1e-6, live=True),
+    Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; empty: those of the robot '
+          'description', lower=1e-6, live=True),
+    Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
+          '[rad/s²]; empty: computed from the effort limits in the worst pose', lower=1e-3,
+          live=True),
+    Entry('limits.reaction_time', 0.04, 'Time in which braking before a limit builds up [s]; '
+          'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0,
+          live=True),
+    Entry('limits.soft_zone', 0.05, 'Share of the range of a joint, at both ends, in which the '
+          'posture pushes it back', lower=0.0, upper=0.5, live=True),
+    Entry('limits.repulsion', 10.0, 'Natural frequency of the push in the soft zone [rad/s]',
+          lower=0.0, upper=1e3, live=True),
+)
+
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS)
+
+
+def task_parameters(name: str) -> tuple[Entry, ...]:
+    """Return the parameters of a further task; its speed limits are those of the tip."""
+    return (
+        Entry(f'{name}.link', '', 'Link that the task controls; empty: the tip'),
+        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame',
+              of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.rotation.axes', ('free',) * 3, 'What is controlled about x y z of its '
+              'frame', of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base',
+              live=True),
+        Entry(f'{name}.activation', 1.0, 'Activation of the task, 0 (off) to 1', lower=0.0,
+              upper=1.0, live=True),
+        Entry(f'{name}.natural_frequency', 10.0, 'Natural frequency of its errors [rad/s]',
+              lower=1e-3, upper=1e3, live=True),
+        Entry(f'{name}.damping_ratio', 1.0, 'Damping ratio of its errors', lower=1e-3, upper=1e2,
+              live=True),
+    )
+
+
+def with_tasks(names: Sequence[str]) -> tuple[Entry, ...]:
+    """
+    Return all parameters of a controller that has these further tasks.
+
+    Raises
+    ------
+    InputError
+        A name that is no identifier, or that is the first part of another parameter's name.
+
+    """
+    reserved = {entry.name.split('.')[0] for entry in PARAMETERS}
+    for name in names:
+        if not name.isidentifier() or name in reserved or name == 'tip':
+            raise InputError(f"parameter 'tasks' has '{name}': accepted are words other than "
+                             f"tip, {', '.join(sorted(reserved))}")
+    return (*PARAMETERS, TASKS, *(entry for name in names for entry in task_parameters(name)))

@@ -1,0 +1,250 @@
+"""One run of the demonstration: starts the nodes, sends the motions, records what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+import signal
+import subprocess
+import sys
+from time import perf_counter
+from typing import Any
+
+from lifecycle_msgs.msg import Transition
+import numpy as np
+import rclpy
+from rclpy.signals import SignalHandlerOptions
+import yaml
+
+from osc_ros.errors import OscError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import report, scenario
+from osc_ros.nodes.witness import Witness
+
+# Simulated times: the first motion begins at START and is sent before SENT, so that the
+# controller has it in time on a slow machine too, and every run is the same [s].
+START, SENT = 3.0, 2.0
+LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+STALLED = 20.0  # a run without progress is given up after this wall time [s]
+CONFIGURED = 180.0  # the same for configuring, where every new kernel is progress [s]
+
+
+class DemoError(OscError, RuntimeError):
+    """The demonstration could not be run; says what failed."""
+
+
+class NodeProcess:
+    """A node in a process of its own, which ends with the demonstration."""
+
+    def __init__(self, name: str, configs: list[Path], parameters: dict[str, Any], work: Path,
+                 output: Path) -> None:
+        self.name = name
+        self._log = output / f'{name}.log'
+        # more specific than the wildcards of the configs, so it takes precedence
+        own = work / f'{name}.yaml'
+        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
+        module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
+        self._command = [sys.executable, '-m', module, '--ros-args']
+        for file in (*configs, own):
+            self._command += ['--params-file', str(file)]
+
+    def __enter__(self) -> NodeProcess:
+        """Start the process."""
+        with self._log.open('w') as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT,
+                                             stdin=subprocess.DEVNULL, start_new_session=True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Stop the process."""
+        self.stop()
+
+    def require_running(self) -> None:
+        """Raise DemoError with the end of the log if the process has ended."""
+        if self._process.poll() is not None:
+            raise DemoError(f'{self.name} ended (exit status {self._process.returncode}):\n'
+                            + self.tail())
+
+    def tail(self) -> str:
+        """Return the last lines of the log."""
+        return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+
+    def stop(self) -> None:
+        """Interrupt the process and wait for its end; kill it after 10 s."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(timeout=10.0)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+
+class Run:
+    """
+    Drives the nodes through a plan.
+
+    Parameters
+    ----------
+    robot : Robot
+    processes : dict of str to NodeProcess
+        By the name of the node.
+    recording : Recording
+        Is filled.
+
+    """
+
+    def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
+                 recording: report.Recording) -> None:
+        self._robot, self._processes, self._recording = robot, processes, recording
+        self._witness = Witness(recording, robot.base)
+        self._signals: list[int] = []
+        self._shown = -np.inf
+
+    def make(self, plan: list[scenario.Phase]) -> None:
+        """
+        Start the arm, let it follow the plan, record, stop.
+
+        Raises
+        ------
+        DemoError
+            Something did not happen in time, a process ended, a transition was refused.
+        SystemExit
+            After SIGINT or SIGTERM.
+
+        """
+        with self._noted_signals():
+            try:
+                self._start()
+                self._follow(plan)
+                self._end()
+            finally:
+                self._witness.destroy()
+
+    @contextmanager
+    def _noted_signals(self) -> Iterator[None]:
+        """Only note signals: an exception out of a handler may be lost inside the executor."""
+        handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
+                    for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+    def _start(self) -> None:
+        """Bring the controller to the state active."""
+        print(f"starting osc_simulator and osc_controller for '{self._robot.name}' ...",
+              flush=True)
+        self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
+        print('configuring (the first start compiles kernels, for about a minute) ...',
+              flush=True)
+        self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
+        show('', last=True)
+        self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
+        # refused until the controller has received a joint state
+        self._request('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
+
+    def _follow(self, plan: list[scenario.Phase]) -> None:
+        witness, recording = self._witness, self._recording
+        for phase in plan:
+            witness.send(phase.motion, phase.start, self._robot.tip)
+        if witness.time > SENT:
+            raise DemoError(f'the targets were sent at {witness.time} s, later than {SENT} s, '
+                            f'for {START} s: this machine is too busy')
+        end = plan[-1].end
+        schedule = scenario.reference(plan, recording.poses[0])
+        begun, first = perf_counter(), len(recording.state_times)
+        while witness.time < end:
+            self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
+            if self._is_time_to_show(0.2, 2.0):
+                distance, angle = scenario.error(recording.poses[-1],
+                                                 schedule.at(recording.pose_times[-1]))
+                show(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * distance:8.3f} mm '
+                     f'{np.degrees(angle):8.3f} deg')
+        recording.wall_time = perf_counter() - begun
+        recording.state_times[:first], recording.torques[:first] = [], []
+        show('', last=True)
+
+    def _end(self) -> None:
+        before = self._witness.diagnoses
+        self._processes['osc_controller'].stop()
+        deadline = perf_counter() + 2.0  # without its last diagnostics the table has fewer rows
+        while perf_counter() < deadline and self._witness.diagnoses < before + 2:
+            self._witness.spin_once(0.05)
+
+    def _wait_for(self, what: str, happened: Callable[[], bool], patience: float) -> None:
+        """Spin until something has happened, for `patience` [s] without a new kernel compiled."""
+        began = perf_counter()
+        while True:
+            self._witness.spin_once(0.05)
+            if self._signals:
+                sys.exit(128 + self._signals[0])
+            for process in self._processes.values():
+                process.require_running()
+            if happened():
+                return
+            if perf_counter() > max(began, self._witness.compiled_at) + patience:
+                raise DemoError(f'{what} did not come in time\n' + self._logs())
+            if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
+                show(self._witness.compilation)
+                self._witness.compilation = ''
+
+    def _request(self, what: str, transition: int, patience: float, refusable: bool = False
+                 ) -> None:
+        """
+        Request a transition, and again if no answer comes or if a refusal may be premature.
+
+        A refusal after an unanswered request means that the first one was carried out, or that
+        what follows fails.
+
+        """
+        answers: list[Any] = []
+        requested = -np.inf
+
+        def is_done() -> bool:
+            nonlocal requested
+            if any(answer.done() and answer.result().success for answer in answers):
+                return True
+            refused = any(answer.done() for answer in answers)
+            if refused and not refusable:
+                if len(answers) > 1:
+                    return True
+                raise DemoError(f'osc_controller refused its {what}\n' + self._logs())
+            if perf_counter() - requested > (0.2 if refused else LOST):
+                requested = perf_counter()
+                answers.append(self._witness.change(transition))
+            return False
+
+        self._wait_for(f'the {what} of osc_controller', is_done, patience)
+
+    def _logs(self) -> str:
+        return '\n'.join(f'{process.name}:\n{process.tail()}'
+                         for process in self._processes.values())
+
+    def _is_time_to_show(self, on_terminal: float, in_file: float) -> bool:
+        """Whether the last line on the screen is older than a period [s]."""
+        if perf_counter() - self._shown < (on_terminal if sys.stdout.isatty() else in_file):
+            return False
+        self._shown = perf_counter()
+        return True
+
+
+def make_run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, NodeProcess],
+             recording: report.Recording) -> None:
+    """Make one run, with rclpy initialized for it; errors are those of `Run.make`."""
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        Run(robot, processes, recording).make(plan)
+    finally:
+        rclpy.try_shutdown()
+
+
+def show(text: str, last: bool = False) -> None:
+    """Print a line of progress, over the one before on a terminal."""
+    if sys.stdout.isatty():
+        print(f'\r{text:78}', end='\r' if last else '', flush=True)
+    elif text:
+        print(text, flush=True)

@@ -1,0 +1,86 @@
+"""Log lines on the causes that a supervisor reacts to: one at the begin, one at the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from osc_ros.control.supervisor import Supervisor
+
+QUIET = 1.0  # a cause that comes back within this time continues its episode [s]
+STOP = 'stop'  # the cause of a stop on request, which is no fault
+
+
+@dataclass
+class _Episode:
+    """Occurrences of one cause, none more than QUIET after the one before, on our clock [s]."""
+
+    reaction: str
+    began: float
+    ended: float
+    count: int = 1
+
+
+class ReactionLog:
+    """
+    Logs when a cause begins, and when it has been gone for QUIET seconds, with its occurrences.
+
+    Parameters
+    ----------
+    logger : rclpy logger
+    resumed : str
+        What the node does when no cause is left, such as 'active'.
+
+    """
+
+    def __init__(self, logger: Any, resumed: str) -> None:
+        self._logger, self._resumed = logger, resumed
+        self._episodes: dict[str, _Episode] = {}
+        self._cause = ''
+
+    def change(self, cause: str, reaction: str, text: str) -> None:
+        """
+        Take the present cause and reaction of the supervisor, when they have changed.
+
+        Parameters
+        ----------
+        cause, reaction : str
+            Empty if there is none.
+        text : str
+            Describes both, for the log.
+
+        """
+        now = perf_counter()
+        if self._cause in self._episodes:
+            self._episodes[self._cause].ended = now
+        self._cause = cause
+        if not cause or cause == STOP:
+            return
+        episode = self._episodes.get(cause)
+        if episode is not None and episode.reaction == reaction:
+            episode.count += 1
+            return
+        self._episodes[cause] = _Episode(reaction, now, now)
+        # rclpy takes one severity from one line
+        if reaction == 'report':
+            self._logger.warning(text)
+        else:
+            self._logger.error(text)
+
+    def conclude(self, quiet: float = QUIET) -> None:
+        """Log the causes that have been gone for `quiet` [s]; call it about once a second."""
+        now = perf_counter()
+        for cause, episode in list(self._episodes.items()):
+            if cause == self._cause or now - episode.ended < quiet:
+                continue
+            del self._episodes[cause]
+            times = 'once' if episode.count == 1 else f'{episode.count} times'
+            resumed = f'{self._resumed}: ' if not (self._cause or self._episodes) else ''
+            self._logger.info(f'{resumed}{cause} has ended ({times} in '
+                              f'{episode.ended - episode.began:.2f} s)')
+
+
+def state_text(guard: Supervisor, normal: str) -> str:
+    """Return what the supervisor does and why, or the normal state if it does nothing."""
+    return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

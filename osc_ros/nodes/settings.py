@@ -1,0 +1,203 @@
+"""Values of the controller's parameters as settings of the law and of its supervisor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from osc_ros.control.driver import Driver
+from osc_ros.control.friction import Friction
+from osc_ros.control.law import Law
+from osc_ros.control.limits import Limits
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervisor import Supervision, Watchdog
+from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description
+from osc_ros.nodes.controller_parameters import WATCHDOGS
+
+UNBOUNDED = (-np.inf,) * 3, (np.inf,) * 3
+LOAD = ('gravity', *(entry.name for entry in description.LOAD_ENTRIES))
+
+Values = Mapping[str, Any]
+
+
+class LoadedRobot:
+    """
+    The robot with its load and gravity; the same object until one of their parameters changes.
+
+    Parameters
+    ----------
+    bare : Robot
+        As described, without payload and tool.
+
+    """
+
+    def __init__(self, bare: Robot) -> None:
+        self._bare = bare
+        self._load: list[Any] = []
+
+    def of(self, values: Values) -> tuple[Robot, Driver | None]:
+        """
+        Return the robot for these parameter values, and its driver if that compensates anything.
+
+        Raises
+        ------
+        InputError, ModelError
+            See `description.with_load`.
+
+        """
+        load = [values[name] for name in LOAD]
+        if load != self._load:
+            self._robot, self._known_to_driver = description.with_load(values, self._bare)
+            self._load = load
+        compensates = values['driver_compensates']
+        return self._robot, (None if compensates == 'none'
+                             else Driver(self._known_to_driver, compensates))
+
+
+def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
+    """
+    Return the robot and the law for parameter values of the controller.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        All parameters by name, each checked by its entry.
+    urdf : str
+        The robot description.
+
+    Raises
+    ------
+    InputError, ModelError
+        Values that do not fit each other or the robot; an error of the robot description.
+
+    """
+    loaded = LoadedRobot(description.robot(values, urdf))
+    robot, driver = loaded.of(values)
+    description.command_order(values, robot)  # refused before kernels are compiled
+    with on_demand():  # the law uses all that it needs once
+        law = Law(robot, law_settings(values, robot, driver), values['method'],
+                  values['workers'] or 'auto')
+    return loaded, law
+
+
+def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> Settings:
+    """
+    Return the settings of the law for parameter values of the controller.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        All parameters by name, each checked by its entry.
+    robot : Robot
+        For its joints and their limits.
+    driver : Driver, optional
+
+    Raises
+    ------
+    InputError
+        Values that do not fit each other or the robot.
+
+    """
+    return Settings(
+        tasks=(_tip(values), *(_further_task(values, name) for name in values['tasks'])),
+        posture=Posture(values['posture.natural_frequency'], values['posture.damping_ratio'],
+                        values['posture.damping']),
+        damping=SingularityDamping(values['singularity.length'], values['singularity.low'],
+                                   values['singularity.high']),
+        limits=_joint_limits(values, robot), blend_time=values['blend_time'],
+        friction=_friction(values, robot), driver=driver)
+
+
+def supervision(values: Values, limits: Limits) -> Supervision:
+    """
+    Return the settings of the supervisor for parameter values of the controller.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        All parameters by name, each checked by its entry.
+    limits : Limits
+        Of the law.
+
+    """
+    watchdogs = {
+        entry.name: Watchdog(values[f'watchdog.{entry.name}.reaction'],
+                             values[f'watchdog.{entry.name}.latched'],
+                             values[entry.timeout] if entry.timeout else np.inf)
+        for entry in WATCHDOGS}
+    period = 1.0 / values['rate']
+    return Supervision(watchdogs, limits.effort, values['stop_rate'], values['fade_time'],
+                       values['blend_time'], values['settle_time'], deadline=period,
+                       period=period, idle=values['idle'], bridges=True,
+                       velocity_limits=limits.velocity)
+
+
+def _tip(values: Values) -> Task:
+    if values['mode'] == 'acceleration':
+        gains: Gains | Stiffness = Gains(*(_six(values, name) for name in (
+            'natural_frequency', 'damping_ratio', 'speed', 'acceleration')))
+    else:
+        gains = Stiffness(*(_six(values, name) for name in (
+            'stiffness', 'damping_ratio', 'spring_limit')))
+    return Task(gains, 'tip', '', _axes(values), values['task.frame'], values['task.activation'],
+                _force_control(values), _target_limits(values))
+
+
+def _further_task(values: Values, name: str) -> Task:
+    gains = Gains([values[f'{name}.natural_frequency']] * 6, [values[f'{name}.damping_ratio']] * 6,
+                  _six(values, 'speed'), _six(values, 'acceleration'))
+    return Task(gains, name, values[f'{name}.link'], _axes(values, f'{name}.'),
+                values[f'{name}.frame'], values[f'{name}.activation'], _force_control(values),
+                replace(_target_limits(values), box=UNBOUNDED))
+
+
+def _six(values: Values, name: str) -> Any:
+    """Values for the axes of rotation, then of translation."""
+    return np.hstack([values[f'rotation.{name}'], values[f'translation.{name}']])
+
+
+def _axes(values: Values, prefix: str = '') -> tuple[str, ...]:
+    return (*values[f'{prefix}rotation.axes'], *values[f'{prefix}translation.axes'])
+
+
+def _force_control(values: Values) -> ForceControl:
+    return ForceControl(values['force.damping'], values['force.gain'],
+                        values['force.integral_rate'],
+                        [values['force.moment_correction'], values['force.correction']])
+
+
+def _target_limits(values: Values) -> TargetLimits:
+    pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
+             for name in ('speed', 'acceleration', 'jerk', 'leash')}
+    lower, upper = UNBOUNDED
+    return TargetLimits(**pairs, box=(values['workspace.lower'] or lower,
+                                      values['workspace.upper'] or upper))
+
+
+def _friction(values: Values, robot: Robot) -> Friction | None:
+    coulomb, viscous = (
+        description.per_joint(values, f'friction.{name}', np.zeros(robot.n), robot)
+        for name in ('coulomb', 'viscous'))
+    if not (coulomb.any() or viscous.any()):
+        return None
+    return Friction(coulomb, viscous, values['friction.velocity'])
+
+
+def _joint_limits(values: Values, robot: Robot) -> Limits:
+    given: dict[str, Any] = {name: values[f'limits.{name}'] for name in (
+        'reaction_time', 'soft_zone', 'repulsion')}
+    for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
+        if values[f'limits.{name}']:
+            given[name] = description.per_joint(values, f'limits.{name}', (), robot)
+    limits = Limits.of(robot, **given)
+    if 'effort_rate' in given:
+        return limits
+    return replace(limits, effort_rate=2.0 * limits.effort / limits.reaction_time)

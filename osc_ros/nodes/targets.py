@@ -1,0 +1,242 @@
+"""Topics and services that command the controller: poses, paths, wrenches, loads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from geometry_msgs.msg import (
+    InertiaStamped,
+    PoseStamped,
+    TwistStamped,
+    Vector3Stamped,
+    WrenchStamped,
+)
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.control.guide import Motion
+from osc_ros.control.trajectory import Hold, Path
+from osc_ros.errors import InputError
+from osc_ros.nodes import messages
+from osc_ros.nodes.controller_parameters import STALE_TARGET
+from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.loop import ACTIVE, Loop
+
+Array = NDArray[np.float64]
+
+FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
+ROUNDING = 1e-9  # of a rotated wrench, relative to its largest component
+
+
+class Targets:
+    """
+    Subscriptions and services of a configured controller.
+
+    Every callback runs in the thread that spins the node. It prepares the command and holds the
+    loop's lock only to hand it over. What is refused is logged with its reason and changes
+    nothing.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the subscriptions; its parameters take the payload.
+    loop : Loop
+    frames : Frames
+    state : callable
+        Describes what the controller does, for the answer of ~/release.
+
+    """
+
+    def __init__(self, node: Node, loop: Loop, frames: Frames, state: Callable[[], str]) -> None:
+        self._node, self._loop, self._frames, self._state = node, loop, frames, state
+        self._law, self._guard = loop.law, loop.guard
+        first, *further = self._law.levels
+        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        self._subscriptions = [
+            *(self._subscribe_task(task, prefix, *topic) for topic in (
+                (PoseStamped, 'target_pose', self._on_pose),
+                (TwistStamped, 'target_twist', self._on_twist),
+                # serialized: rclpy would make an object of every number, under the GIL
+                (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
+                (WrenchStamped, 'target_wrench', self._on_wrench),
+                (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
+                 qos_profile_sensor_data))
+              for task, prefix in prefixes.items()),
+            *(node.create_subscription(kind, f'~/{topic}', callback, 10)
+              for kind, topic, callback in (
+                  (JointState, 'target_posture', self._on_posture),
+                  (InertiaStamped, 'payload', self._on_payload),
+                  (Vector3Stamped, 'gravity', self._on_gravity))),
+        ]
+        self._services = [node.create_service(Trigger, name, callback) for name, callback in (
+            ('~/hold', self._on_hold), ('~/release', self._on_release))]
+
+    def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
+                        callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
+        return self._node.create_subscription(
+            kind, f'~/{prefix}{topic}', partial(callback, task, prefix + topic), qos, raw=raw)
+
+    def close(self) -> None:
+        """Destroy the subscriptions and services."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        for service in self._services:
+            self._node.destroy_service(service)
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Take the parameters that concern targets."""
+        self._twist_timeout: float = values['target.twist_timeout']
+        self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
+
+    @property
+    def _active(self) -> bool:
+        return bool(self._loop.mode == ACTIVE)
+
+    def _frame_pose(self, frame: str) -> Array:
+        """Pose (4, 4) of a frame in the base frame, at the newest joint state."""
+        q = self._loop.q
+        if not len(q):
+            raise InputError(f"frame '{frame}' cannot be located: no joint state has come yet")
+        return self._frames.pose(self._law.robot, q, frame)
+
+    # motions
+
+    def _on_pose(self, task: str, topic: str, message: PoseStamped) -> None:
+        self._follow(task, topic, lambda: (
+            Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
+            messages.seconds(message.header.stamp)))
+
+    def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
+        self._follow(task, topic, lambda: messages.path(data, self._loop.time, self._frame_pose))
+
+    def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
+        self._follow(task, topic, lambda: messages.jog(
+            message, self._loop.time, self._twist_timeout, self._frame_pose))
+
+    def _follow(self, task: str, topic: str,
+                read: Callable[[], tuple[Motion, float]]) -> None:
+        """Set the motion of a task, and when it starts, as `read` gives them."""
+        if not self._active:
+            self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+            return
+        try:
+            motion, stamp = read()
+            with self._loop.lock:
+                start = self._start_of(stamp)
+                inside = self._law.follow(motion, start, task)
+                self._guard.feed(STALE_TARGET,
+                                 max(0.0, _end_of(motion, start) - self._loop.time))
+        except InputError as error:
+            self._refuse(topic, 'target', error)
+            return
+        if not inside:
+            self._node.get_logger().warning(
+                f'{topic} is outside of the workspace box: the nearest position inside is used',
+                throttle_duration_sec=1.0)
+
+    def _start_of(self, stamp: float) -> float:
+        """When a target with this stamp takes effect [s]; a past stamp means now."""
+        now = self._loop.time
+        if stamp > now + FARTHEST_AHEAD:
+            raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
+                             f'are at {now:.3f} s: accepted is 0 for now, or at most '
+                             f'{FARTHEST_AHEAD:g} s ahead on their clock')
+        return max(stamp, now)
+
+    # forces
+
+    def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
+        """Set the wrench of a task; the frame gives its axes, the origin is the task's link."""
+        if not self._active:
+            self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+            return
+        try:
+            frame = self._law.levels[task].task.frame
+            R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
+            wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
+            is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
+            with self._loop.lock:
+                self._law.push(np.where(is_rounding, 0.0, wrench), task)
+        except InputError as error:
+            self._refuse(topic, 'one', error)
+
+    def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
+        """Move a wrench from the origin of its frame, where the sensor is, to the task's link."""
+        if not self._active:
+            return
+        try:
+            T = self._frame_pose(message.header.frame_id)
+            moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
+            moment = moment + np.cross(T[:3, 3] - self._law.levels[task].pose[:3, 3], force)
+            with self._loop.lock:
+                self._law.measure(self._sign * np.hstack([moment, force]), self._loop.time, task)
+        except InputError as error:
+            self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
+
+    # the arm itself
+
+    def _on_posture(self, message: JointState) -> None:
+        if not self._active:
+            self._node.get_logger().warning(
+                'target_posture ignored: the controller is not active')
+            return
+        try:
+            posture = messages.positions(message, self._law.robot.joint_names)
+            with self._loop.lock:
+                self._law.take_posture(posture)
+        except InputError as error:
+            self._refuse('target_posture', 'one', error)
+
+    def _on_payload(self, message: InertiaStamped) -> None:
+        result = self._node.set_parameters_atomically([
+            Parameter(name, value=value) for name, value in messages.payload(message).items()])
+        if not result.successful:
+            self._refuse('payload', 'one', result.reason)
+
+    def _on_gravity(self, message: Vector3Stamped) -> None:
+        try:
+            R = self._frame_pose(message.header.frame_id)[:3, :3]
+            self._law.gravity = R @ messages.vector_array(message.vector)
+        except InputError as error:
+            self._node.get_logger().error(f'gravity refused, the old one stays: {error}',
+                                          throttle_duration_sec=1.0)
+
+    def _refuse(self, topic: str, what: str, reason: object) -> None:
+        self._node.get_logger().error(f'{topic} refused, the old {what} stays: {reason}')
+
+    # services
+
+    def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        """Stop all targets."""
+        response.success = self._active
+        if self._active:
+            with self._loop.lock:
+                self._law.stop()
+                self._guard.feed(STALE_TARGET, np.inf)
+        response.message = 'stopping' if self._active else 'not active'
+        return response
+
+    def _on_release(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        """End latched reactions whose causes are gone."""
+        if self._active:
+            with self._loop.lock:
+                self._guard.release()
+        response.success = self._active and self._guard.reaction in ('', 'report')
+        response.message = self._state()
+        return response
+
+
+def _end_of(motion: Motion, start: float) -> float:
+    """When a motion that begins at `start` has reached its goal or its time-out [s]."""
+    if isinstance(motion, Hold):
+        return start
+    return float(motion.times[-1]) if isinstance(motion, Path) else motion.until

@@ -1,0 +1,154 @@
+"""The rules of CONTRIBUTING on imports and sizes, checked in the source."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / 'osc_ros'
+MODULES = sorted(PACKAGE.rglob('*.py'))
+# What a folder imports of osc_ros, beside itself and errors.py; the most specific folder counts.
+LAYERS = {
+    '': ('model', 'dynamics'),
+    'model': (),
+    'dynamics': ('model', 'dynamics'),
+    'dynamics/chain': ('model', 'dynamics'),
+    'dynamics/trees': ('model', 'dynamics'),
+    'dynamics/teams': ('model', 'dynamics', 'dynamics/chain'),
+    'dynamics/papers': ('model', 'dynamics'),
+    'control': ('model', 'dynamics', 'dynamics/chain', 'dynamics/trees'),
+    'sim': ('model', 'dynamics', 'control'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim'),
+}
+# The one module that knows all methods.
+TABLE = 'dynamics/methods.py'
+# Who may import what osc_ros is not made of; a folder or a module.
+OUTSIDE = {
+    'rclpy': ('nodes',),
+    'mujoco': ('sim',),
+    'xml': ('model/urdf.py', 'sim'),
+    'multiprocessing': ('dynamics/teams',),
+    'mpi4py': ('dynamics/teams/distributed.py',),
+    'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),
+}
+# Folders whose modules keep the sizes below.
+SIZED = ('dynamics',)
+LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
+# Modules that are still longer; remove a name here when its module is split.
+TOO_LONG: set[str] = set()
+# Numba compiles these: their arguments are arrays, and what they call is put into them.
+COMPILED = {'kernel', 'inlined', 'released', 'intrinsic'}
+
+
+def name(module):
+    return module.relative_to(PACKAGE).as_posix()
+
+
+@cache
+def tree(module):
+    return ast.parse(module.read_text(encoding='utf-8'))
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING'
+
+
+def imported(node):
+    """Yield the modules that a node imports, anywhere in it but for type checks."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_types(child):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, 'imports are absolute'
+            yield child.module
+            yield from (f'{child.module}.{alias.name}' for alias in child.names)
+        yield from imported(child)
+
+
+def folder_of(path):
+    """Return the layer that a module's path, or a part of it, is in."""
+    return max((layer for layer in LAYERS
+                if not layer or path == layer or path.startswith(f'{layer}/')), key=len)
+
+
+def layers_imported(module):
+    """Return the layers of osc_ros that a module imports, with the module that it names."""
+    found = set()
+    for path in imported(tree(module)):
+        inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
+        if not path.startswith('osc_ros') or inside in ('', 'errors'):
+            continue
+        if (PACKAGE / inside).is_dir() or (PACKAGE / f'{inside}.py').is_file():
+            found.add((folder_of(inside), inside))
+    return found
+
+
+@pytest.mark.parametrize('module', MODULES, ids=name)
+def test_imports_go_downward(module):
+    if name(module) == TABLE:
+        return
+    own = folder_of(name(module))
+    for layer, path in layers_imported(module):
+        assert layer == own or layer in LAYERS[own], f'{name(module)} imports {path}'
+
+
+def test_only_the_table_of_methods_imports_the_papers():
+    importers = {name(module) for module in MODULES for _, path in layers_imported(module)
+                 if path.startswith('dynamics/papers') and 'papers/' not in name(module)}
+    assert importers == {TABLE}
+
+
+@pytest.mark.parametrize('outside', OUTSIDE)
+def test_only_the_right_modules_know_a_library(outside):
+    for module in MODULES:
+        if any(path.split('.')[0] == outside for path in imported(tree(module))):
+            assert name(module).startswith(OUTSIDE[outside]), f'{name(module)}: {outside}'
+
+
+def functions(module):
+    """Return the functions of a module that numba does not compile."""
+    return [node for node in ast.walk(tree(module))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+            and not any(isinstance(one, ast.Name) and one.id in COMPILED
+                        for one in node.decorator_list)]
+
+
+def body_length(function):
+    """Return the lines of a function's body, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+sized = pytest.mark.parametrize(
+    'module', [one for one in MODULES if name(one).startswith(SIZED)], ids=name)
+
+
+@sized
+def test_module_is_short_and_says_what_it_is_for(module):
+    lines = len(module.read_text(encoding='utf-8').splitlines())
+    assert (lines > LONGEST_MODULE) == (name(module) in TOO_LONG), f'{lines} lines'
+    assert ast.get_docstring(tree(module))
+
+
+@sized
+def test_functions_have_few_parameters(module):
+    for function in functions(module):
+        given = function.args
+        count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
+        count -= bool(given.args) and given.args[0].arg in ('self', 'cls')
+        assert count <= MOST_PARAMETERS, f'{function.name} has {count} parameters'
+
+
+@sized
+def test_functions_are_short(module):
+    for function in functions(module):
+        lines = body_length(function)
+        assert lines <= LONGEST_BODY, f'{function.name} has a body of {lines} lines'
+
+
+def test_every_folder_says_what_it_is_for():
+    for folder in ('.', *LAYERS):
+        assert ast.get_docstring(tree(PACKAGE / folder / '__init__.py')), folder

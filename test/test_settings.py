@@ -1,0 +1,163 @@
+"""Values of parameters as settings of a law: no node, no robot but its description."""
+
+from pathlib import Path
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from osc_ros.errors import InputError
+from osc_ros.nodes import description
+from osc_ros.nodes.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
+from osc_ros.nodes.settings import law_settings, LoadedRobot, supervision
+
+PANDA = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
+
+
+def values(**changed):
+    """Return the defaults, with some values changed: a double underscore is a dot."""
+    changed = {name.replace('__', '.'): value for name, value in changed.items()}
+    table = with_tasks(changed.get('tasks', ()))
+    return {entry.name: entry.default for entry in table} | PANDA | changed
+
+
+def robot(found):
+    """Return the robot of these values."""
+    return description.robot(found, description.description(found))
+
+
+def test_rotation_comes_before_translation_in_the_settings():
+    found = values(translation__natural_frequency=(1.0, 2.0, 3.0),
+                   rotation__axes=('motion', 'free', 'force'), workspace__lower=(0.0, 0.1, 0.2))
+    [tip] = law_settings(found, robot(found)).tasks
+    np.testing.assert_array_equal(tip.gains.natural_frequency, [20.0] * 3 + [1.0, 2.0, 3.0])
+    assert tip.axes == ('motion', 'free', 'force', 'motion', 'motion', 'motion')
+    np.testing.assert_array_equal(tip.limits.box, [[0.0, 0.1, 0.2], [np.inf] * 3])
+
+
+def test_impedance_and_further_tasks_and_friction_reach_the_settings():
+    found = values(mode='impedance', tasks=('elbow',), elbow__link='panda_link4',
+                   elbow__activation=0.5, friction__coulomb=(0.5,) * 7)
+    settings = law_settings(found, robot(found))
+    tip, elbow = settings.tasks
+    np.testing.assert_array_equal(tip.gains.stiffness, [30.0] * 3 + [500.0] * 3)
+    assert (elbow.name, elbow.link, elbow.activation) == ('elbow', 'panda_link4', 0.5)
+    np.testing.assert_array_equal(settings.friction.coulomb, [0.5] * 7)
+    assert law_settings(values(), robot(found)).friction is None
+
+
+def test_effort_rate_is_twice_the_effort_in_the_reaction_time_unless_it_is_given():
+    found = values(limits__effort=(10.0,) * 7)
+    limits = law_settings(found, robot(found)).limits
+    np.testing.assert_allclose(limits.effort_rate, 500.0)
+    found = values(limits__effort_rate=(7.0,) * 7)
+    np.testing.assert_array_equal(law_settings(found, robot(found)).limits.effort_rate, 7.0)
+
+
+@pytest.mark.parametrize('changed, message', [
+    ({'limits__effort': (1.0,)}, "'limits.effort' has 1 entries: accepted is one for each of"),
+    ({'singularity__low': 0.5}, 'accepted is 0 < low < high < 1'),
+])
+def test_values_that_do_not_fit_are_refused(changed, message):
+    found = values(**changed)
+    with pytest.raises(InputError, match=message):
+        law_settings(found, robot(found))
+
+
+def test_every_watchdog_has_its_parameters_and_its_time_out():
+    found = values(state_timeout=0.3, target_timeout=4.0, watchdog__jump__reaction='damp',
+                   watchdog__jump__latched=True)
+    limits = law_settings(found, robot(found)).limits
+    dogs = supervision(found, limits).watchdogs
+    assert set(dogs) == {entry.name for entry in WATCHDOGS}
+    assert {name: dog.timeout for name, dog in dogs.items() if dog.timeout < np.inf} == {
+        'stale_state': 0.3, 'stale_target': 4.0}
+    assert dogs['jump'].reaction == 'damp' and dogs['jump'].latched
+
+
+def test_robot_stays_the_same_object_until_its_load_changes():
+    found = values()
+    loaded = LoadedRobot(robot(found))
+    first, driver = loaded.of(found)
+    assert driver is None
+    assert loaded.of(values(stop_rate=5.0))[0] is first
+    assert loaded.of(values(payload__mass=1.0))[0] is not first
+    assert loaded.of(values(driver_compensates='gravity'))[1] is not None
+
+
+def test_table_has_every_parameter_once():
+    names = [entry.name for entry in PARAMETERS]
+    assert len(set(names)) == len(names)
+
+
+# in a process of its own: what other tests have compiled would be there already
+LIVE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+""" + """
+import numpy as np
+from osc_ros.control.trajectory import figure_of_eight, Hold
+from osc_ros.control.guide import Jog
+from osc_ros.control.supervisor import Supervisor
+from osc_ros.dynamics.compiled import KERNELS, on_demand
+from osc_ros.nodes import description
+from osc_ros.nodes.settings import law_of, law_settings, supervision
+from test_settings import values
+
+found = values(tasks=('elbow',), elbow__link='panda_link4')
+loaded, law = law_of(found, description.description(found))
+guard = Supervisor(law.robot, law.inverse_dynamics, supervision(found, law.settings.limits))
+ready = {one: list(one.signatures) for one in KERNELS}
+assert 10 < sum(map(len, ready.values())) < 60
+q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
+
+def tick(count=3):
+    for _ in range(count):
+        time[0] += 0.002
+        guard.see(time[0], q, 0.1 * np.ones(7))
+        guard.torque(lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
+        law.plan()
+    law.terms(), law.inertia(), law.predicted_and_met(), law.gain_share()
+    law.priorities.weakest()
+    guard.last()
+
+law.latch(q)
+law.require_holding(q)
+tick()
+law.follow(figure_of_eight(law.pose, 0.1, 0.1, 4.0, 1.0, 1.0), 0.1)
+tick()
+law.follow(Hold(law.pose), time[0])
+law.follow(Jog(np.full(6, 0.1), time[0] + 1.0), time[0], 'elbow')
+tick(200)
+for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode': 'impedance'},
+                {'tool__position': (0.0, 0.0, 0.1)}, {'task__frame': 'panda_link5'},
+                {'translation__axes': ('motion', 'motion', 'force'), 'force__gain': 0.2},
+                {'friction__coulomb': (0.5,) * 7}, {'limits__effort': (60.0,) * 7},
+                {'driver_compensates': 'gravity', 'payload__known_to_driver': True}):
+    other = values(tasks=('elbow',), elbow__link='panda_link4', **changed)
+    robot, driver = loaded.of(other)
+    with on_demand():
+        prepared = law.prepared(law_settings(other, robot, driver), robot, q)
+    assert {one: list(one.signatures) for one in KERNELS} == ready, changed
+    law.take(prepared)
+    law.measure(np.ones(6), time[0])
+    law.gravity = [0.0, 0.0, -9.8]
+    tick()
+law.take_posture(q + 0.1)
+tick()
+law.stop()
+guard.trip('not_finite', 'a test')
+tick(50)
+guard.stop()
+tick(500)
+assert {one: list(one.signatures) for one in KERNELS} == ready
+"""
+
+
+def test_law_of_the_controller_compiles_nothing_in_its_loop():
+    done = subprocess.run([sys.executable, '-c', LIVE], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
