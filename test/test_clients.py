@@ -19,7 +19,7 @@ from test_nodes import JOINTS, PANDA, READY, Rig  # noqa: E402
 
 PAGE = (CHECKOUT / 'doc' / 'clients.md').read_text()
 REMAPS = {  # title of a section to its topics, ours to theirs
-    part.splitlines()[0]: dict(re.findall(r'^ {4}~/(\w+):=(\S+)$', part, re.MULTILINE))
+    part.splitlines()[0]: dict(re.findall(r'^~/(\w+):=(\S+)$', part, re.MULTILINE))
     for part in PAGE.split('\n## ')[1:]}
 
 

@@ -1,8 +1,6 @@
-"""The bare law at a singularity, what damping mends, and the first example of the README."""
+"""The bare law at a singularity, what damping mends, and the first example of doc/python.md."""
 
 from functools import cache
-from pathlib import Path
-import re
 
 import numpy as np
 import pytest
@@ -13,10 +11,10 @@ from judge import robot_cases
 from osc_ros import OperationalSpace, Robot, SingularityDamping
 from osc_ros.dynamics.methods import METHODS, ONE_TIP
 from osc_ros.errors import InputError
+from texts import blocks
 from tolerances import AGREEMENT
 
-README = Path(__file__).parents[1] / 'README.md'
-DAMPING = SingularityDamping(length=0.3, low=0.1, high=0.2)  # those of the README
+DAMPING = SingularityDamping(length=0.3, low=0.1, high=0.2)  # those of doc/python.md
 BRAKE = 5.0  # [1/s], as there
 SPEED = 0.2  # of the target [m/s], as there
 START = {'panda': [0.0, -0.79, 0.0, -2.36, 0.0, 1.57, 0.79],
@@ -111,12 +109,10 @@ def test_bad_arguments_are_refused_with_damping_too(bad, message):
         space('panda').torque(START['panda'], np.zeros(7), **{'u': np.zeros(6)} | bad)
 
 
-def test_first_example_of_the_readme_runs_as_it_stands():
-    section = README.read_text(encoding='utf-8').split('## From Python')[1]
-    block = re.search(r'\n\n((?:    .*\n|\n)+)', section).group(1)
-    code = '\n'.join(line[4:] for line in block.splitlines())
+def test_first_example_of_the_page_runs_as_it_stands():
+    code = blocks('doc/python.md', 'python')[0].text
     found = {}
-    exec(compile(code, str(README), 'exec'), found)
+    exec(compile(code, 'doc/python.md', 'exec'), found)
     assert found['tau'].shape == (7,) and np.isfinite(found['tau']).all()
     assert 'damping=' in code
     given = found['damping']

@@ -1,0 +1,122 @@
+"""The commands of the texts that talk to nodes: a node accepts them, in the order of the page."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from rclpy.parameter import Parameter  # noqa: E402
+from rosidl_parser.definition import NamespacedType  # noqa: E402
+
+from test_nodes import Rig  # noqa: E402
+from test_texts import FOREIGN  # noqa: E402
+from texts import commands, PAGES, read  # noqa: E402
+
+# ros2 topic, param and service; what describes or dumps without naming a parameter needs no check
+TALKS = {page: [words[1:] for words in dict.fromkeys(commands(page))
+                if words[:1] == ('ros2',) and words[1] in ('topic', 'param', 'service')
+                and len(words) > 3 and words[3] not in FOREIGN]
+         for page in PAGES}
+MOVES = 0.05  # of a torque, by a target that is accepted [N·m]
+
+
+def kind(name):
+    """Return the class of a message or service by its name, package/msg/Name."""
+    package, folder, name = name.split('/')
+    module = __import__(f'{package}.{folder}', fromlist=[name])
+    return getattr(module, name)
+
+
+def filled(message, values):
+    """Fill a message with what YAML has, as `ros2 topic pub` does."""
+    for name, value in values.items():
+        of = message.SLOT_TYPES[list(message.get_fields_and_field_types()).index(name)]
+        if isinstance(of, NamespacedType):
+            value = filled(getattr(message, name), value)
+        elif isinstance(getattr(message, name), float):
+            value = float(value)
+        setattr(message, name, value)
+    return message
+
+
+class Conversation:
+    """An active controller, and a terminal in which commands are typed."""
+
+    def __init__(self, spin):
+        """Start with the shipped Panda."""
+        self.rig = Rig(spin).activate()
+        self.spin, self.hardware = spin, self.rig.hardware
+        self.said = ''
+
+    def offers(self, what):
+        """Return what the node has, subscriptions, publishers or services: names to classes."""
+        return {getattr(one, 'topic_name', None) or one.service_name: getattr(
+            one, 'msg_type', None) or one.srv_type for one in getattr(self.rig.controller, what)}
+
+    def topic(self, verb, *words):
+        """Publish a message, until the torques answer it."""
+        assert verb == 'pub'
+        words = [word for word in words if word != '--once']
+        if '--rate' in words:
+            assert float(words.pop(words.index('--rate') + 1)) > 0.0
+            words.remove('--rate')
+        topic, name, text = words
+        assert self.offers('subscriptions').get(topic) is kind(name), f'{topic} of {name}'
+        message = filled(kind(name)(), yaml.safe_load(text))
+        publisher = self.hardware.create_publisher(type(message), topic, 10)
+        before = self.rig.ask()
+
+        def answered():
+            publisher.publish(message)
+            return np.abs(self.rig.ask() - before).max() > MOVES
+
+        self.spin(answered, why=f'for an answer to {topic}')
+
+    def param(self, verb, node, name, value):
+        """Set a parameter."""
+        assert (verb, node) == ('set', '/osc_controller')
+        controller = self.rig.controller
+        assert controller.has_parameter(name), name
+        [result] = controller.set_parameters([Parameter(name, value=yaml.safe_load(value))])
+        assert result.successful, result.reason
+        self.rig.ask()
+
+    def service(self, verb, name, of):
+        """Call a service."""
+        assert verb == 'call' and self.offers('services').get(name) is kind(of), f'{name} of {of}'
+        client = self.hardware.create_client(kind(of), name)
+        self.spin(client.service_is_ready, why=f'for {name}')
+        future = client.call_async(kind(of).Request())
+        self.spin(lambda: self.rig.hardware.state() and future.done(), why=f'for {name}')
+        assert future.result().success, future.result().message
+
+
+@pytest.mark.parametrize('page', [page for page in PAGES if TALKS[page]])
+def test_node_accepts_every_command_of_a_page_one_after_the_other(spin, page):
+    terminal = Conversation(spin)
+    for what, *words in TALKS[page]:
+        getattr(terminal, what)(*words)
+    assert not spin.said('refused')
+
+
+def test_topics_and_services_of_the_page_are_those_of_the_node(spin):
+    terminal = Conversation(spin)
+    offered = {name.replace('/osc_controller/', '~/'): of.__name__
+               for what in ('subscriptions', 'publishers', 'services')
+               for name, of in terminal.offers(what).items()}
+    rows = re.findall(r'^\| (?:in|out|srv) \| (.*?) \| (.*?) \|',
+                      read('doc/ros.md'), re.MULTILINE)
+    listed = {}
+    for names, types in rows:
+        if 'NAME' not in names:
+            listed |= dict(zip(re.findall(r'`(\S+)`', names), types.split(', '), strict=True))
+    del listed['joint_states']  # the hidden node subscribes to it
+    for name, of in listed.items():
+        found = offered.get(name) or offered.get(f'/{name}')
+        assert found == of.rpartition('/')[2], name
+    own = {name for name in offered if name.startswith('~/') and 'transition' not in name
+           and not re.search('parameter|state|type_desc', name)}
+    assert own == {name for name in listed if name.startswith('~/')}
