@@ -130,7 +130,7 @@ class Law(ControlCycle):
         self._advance_reference(20.0 * PAUSE, self.posture, rest)
         Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, rest,
                                           0.0, rest, self.limiter.table)
-        Driver(self.robot, 'gravity')
+        Driver(self.robot, 'gravity').torque(self.posture, rest)
         if not self.robot.serial:  # a payload may make a plain chain of it
             loaded = self.robot.with_payload(1.0, inertia=np.eye(3))
             compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)

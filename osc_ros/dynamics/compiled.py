@@ -65,6 +65,8 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
 
     """
     compiled = njit(nogil=nogil, **_OPTIONS)(function)
+    if config.DISABLE_JIT:  # it is a plain function
+        return compiled
     if _CACHE is not None:
         outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
         try:

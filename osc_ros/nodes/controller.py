@@ -347,7 +347,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop.post(self._log_velocity, text)
 
     def _on_unrelated(self, text: str) -> None:
-        self._loop.post(self.get_logger().info, text)
+        self._loop.post(self._log_unrelated, text)
 
     def _watch(self) -> None:
         if self._others:
@@ -357,6 +357,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         """Post a change of the supervisor's cause or reaction."""
         guard = self._guard
         self._loop.post(self._log_change, guard.cause, guard.reaction, self._diagnosis.state())
+
+    def _log_unrelated(self, text: str) -> None:
+        self.get_logger().info(text)
 
     def _log_velocity(self, text: str) -> None:
         self.get_logger().warning(text, throttle_duration_sec=1.0)

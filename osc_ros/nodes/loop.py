@@ -213,7 +213,7 @@ class Loop:
         return called
 
     def _fail(self, reason: str) -> None:
-        self.post(self._owner.get_logger().error, f'control loop: {reason}')
+        self.post(self._log_error, f'control loop: {reason}')
         if self.acts:
             self.guard.trip(NOT_FINITE, reason)
             self._publish(self.guard.torque(), messages.HOLD_LABEL)
@@ -240,7 +240,7 @@ class Loop:
             self.rest.add(q, self.reader.efforts(message))
             return
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
-            self.post(self._owner.get_logger().warning,
+            self.post(self._log_warning,
                       f'time went back from {before:.3f} s to {time:.3f} s: holding the present '
                       'pose')
             self.law.latch(q)
@@ -254,6 +254,14 @@ class Loop:
         self.post(self._log_refusal, reason)
         if set(self.reader.names) <= set(message.name):
             self.guard.trip(NOT_FINITE, reason)
+
+    # rclpy takes one severity from one line: `do_posted` must not be the line that logs
+
+    def _log_error(self, text: str) -> None:
+        self._owner.get_logger().error(text)
+
+    def _log_warning(self, text: str) -> None:
+        self._owner.get_logger().warning(text)
 
     def _log_refusal(self, reason: str) -> None:
         self._owner.get_logger().error(f'joint state refused: {reason}',
@@ -271,7 +279,7 @@ class Loop:
         try:
             self.law.plan()
         except OscError as error:
-            self.post(self._owner.get_logger().error, f'target dropped: {error}')
+            self.post(self._log_error, f'target dropped: {error}')
         # backwards too: a simulation may begin again
         if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
             self._reported = self.time
