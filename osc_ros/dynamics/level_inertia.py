@@ -12,13 +12,13 @@ from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGHT
 from osc_ros.dynamics.task_inertia import eigen_decomposed, EXACT_HIGH, share
 
-_SMALLEST_PIVOT = 1e-14  # of the trace: below it is rounding
+_SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
 _STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below which nothing is damped
 
 
 @inlined
 def turned(row, x, y, start):
-    """Y = Tᵀ x of six numbers, base axes to the frame's."""
+    """Write Tᵀ x (6,) to y[start:start + 6]: x is in base axes, y in the frame's axes."""
     for part in range(0, 6, 3):
         for i in range(3):
             y[start + part + i] = (row[FRAME + i] * x[part] + row[FRAME + 3 + i] * x[part + 1]
@@ -27,7 +27,7 @@ def turned(row, x, y, start):
 
 @inlined
 def turned_back(row, x, y):
-    """Y = T x of six numbers, the frame's axes to base axes."""
+    """Write T x (6,) to y: x is in the frame's axes, y in base axes."""
     for part in range(0, 6, 3):
         for i in range(3):
             y[part + i] = (row[FRAME + 3 * i] * x[part] + row[FRAME + 3 * i + 1] * x[part + 1]
@@ -176,7 +176,7 @@ def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
     count = 0.0
     for k in range(6):
         count += mask[k]
-    typical = mobility / count  # for axes that do not count, and are 1 in S W S
+    typical = mobility / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -215,7 +215,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
     for k in range(6):
         count += mask[k]
         squares += ratios[k] * ratios[k]
-    typical = mobility / count  # for axes that do not count, and are 1 in S W S
+    typical = mobility / count  # diagonal entry of axes that are not controlled
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)

@@ -178,7 +178,7 @@ class OperationalSpace:
         try:
             if not (type(q) is type(qd) is type(u) is np.ndarray
                     and q.dtype is qd.dtype is u.dtype is FLOAT64):
-                raise TypeError  # as a kernel would, but that takes 0.2 ms to write its message
+                raise TypeError  # the kernel would too, but takes 0.2 ms for its message
             status = self._dynamics.torque(q, qd, u, tau_null, posture_acceleration, out)  # type: ignore[arg-type]
         except (TypeError, AttributeError):
             # the kernels take contiguous float64 arrays and nothing else
@@ -211,7 +211,7 @@ class OperationalSpace:
 
     @cached_property
     def _solver(self) -> tuple[Priorities, Array]:
-        """Solver of `torque` with damping, with a level of six axes per tip; memory for J."""
+        """Solver for `torque` with damping: one level of six axes per tip; and an array for J."""
         tips = len(self.robot.tips)
         solver = Priorities(range(tips), tips, self.robot.n)
         solver.rows[:, ACTIVATION:ACTIVATION + 6] = 1.0

@@ -46,7 +46,7 @@ _SCRATCH = 192  # numbers that a solve works in
 
 @inlined
 def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
-    """J, W and r = u - a⁰ of the levels, from those of the links."""
+    """Copy J, W and r = u - a⁰ of each level's link to the arrays of the levels."""
     for i in range(len(rows)):
         own = 6 * at[i]
         for a in range(6):
@@ -190,7 +190,7 @@ def opened(integers, numbers):
 
 @inlined
 def link_forces(integers, numbers):
-    """F (6 m,) of the room, see `Priorities`."""
+    """Forces F (6 m,) on the m links: the first numbers of the solver's array, see `Room`."""
     return numbers[:6 * integers[1]]
 
 

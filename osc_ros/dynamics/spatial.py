@@ -132,7 +132,7 @@ def full(S: Symmetric) -> Matrix:
 
 @inlined
 def upper(R: Matrix) -> Symmetric:
-    """The six numbers of a matrix that is symmetric."""
+    """The upper triangle (six numbers, by rows) of a symmetric 3 × 3 matrix."""
     return (R[0], R[1], R[2], R[4], R[5], R[8])
 
 
@@ -298,45 +298,45 @@ def force_cross(v: Spatial, f: Spatial) -> Spatial:
 
 @inlined
 def vector_at(row: Row, k: int) -> Vector:
-    """Three numbers of a row, from place k on."""
+    """The vector stored in row[k:k + 3]."""
     return (row[k], row[k + 1], row[k + 2])
 
 
 @inlined
 def spatial_at(row: Row, k: int) -> Spatial:
-    """Six numbers of a row."""
+    """The spatial vector stored in row[k:k + 6]."""
     return vector_at(row, k), vector_at(row, k + 3)
 
 
 @inlined
 def symmetric_at(row: Row, k: int) -> Symmetric:
-    """Six numbers of a row."""
+    """The symmetric 3 × 3 matrix stored in row[k:k + 6]."""
     return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4], row[k + 5])
 
 
 @inlined
 def matrix_at(row: Row, k: int) -> Matrix:
-    """Nine numbers of a row."""
+    """The 3 × 3 matrix stored in row[k:k + 9]."""
     return (row[k], row[k + 1], row[k + 2], row[k + 3], row[k + 4],
             row[k + 5], row[k + 6], row[k + 7], row[k + 8])
 
 
 @inlined
 def mobility_at(row: Row, k: int) -> Mobility:
-    """Twenty-one numbers of a row."""
+    """The mobility stored in row[k:k + 21]."""
     return symmetric_at(row, k), matrix_at(row, k + 6), symmetric_at(row, k + 15)
 
 
 @inlined
 def put(row: Row, k: int, numbers: tuple[float, ...]) -> None:
-    """Write numbers into a row, from place k on."""
+    """Write numbers into row[k:]."""
     for j in range(len(numbers)):
         row[k + j] = numbers[j]
 
 
 @inlined
 def put_mobility(row: Row, k: int, K: Mobility) -> None:
-    """Twenty-one numbers into a row."""
+    """Write a mobility into row[k:k + 21]."""
     put(row, k, K[0])
     put(row, k + 6, K[1])
     put(row, k + 15, K[2])
@@ -344,14 +344,14 @@ def put_mobility(row: Row, k: int, K: Mobility) -> None:
 
 @inlined
 def coupling_at(row: Row, k: int) -> Coupling:
-    """Four blocks [[C0, C1], [C2, C3]] from a row."""
+    """The coupling [[C0, C1], [C2, C3]] stored in row[k:k + 36]."""
     return (matrix_at(row, k), matrix_at(row, k + 9), matrix_at(row, k + 18),
             matrix_at(row, k + 27))
 
 
 @inlined
 def put_coupling(row: Row, k: int, C: Coupling) -> None:
-    """Four blocks into a row."""
+    """Write a coupling [[C0, C1], [C2, C3]] into row[k:k + 36]."""
     put(row, k, C[0])
     put(row, k + 9, C[1])
     put(row, k + 18, C[2])
@@ -360,7 +360,7 @@ def put_coupling(row: Row, k: int, C: Coupling) -> None:
 
 @inlined
 def coupling_transposed(C: Coupling) -> Coupling:
-    """The transpose of four blocks."""
+    """The transpose of a coupling [[C0, C1], [C2, C3]]."""
     return transpose(C[0]), transpose(C[2]), transpose(C[1]), transpose(C[3])
 
 

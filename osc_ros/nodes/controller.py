@@ -36,7 +36,7 @@ from osc_ros.nodes.targets import Targets
 
 SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
                            TransitionCallbackReturn.ERROR)
-UPDATES_FOR_DELAY = 100  # fewer say too little about how long an update takes
+UPDATES_FOR_DELAY = 100  # smallest number of updates for an estimate of their duration
 
 
 class Controller(LifecycleNode):  # type: ignore[misc]
@@ -109,13 +109,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return not self._ending
 
     def stop(self) -> None:
-        """End now, wherever the arm is: the last command carries its weight."""
+        """End now, even if the arm moves: the last command is the idle command."""
         self.ready_to_stop()
         if self._ending:
             self._leave()
         if self._loop is not None:
             self._loop.do_posted()
-        if self._loop is not None:  # a posted call may have cleaned up
+        if self._loop is not None:  # a queued call may have destroyed the loop
             self._loop.close()
         realtime.collect_garbage_as_usual()
 
@@ -259,12 +259,12 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
-        """Leave the arm with the idle command, wherever it is."""
+        """Send the idle command as the last one, at any pose of the arm."""
         self._loop.leave()
         self._log_stopped()
 
     def _on_stopped(self) -> None:
-        """Go on after the loop has brought the arm to rest."""
+        """Finish a requested deactivation or clean-up after the loop has stopped the arm."""
         if self._loop is None or self._loop.mode != IDLE:
             return
         if self._state_machine.current_state[1] == 'active':
@@ -354,7 +354,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._guard.trip(OTHER_PUBLISHER, f"{', '.join(self._others)} publishes there too")
 
     def _on_change(self) -> None:
-        """Post a change of the supervisor's cause or reaction."""
+        """Queue a log line on a change of the supervisor's cause or reaction."""
         guard = self._guard
         self._loop.post(self._log_change, guard.cause, guard.reaction, self._diagnosis.state())
 

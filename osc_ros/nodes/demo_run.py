@@ -28,7 +28,7 @@ from osc_ros.nodes.witness import Witness
 START, SENT = 3.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
-CONFIGURED = 180.0  # the same for configuring, where every new kernel is progress [s]
+CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
 
 
 class DemoError(OscError, RuntimeError):

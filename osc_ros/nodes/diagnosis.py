@@ -20,7 +20,7 @@ from osc_ros.nodes.reaction_log import state_text
 Array = NDArray[np.float64]
 Pairs = Iterator[tuple[str, object]]
 
-LEAST_GAIN_SHARE = 0.98  # warn below it; above, the measured period merely varies
+LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
 SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is named
 
 

@@ -1,4 +1,4 @@
-"""Refusal of parameters whose gains the rate of the joint states does not carry."""
+"""Refusal of gains that are too high for the period and delay of the control loop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from osc_ros.control.bandwidth import (
 )
 from osc_ros.errors import InputError
 
-USUAL_RATIO = 2.0  # a damping ratio above it is named as the cause
+USUAL_RATIO = 2.0  # above this damping ratio, the error names the ratio, not the frequency
 ROUNDING = 1e-9  # relative: a gain at its bound is accepted
 
-# A parameter, its value, the bound, whether that is the least, and what it was bounded with.
+# Parameter, value, bound, whether it is a lower bound, and text on what the bound depends on.
 _Bound = tuple[str, float, float, bool, str]
 
 
 def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DELAY,
                       before: Mapping[str, Any] | None = None) -> None:
     """
-    Refuse gains of the controller that a loop of this period and delay does not carry.
+    Refuse controller gains that are too high for a loop of this period and delay.
 
     See `osc_ros.control.bandwidth`. Stiffnesses are not refused: the bound depends on the pose,
     and the law keeps to it.
@@ -65,7 +65,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def _excess(bound: _Bound) -> float:
-    """Value over its bound; 1 at the bound, infinite for anything where only 0 is accepted."""
+    """Value / bound, inverse for a lower bound; infinite for a value > 0 if the bound is 0."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value
@@ -73,7 +73,7 @@ def _excess(bound: _Bound) -> float:
 
 
 def _rounded(bound: float, is_least: bool) -> float:
-    """Bound in four digits, to the side of it that is accepted."""
+    """The bound with four digits, rounded to an accepted value."""
     if bound <= 0.0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(bound)) - 3)
@@ -106,7 +106,7 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
 
 def _second_order(prefix: str, frequency: float, ratio: float, period: float, delay: float
                   ) -> Iterator[_Bound]:
-    """Bound of the natural frequency, or of the damping ratio if that is the unusual one."""
+    """Bounds of the natural frequency, and of the damping ratio if it exceeds USUAL_RATIO."""
     most = largest_damping_ratio(frequency, period, delay)
     if most > 0.0 and ratio > max(most, USUAL_RATIO):
         yield (f'{prefix}.damping_ratio', ratio, most, False,

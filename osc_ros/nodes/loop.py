@@ -30,16 +30,16 @@ from osc_ros.nodes.statistics import Window
 Array = NDArray[np.float64]
 
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
-POST_PERIOD = 0.005  # how often the owner's thread looks for what was posted [s]
+POST_PERIOD = 0.005  # period of the owner's thread for running queued calls [s]
 MOST_POSTED = 1000
 OLDEST = 1.0  # median age of states; stamps that are older are of another clock [s]
-AGED = 8  # every which state its age is looked at
-WATCH_PERIOD = 0.01  # how often at least the age of the state is looked at, of wall time [s]
+AGED = 8  # the age is measured at every AGED-th state
+WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 
 
 class Loop:
     """
-    Answers joint states with the torques of a law, under the eyes of a supervisor.
+    Computes torques from joint states by a law; a supervisor checks them.
 
     It has a thread, in which an executor spins a node of its own: nothing that other threads do,
     such as parsing a message or building a model, delays a command. Other threads touch the law,
@@ -127,7 +127,7 @@ class Loop:
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, whatever the arm does."""
+        """End the thread of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
         self._is_open = False
         self._executor.wake()
@@ -155,11 +155,11 @@ class Loop:
 
     @property
     def acts(self) -> bool:
-        """Whether joint states are answered."""
+        """Whether the loop sends commands for joint states."""
         return self.mode != IDLE
 
     def reset_counts(self) -> None:
-        """Count anew."""
+        """Reset the counters and the timing statistics."""
         self.updates, self.periods, self._ages = Window(), Window(), Window(1000)
         self.missed = self.refused = 0
         self.refusal = ''
@@ -167,7 +167,7 @@ class Loop:
         self._counted = self._reported = -np.inf
 
     def activate(self) -> None:
-        """Hold the pose of the newest state, and answer states from now on."""
+        """Hold the pose of the newest state, and send a command for every state from now on."""
         with self.lock:
             self.reset_counts()
             self.law.latch(self.q)
@@ -182,17 +182,17 @@ class Loop:
             self.guard.stop()
 
     def leave(self) -> None:
-        """Leave the arm with the idle command."""
+        """Send the idle command as the last one, and stop sending commands."""
         with self.lock:
             self._publish(self.guard.last(), messages.HOLD_LABEL)
             self.mode = IDLE
 
     def post(self, act: Callable[..., None], *arguments: Any) -> None:
-        """Let the owner's thread do something, at its next look, within POST_PERIOD."""
+        """Queue a call for the owner's thread, which runs it within POST_PERIOD [s]."""
         self._posted.append((act, arguments))
 
     def do_posted(self) -> None:
-        """Do what was posted, in the order of its posting: in the owner's thread."""
+        """Run the queued calls in their order, in the owner's thread."""
         while self._posted:
             act, arguments = self._posted.popleft()
             act(*arguments)
@@ -248,7 +248,7 @@ class Loop:
             self._answer(arrived)
 
     def _refuse(self, message: JointState, reason: str) -> None:
-        """Do without a joint state; one that lacks joints may be of another robot."""
+        """Discard an invalid joint state; one that lacks joints may be of another robot."""
         self.refused += 1
         self.refusal = reason
         self.post(self._log_refusal, reason)
@@ -268,7 +268,7 @@ class Loop:
                                        throttle_duration_sec=1.0)
 
     def _update(self) -> None:
-        """Answer the newest joint state, once."""
+        """Compute and send the command for the newest joint state, once per state."""
         if self._is_new and self.acts:
             self._answer(perf_counter())
 
@@ -296,7 +296,7 @@ class Loop:
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
 
     def _watch(self) -> None:
-        """Send commands where no joint state comes."""
+        """Send the supervisor's command if no joint state arrives in time."""
         if not self.acts:
             return
         self._watch_more()
@@ -305,7 +305,7 @@ class Loop:
         self._conclude()
 
     def _conclude(self) -> None:
-        """End, where the supervisor has stopped the arm for good."""
+        """Send the idle command and end, if the supervisor has finished stopping the arm."""
         if self.guard.finished:
             self.leave()
             self.post(self._stopped)

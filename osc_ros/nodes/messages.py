@@ -35,7 +35,7 @@ from osc_ros.nodes import serialized
 
 Array = NDArray[np.float64]
 
-HOLD_LABEL = 'hold'  # of a command that answers no state
+HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 

@@ -12,7 +12,7 @@ from rclpy.node import Node
 # Largest difference of the numbers of two successive messages of one publisher. The transport is
 # reliable: few messages are lost unless the relay is late.
 CLOSE = 10
-MEMORY = 20.0  # time for which the last number of a silent publisher is kept [time-outs]
+MEMORY = 20.0  # a silent publisher is forgotten after this time [time-outs]
 MOST = 16  # largest number of publishers that are tracked
 PATIENCE = 3.0  # longest time to the next message if none was lost [periods]
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
@@ -20,7 +20,7 @@ KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
 def with_info(callback: Callable[[Any, dict[str, Any]], None]) -> Callable[..., None]:
     """
-    Return a subscription callback that takes message and message info from any executor.
+    Return a subscription callback for (message, info) that works with every executor.
 
     rclpy's events executor (Jazzy) passes both as one tuple.
 
@@ -67,7 +67,7 @@ def _full_name(namespace: str, name: str) -> str:
 
 @dataclass(eq=False)
 class _Stream:
-    """One publisher: its last number, when that arrived, when its first message arrived [s]."""
+    """One publisher: its last message number, and arrival of its last and first message [s]."""
 
     last: int
     heard: float
@@ -140,7 +140,7 @@ class Source:
         return self._judge_only(number, now) if is_alone else self._judge(number, now, timeout)
 
     def _judge_only(self, number: int, now: float) -> str:
-        """Return the same if there is one publisher."""
+        """Return KNOWN or NEW for a message number, if there is one publisher."""
         self._others, self._doubted = [], None
         if self._taken is None or number <= self._taken.last:
             self._taken = _Stream(number, now, now)
@@ -149,10 +149,10 @@ class Source:
         return KNOWN
 
     def _judge(self, number: int, now: float, timeout: float) -> str:
-        """Return the same if there are several publishers."""
+        """Return KNOWN, NEW, OTHER or UNCLEAR for a message number, if there are several."""
         taken, doubted = self._taken, self._doubted
         if doubted is not None and (taken is None or taken.last < number <= doubted.last):
-            # the chosen one has lost nothing: the doubted message was of another one
+            # the chosen publisher has lost no message: another publisher sent the doubted one
             self._others.append(doubted)
             self._doubted = None
         known = self._others if taken is None else [taken, *self._others]
@@ -161,7 +161,7 @@ class Source:
             return self._lose(now)
         if taken is not None and found == [taken]:
             if number > taken.last + 1 and not self._others:
-                # either the chosen one has lost some, or this is the first of another one
+                # either messages of the chosen publisher were lost, or another one has begun
                 self._doubted = self._doubted or _Stream(number, now, now)
                 self._doubted.last = number
                 if now - self._doubted.since <= PATIENCE / self._rate:

@@ -40,7 +40,7 @@ from osc_ros.nodes.run import run
 from osc_ros.nodes.states import StateInput, VELOCITY
 from osc_ros.nodes.statistics import Window
 
-# a command of one publisher must not push that of another one out of the queue
+# depth > 1, so that a command of one publisher does not displace that of another one
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
@@ -236,7 +236,7 @@ class Relay(Node):  # type: ignore[misc]
         """Choose another publisher, and hold the arm until its commands are forwarded."""
         self._judge.forget()
         before, self._taken = self._taken, publishers(self, self._input.topic_name)
-        if self._taken != before:  # otherwise it was only silent
+        if self._taken != before:  # otherwise the same publisher has resumed
             self.get_logger().info(f'forwards the commands of {_gids(self._taken)}')
         if self._acts and not self._guard.watch():
             self._guard.trip(OTHER_PUBLISHER, f'commands come from {_gids(self._taken)} now')
@@ -300,7 +300,7 @@ class Relay(Node):  # type: ignore[misc]
         return self._guard.finished
 
     def stop(self) -> None:
-        """Send the torque of the weight as the last command; without brakes the arm drifts."""
+        """Send the gravity torques as the last command; without brakes the arm drifts."""
         if self._acts:
             self._commands.publish(self._command.filled(
                 self._guard.last()[self._order], messages.HOLD_LABEL))
@@ -324,7 +324,7 @@ class Relay(Node):  # type: ignore[misc]
         self._changed = False
         level = DiagnosticStatus.OK if self._acts else DiagnosticStatus.WARN
         text, everybody = self._state(), publishers(self, self._input.topic_name)
-        # of several that may have sent the commands, those that are gone did not
+        # a publisher that has left the topic does not send the present commands
         self._taken = {gid: name for gid, name in everybody.items()
                        if gid in self._taken} or self._taken
         others = {gid: name for gid, name in everybody.items() if gid not in self._taken}

@@ -15,7 +15,7 @@ from osc_ros.nodes.scenario import error, Phase, reference
 
 Array = NDArray[np.float64]
 
-SETTLED = 0.3  # last share of the time of a step, in which its errors are measured
+SETTLED = 0.3  # errors of a step are measured in this last fraction of its duration
 
 
 @dataclass

@@ -15,13 +15,13 @@ from rclpy.signals import SignalHandlerOptions
 from osc_ros.errors import OscError
 
 try:
-    # half the latency of the single-threaded executor
+    # has half the latency of the single-threaded executor
     from rclpy.experimental import EventsExecutor
 except ImportError:
     EventsExecutor = SingleThreadedExecutor
 
 
-STOP_TIME = 5.0  # a node is ended after this time, ready or not [s]
+STOP_TIME = 5.0  # longest wait for `ready_to_stop` [s]
 
 
 class Stoppable(Protocol):
@@ -33,7 +33,7 @@ class Stoppable(Protocol):
     """
 
     def stop(self) -> None:
-        """End safely."""
+        """Stop the node's work while it can still publish."""
 
     def destroy_node(self) -> None:
         """Destroy the node."""
@@ -78,7 +78,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
             while not signals:
                 executor.spin_once(timeout_sec=0.1)
         except (KeyboardInterrupt, RuntimeError):
-            # the executor may turn the first into the second
+            # the executor may raise RuntimeError after a KeyboardInterrupt
             if not signals:
                 raise
         finally:

@@ -30,7 +30,7 @@ Values = Mapping[str, Any]
 
 class LoadedRobot:
     """
-    The robot with its load and gravity; the same object until one of their parameters changes.
+    Makes the robot with payload, tool and gravity; makes it anew only if a parameter changes.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
     loaded = LoadedRobot(description.robot(values, urdf))
     robot, driver = loaded.of(values)
     description.command_order(values, robot)  # refused before kernels are compiled
-    with on_demand():  # the law uses all that it needs once
+    with on_demand():  # the law calls every kernel that it needs once, which compiles it
         law = Law(robot, law_settings(values, robot, driver), values['method'],
                   values['workers'] or 'auto')
     return loaded, law

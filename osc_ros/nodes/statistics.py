@@ -21,7 +21,7 @@ class Window:
         self.count = 0
 
     def add(self, number: float) -> None:
-        """Add a number; when full, it replaces the oldest."""
+        """Add a number; in a full window it replaces the oldest number."""
         self._numbers[self.count % len(self._numbers)] = number
         self.count += 1
 

@@ -92,7 +92,7 @@ class Targets:
             self._node.destroy_service(service)
 
     def apply(self, values: Mapping[str, Any]) -> None:
-        """Take the parameters that concern targets."""
+        """Set the parameters that concern targets."""
         self._twist_timeout: float = values['target.twist_timeout']
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
 
@@ -123,7 +123,7 @@ class Targets:
 
     def _follow(self, task: str, topic: str,
                 read: Callable[[], tuple[Motion, float]]) -> None:
-        """Set the motion of a task, and when it starts, as `read` gives them."""
+        """Command the motion and start time that `read` returns; log a refusal."""
         if not self._active:
             self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
             return

@@ -97,7 +97,7 @@ def in_base(R, v):
 
 @inlined
 def put_placement(R, p, R_base, p_base, store):
-    """Keep the placement of a body for the way in; its (R, p) in the base from its parent's."""
+    """Store a body's placement for the inward pass; return its (R, p) in the base."""
     put(store, 0, R)
     put(store, 9, p)
     return compose(R_base, R), add(p_base, rotate(R_base, p))
@@ -125,7 +125,7 @@ def body_motion(link, R, p, i, qd, qdd, v, a, store):
 
 @inlined
 def put_tip(ends, R, p, v, a, K, tip):
-    """Shift what the last body has to the tip, turn it to base axes, give gravity back."""
+    """Write the tip's pose, twist, Λ⁻¹ and a⁰ in base axes, from those of the last body."""
     R_tip, p_tip = matrix_at(ends, 3), vector_at(ends, 12)
     v = in_base(R, (v[0], add(v[1], cross(v[0], p_tip))))
     a = in_base(R, (a[0], add(a[1], cross(a[0], p_tip))))
@@ -148,8 +148,9 @@ def put_tip(ends, R, p, v, a, K, tip):
 
 @inlined
 def force_on_last_body(ends, tip, F):
-    """A force at the tip, base axes, as one on the last body, about its origin."""
-    # the last body's axes in base axes: the tip's pose less the tip's own rotation
+    """The wrench on the last body, body axes, equivalent to F (6,) at the tip, base axes."""
+    # rotation of the last body in the base: that of the tip, times the inverse of the
+    # tip's rotation in the body
     R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
                  tip[POSE + 6], tip[POSE + 8], tip[POSE + 9], tip[POSE + 10]),
                 transpose(matrix_at(ends, 3)))
@@ -159,7 +160,7 @@ def force_on_last_body(ends, tip, F):
 
 @inlined
 def inward_sweep(links, tau, qdd, f, work, out):
-    """Joint torques of bodies in a row, f acting on the last of them from outside."""
+    """Write the joint torques of consecutive bodies; f is the outer force on the last one."""
     for i in range(len(out) - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0

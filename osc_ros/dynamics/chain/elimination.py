@@ -90,7 +90,7 @@ def ldl_solution(L, r0, r1, r2, r3, r4, r5):
 
 @inlined
 def across_rows(G, s):
-    """The rows of W̃ᵀ G, as their two halves, in the order of `ldl_factors`."""
+    """Six rows of W̃ᵀ G in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
     A, B, C = G
     return (((B[0], B[3], B[6]), (B[1], B[4], B[7]), (B[2], B[5], B[8]),
              (A[0], A[1], A[2]), (A[1], A[3], A[4]), (s * A[2], s * A[4], s * A[5])),
@@ -143,13 +143,13 @@ def back_projection(L, y, za, zc):
 
 @inlined
 def axis_first(link, G):
-    """The mobility with the joint axis among its 'angular' directions, and back again."""
+    """The mobility, angular and linear parts exchanged if the joint is prismatic; own inverse."""
     return swapped(G) if link[PRISMATIC] else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """A spatial vector with the joint axis among its first three numbers, and back again."""
+    """The spatial vector, its two parts exchanged if the joint is prismatic; own inverse."""
     return (f[1], f[0]) if link[PRISMATIC] else f
 
 
@@ -201,13 +201,13 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """The coupling with the joint axis among the first three of its rows, and back again."""
+    """The coupling, its upper and lower rows exchanged if the joint is prismatic; own inverse."""
     return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
 
 
 @inlined
 def coupling_rows(C, s):
-    """The rows of W̃ᵀ C, axis first, as their two halves, in the order of `ldl_factors`."""
+    """Six rows of W̃ᵀ C in the order of `ldl_factors`: their columns 0-2, and columns 3-5."""
     T, U, V, W = C
     return (((V[0], V[1], V[2]), (V[3], V[4], V[5]), (V[6], V[7], V[8]),
              (T[0], T[1], T[2]), (T[3], T[4], T[5]), (s * T[6], s * T[7], s * T[8])),
@@ -217,7 +217,7 @@ def coupling_rows(C, s):
 
 @inlined
 def coupling_product(L, za, zc, ua, uc):
-    """Zᵀ D⁻¹ U, for the rows of Z and U in halves, as four blocks."""
+    """Zᵀ D⁻¹ U as four (3, 3) blocks; rows of Z = [za, zc] and of U = [ua, uc]."""
     empty = ZERO + ZERO + ZERO
     T, U, V, W = empty, empty, empty, empty
     for k in range(6):

@@ -234,9 +234,9 @@ class BlockCyclicReduction:
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
-    """Subtract levelᵀ times what the eliminated blocks have from what is beside them."""
+    """Update the remaining right-hand sides: subtract the level's couplingᵀ × (left, right)."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
-    first = 1 - level.odd  # that has a left neighbour
+    first = 1 - level.odd  # index of the first eliminated block that has a left neighbour
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]
 
 

@@ -45,12 +45,12 @@ def inverse(blocks: Array) -> Array:
 
 
 def spread(x: Array, places: NDArray[np.intp]) -> Array:
-    """Entries of x (n,) at places (g, k); zero where a place is n."""
+    """Entries of x (n,) at the indices `places` (g, k); zero where an index is n."""
     return np.asarray(np.append(x, 0.0)[places], dtype=np.float64)
 
 
 def gather(x: Array, places: NDArray[np.intp], n: int) -> Array:
-    """The inverse of `spread`, (n,); zero where no joint has a place."""
+    """Array (n,) with x (g, k) at the indices `places`; inverse of `spread`, other entries 0."""
     whole = np.zeros(n + 1)
     whole[places] = x
     return whole[:n]

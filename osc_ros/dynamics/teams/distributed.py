@@ -83,7 +83,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _TAG = 600  # of the messages along the tree
-# A rank sends with its motion which arguments it has: bits for τ⁰, q̈ₚ and u; NaN if refused.
+# Each rank sends a bit mask of the arguments it was given (τ⁰, q̈ₚ, u) with its motion; NaN if
+# its arguments are invalid.
 _GIVES_U = 4
 _PLAIN = ('accepted is a plain chain: bodies with mass, one after the other, by revolute and '
           'prismatic joints, the tip on the last')

@@ -130,7 +130,7 @@ def at_tip(tip_block, A, r, free):
 
 @inlined
 def free_acceleration(link, tau, qdd, v):
-    """Acceleration of a body of velocity v under its own drive, tau (1,), alone."""
+    """Acceleration of a body without neighbours, under its joint torque tau (1,) at velocity v."""
     f = (ZERO, ZERO)
     if qdd is None:
         f = minus(f, force_cross(v, momentum(link, v)))
@@ -247,7 +247,7 @@ def reduce_rows(rows, inside):
     left = inside
     n, step = len(rows), 1
     while step < n:
-        # every other one, from the last but one inward: none of them is beside another
+        # every other remaining block, from the last but one inward: no two of them are neighbours
         for j in range(n - 1 - step, -1, -2 * step):
             k, i = j + step, j - step
             A, r = block(rows, j)

@@ -1,5 +1,5 @@
 """
-Segments of a plain chain that are evaluated at once, and joined to one, compiled.
+Compiled kernels that evaluate segments of a plain chain in parallel, then join them.
 
 Member 0 of a team has the segment at the base. Every other member has a segment whose first body
 is subject to an unknown force F_a of the body inside it. A call has three phases, with an exchange

@@ -33,19 +33,19 @@ def words(members: int) -> int:
 
 @inlined
 def word_of(k, which):
-    """Place in `flags` of a word of member k."""
+    """Index in `flags` of the signal `which` of member k."""
     return LINE * (1 + k) + which
 
 
 @inlined
 def sleep_flag_of(members, k):
-    """Place in `flags` of the sleep flag of member k."""
+    """Index in `flags` of the sleep flag of member k."""
     return LINE * (1 + members + k)
 
 
 @inlined
 def has_reached(flags, place, value, spins):
-    """Whether a word has reached a value, within `spins` further looks at it."""
+    """Whether flags[place] >= value; reads it up to `spins` + 1 times."""
     for _ in range(spins):
         if loaded(flags, place) >= value:
             return True
@@ -55,7 +55,7 @@ def has_reached(flags, place, value, spins):
 
 @inlined
 def publish(flags, members, place, value, first, last, progress):
-    """Write a word; whether one of the members from first to before last must be woken."""
+    """Write flags[place]; return whether a member in range(first, last) sleeps."""
     store(flags, place, value)
     progress[FIRST_RUNG], progress[LAST_RUNG] = first, last
     for k in range(first, last):
@@ -66,11 +66,11 @@ def publish(flags, members, place, value, first, last, progress):
 
 @kernel
 def asleep(flags, members, k, value):
-    """Set the sleep flag of member k to a value; its value before."""
+    """Set the sleep flag of member k; return its previous value."""
     return exchanged(flags, sleep_flag_of(members, k), value)
 
 
 @kernel
 def command(flags, value):
-    """Give a command."""
+    """Write the command word, which all workers read."""
     store(flags, COMMAND, value)

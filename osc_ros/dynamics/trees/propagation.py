@@ -96,7 +96,7 @@ def columns_shifted(p, a, c):
 
 @inlined
 def with_row(kind, Y, x, y):
-    """Y with [x, y] in the row of a joint's one freedom."""
+    """Y with [x, y] in the row of the axis of a one-degree-of-freedom joint."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
@@ -107,7 +107,7 @@ def with_row(kind, Y, x, y):
 
 @inlined
 def row_of(kind, Y):
-    """The row of Y of a joint's one freedom, in two halves."""
+    """The row of Y of a one-degree-of-freedom joint's axis: columns 0-2, and columns 3-5."""
     k = 1 if kind == PRISMATIC else 0
     a, b = (Y[2], Y[3]) if k else (Y[0], Y[1])
     return (a[6], a[7], a[8]), (b[6], b[7], b[8])
@@ -116,7 +116,7 @@ def row_of(kind, Y):
 @inlined
 def yielding_row(kind, store, I):
     """
-    The row of L = 1 - H D⁻¹Uᵀ of a joint's one freedom, in two halves.
+    The joint axis' row of L = 1 - H D⁻¹Uᵀ (one degree of freedom): columns 0-2, columns 3-5.
 
     Its diagonal entry is the rotor's share: exactly zero without a rotor, where the difference of
     1 and D⁻¹D would lose the digits of light bodies.
