@@ -1,4 +1,4 @@
-"""Validation of the arrays that users give, and their conversion to what the kernels take."""
+"""Validation of users' arrays, and their conversion to contiguous float64 arrays."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class _Team:
         self._has_ended = Event()
 
     def observe(self, name: str, begins: bool) -> None:
-        """Take note of a kernel that this process compiles."""
+        """Record the begin or the end of the compilation of a kernel in this process."""
         if self._began is None:
             self._began = perf_counter()
             self._start()
@@ -72,7 +72,7 @@ class _Team:
             self._name = name
 
     def close(self) -> None:
-        """End the helpers: what they would compile is there."""
+        """End the helpers: their work is not needed any more."""
         self._has_ended.set()
         for helper in self._helpers:
             helper.kill()
@@ -91,11 +91,11 @@ class _Team:
                 Thread(target=self._listen, args=[helper], daemon=True).start()
 
     def _listen(self, helper: subprocess.Popen[bytes]) -> None:
-        """Give a helper its job, and count what it has done."""
+        """Send a helper its job, and count the kernels that it reports."""
         with suppress(OSError, ValueError):  # it has ended
             assert helper.stdin is not None and helper.stdout is not None
             helper.stdin.write(self._job or b'')
-            helper.stdin.flush()  # and open until this process ends, and the helper with it
+            helper.stdin.flush()  # not closed: its end of file ends the helper
             for line in helper.stdout:
                 word, _, number = line.partition(b' ')
                 if word == b'total':
@@ -121,7 +121,7 @@ def shared(function: Callable[..., object], *arguments: Any,
            tell: Callable[[Progress], object] = lambda progress: None,
            by_several: bool = True) -> Iterator[None]:
     """
-    Within it, other processes help to compile the kernels that a call uses.
+    Within this context, other processes help to compile the kernels that a call uses.
 
     They start when the first kernel is not found in the cache. They find out which kernels the
     call uses by making it with plain Python functions, and compile them from the last to the

@@ -84,7 +84,7 @@ def released(function: Callable[..., Any]) -> Any:
 
 
 def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
-    """Make a function that compiles kernels for every use run once, and not within `on_demand`."""
+    """Decorate a function that compiles kernels: it runs once, and never within `on_demand`."""
     is_done = False
 
     def compile_once() -> None:
@@ -100,7 +100,7 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
 @contextmanager
 def on_demand() -> Iterator[None]:
     """
-    Compile kernels on their first use, within it, and not for every use `ahead`.
+    Within this context, compile each kernel at its first call, not all of them in advance.
 
     At the end, the kernels that have been used are locked: other types of arguments raise
     TypeError, as after a compilation `ahead`. So use everything once within it that a loop needs.

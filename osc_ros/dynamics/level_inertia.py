@@ -36,7 +36,7 @@ def turned_back(row, x, y):
 
 @inlined
 def _inverted(A, X):
-    """X = A⁻¹ (6 × 6, flat, symmetric, A overwritten) by LDLᵀ; a lost pivot counts as none."""
+    """X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ with a lower bound for pivots."""
     trace = 0.0
     for i in range(6):
         trace += A[7 * i]
@@ -64,7 +64,7 @@ def _inverted(A, X):
 @inlined
 def _yielded(row, W, A, V, x, r):
     """
-    R += W (spring + damping) by double diagonalization; all in the frame's axes.
+    r += W (spring + damping) by double diagonalization; all in the frame's axes.
 
     A mode whose natural frequency is too high has less stiffness: with √K W √K = V a Vᵀ the
     stiffness becomes √K V min(1, fastest/a) Vᵀ √K, and the damper that of this stiffness.
@@ -100,7 +100,7 @@ def _yielded(row, W, A, V, x, r):
 
 @inlined
 def _in_frame(row, B, X):
-    """B becomes Tᵀ B T (6 × 6, flat), base axes to the frame's; X is written over."""
+    """Replace B (6 × 6, flat, base axes) by Tᵀ B T (the frame's axes); overwrites X."""
     for a in range(6):
         part = 3 * (a // 3)
         for b in range(6):
@@ -117,7 +117,7 @@ def _in_frame(row, B, X):
 
 @inlined
 def put_block(row, W, i, B, X):
-    """B = Tᵀ W T of level i (6 × 6, flat); X is written over."""
+    """Write the block of W of level i, in the frame's axes, to B (6 × 6, flat); overwrites X."""
     for a in range(6):
         for b in range(6):
             B[6 * a + b] = W[6 * i + a, 6 * i + b]
@@ -267,7 +267,7 @@ def put_ratios(A, V, largest, ratios):
 
 @inlined
 def scaled_mobility(mask, B, length):
-    """Trace of W (in B, the frame's axes) along the axes that count, lengths scaled."""
+    """Trace of W (in B, the frame's axes) over the controlled axes, lengths scaled."""
     total = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length
@@ -277,7 +277,7 @@ def scaled_mobility(mask, B, length):
 
 @inlined
 def add_spring(row, A, B, V, x, y, r, i):
-    """Add to r what the spring of level i asks for, by W in B; x and y are written over."""
+    """Add the acceleration by the spring of level i to r (W is in B); overwrites x and y."""
     for a in range(6):
         x[a] = r[6 * i + a]
     turned(row, x, y, 0)
@@ -290,9 +290,9 @@ def add_spring(row, A, B, V, x, y, r, i):
 @inlined
 def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
                  V, Lambda):
-    """Λ of a level from its Gram matrix in A and W in B, with singular directions given up."""
+    """Write Λ of a level, with singular directions faded out; Gram matrix in A, W in B."""
     A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
-    # an axis that does not count is not ill conditioned: it takes the largest
+    # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):
         A[7 * a] += most * (1.0 - mask[a])
     if _is_regular(A, largest, high, X):

@@ -41,7 +41,7 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 
 Array = NDArray[np.float64]
 
-_SCRATCH = 192  # numbers that a solve works in
+_SCRATCH = 192  # length of the working memory of a solve
 
 
 @inlined
@@ -63,7 +63,7 @@ def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
 
 @inlined
 def _eliminated(i, levels, Lambda, J, W, r, x):
-    """Take level i out of those below it; L goes where Wⱼᵢ was, which is needed no more."""
+    """Project J, W and r of the levels below i into the null space of i; L overwrites Wⱼᵢ."""
     for j in range(6 * i + 6, 6 * levels):
         for b in range(6):
             x[b] = 0.0
@@ -82,7 +82,7 @@ def _eliminated(i, levels, Lambda, J, W, r, x):
 
 @inlined
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
-    """Solve for the axes whose masks are 1, with factors in place c; forces into room.parts."""
+    """Solve for the axes of mask 1; write factors to index c of `room`, forces to room.parts."""
     rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
     J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
     levels = len(rows)
@@ -90,7 +90,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
     _gathered(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
-        # before anything is eliminated: what small is measured by, and how mobile the link is
+        # reference for small singular values and mobility of the link, before the elimination
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
         put_block(rows[i], W, i, B, X)
         mobility[i] = scaled_mobility(masks[i], B, length)
@@ -131,7 +131,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
 
 class Room(NamedTuple):
     """
-    What the solve reads and writes, as views into one array: see `opened`.
+    Input, results and memory of a solve, as views into one array: see `opened`.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class Room(NamedTuple):
         above it hold their accelerations, base axes; L below the blocks of the diagonal; Λ as it
         is controlled, times the share of the solve. The tasks resist a motion by Σ JᵢᵀΛᵢJᵢ q̈.
     masks, most, mobility, r, parts, scratch
-        To work in.
+        Working memory.
 
     """
 
@@ -169,7 +169,7 @@ class Room(NamedTuple):
 
 @inlined
 def opened(integers, numbers):
-    """The room of a solve, from what `Priorities` keeps in two arrays: each costs at a border."""
+    """The `Room` in the two arrays of `Priorities`; two arrays are quick to pass to a kernel."""
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
     F, i = numbers[i:i + 6 * m], i + 6 * m
@@ -202,7 +202,7 @@ def _size(k: int, m: int, n: int) -> int:
 @kernel
 def solve(integers, numbers, links_J, links_W, a0, length, low, high):
     """
-    The forces of the levels, and their sum for each link, into the room; see `Priorities.solve`.
+    Write the forces of the levels, and their sum for each link, to the arrays of `Room`.
 
     Returns how many values the activations have: that many solves were made.
 
@@ -256,7 +256,7 @@ def _put_conditioning(integers, numbers, count, length):
 
 @inlined
 def velocity_wanted(row, x, y, start):
-    """Velocity of a level's target in base axes, into six places of y; x is written over."""
+    """Write the velocity of a level's target, base axes, to y[start:start + 6]; overwrites x."""
     for a in range(6):
         x[a] = row[VELOCITY + a]
     turned_back(row, x, y[start:])
@@ -265,9 +265,9 @@ def velocity_wanted(row, x, y, start):
 @inlined
 def forces_for(at, W, inertias, count, r, parts, F):
     """
-    Forces F (6 m,) on the links that add accelerations r (6 k,) to those of the levels.
+    Write the forces F (6 m,) on the links that change the accelerations of the levels by r (6 k,).
 
-    By the factors of the last solve, for its state and activations.
+    Uses the factors of the last solve, so it is valid for the state and activations of that solve.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def forces_for(at, W, inertias, count, r, parts, F):
     count : int
         `Priorities.solves`.
     r, parts : (6 k,), (6 k,)
-        Base axes; and written over.
+        Accelerations in base axes; working memory.
 
     """
     size = len(r)
@@ -340,7 +340,7 @@ class Priorities:
 
     @property
     def arrays(self) -> tuple[Array, Array]:
-        """What the kernels of this module are handed first: integers and numbers."""
+        """First arguments of the kernels of this module: integers and numbers."""
         return self._integers, self._numbers
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
@@ -361,7 +361,7 @@ class Priorities:
         return self.F
 
     def note(self, solves: int, length: float) -> None:
-        """Remember that the kernel `solve` was called, what it returned, and its length."""
+        """Record a call of the kernel `solve`: its result and its characteristic length [m]."""
         self._solves, self._length, self._is_conditioned = solves, length, False
 
     @property

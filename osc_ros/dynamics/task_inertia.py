@@ -143,7 +143,7 @@ def _decomposed(Lambda_inv, scratch, m):
 
 @inlined
 def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
-    """Put x = Λ r (flat), without directions whose eigenvalue is zero to working precision."""
+    """Write Λ r to x by the pseudo-inverse: eigenvalues of Λ⁻¹ at rounding level count as 0."""
     V, w = _decomposed(Lambda_inv, scratch, m)
     for i in range(m):
         x[i] = 0.0
@@ -157,7 +157,7 @@ def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 @inlined
 def pseudo_inverse(Lambda_inv, scratch, Lambda, m):
-    """Put Λ (m, m) of Λ⁻¹ (flat)."""
+    """Write the pseudo-inverse Λ (m, m) of Λ⁻¹ (flat)."""
     V, w = _decomposed(Lambda_inv, scratch, m)
     for i in range(m):
         for j in range(i + 1):

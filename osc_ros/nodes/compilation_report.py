@@ -8,7 +8,7 @@ from rclpy.node import Node
 from osc_ros.dynamics.compilation import Progress
 from osc_ros.nodes import messages
 
-NAME = 'kernels'  # ends the name of the status
+NAME = 'kernels'  # suffix of the name of the diagnostic status
 LOG_PERIOD = 5.0  # [s]
 
 

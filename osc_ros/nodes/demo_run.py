@@ -24,7 +24,7 @@ from osc_ros.nodes import report, scenario
 from osc_ros.nodes.witness import Witness
 
 # Simulated times: the first motion begins at START and is sent before SENT, so that the
-# controller has it in time on a slow machine too, and every run is the same [s].
+# controller receives it before START even on a slow machine; so all runs are equal [s].
 START, SENT = 3.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
@@ -171,7 +171,7 @@ class Run:
     def _end(self) -> None:
         before = self._witness.diagnoses
         self._processes['osc_controller'].stop()
-        deadline = perf_counter() + 2.0  # without its last diagnostics the table has fewer rows
+        deadline = perf_counter() + 2.0  # wait for the last diagnostics
         while perf_counter() < deadline and self._witness.diagnoses < before + 2:
             self._witness.spin_once(0.05)
 
@@ -195,7 +195,7 @@ class Run:
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
         """
-        Request a transition, and again if no answer comes or if a refusal may be premature.
+        Request a transition; repeat it if no answer comes, or if `refusable` and it is refused.
 
         A refusal after an unanswered request means that the first one was carried out, or that
         what follows fails.
@@ -243,7 +243,7 @@ def make_run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, Node
 
 
 def show(text: str, last: bool = False) -> None:
-    """Print a line of progress, over the one before on a terminal."""
+    """Print a line of progress; on a terminal it replaces the previous line."""
     if sys.stdout.isatty():
         print(f'\r{text:78}', end='\r' if last else '', flush=True)
     elif text:

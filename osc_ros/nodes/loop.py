@@ -46,8 +46,8 @@ class Loop:
     the supervisor and `mode` only while they hold `lock`, for some microseconds: what takes
     longer is prepared before.
 
-    In mode ACTIVE each state is answered; in mode ENDING too, until the arm is at rest; then the
-    idle command is left and the mode is IDLE.
+    In the modes ACTIVE and ENDING the loop sends a command for each state. When the arm is at rest
+    in mode ENDING, the loop sends the idle command as the last one, and the mode becomes IDLE.
 
     Attributes
     ----------

@@ -76,12 +76,12 @@ class Witness:
         return bool(self._change.service_is_ready())
 
     def is_heard(self) -> bool:
-        """Whether a pose of the tip has come, and the controller has subscribed to targets."""
+        """Whether a pose of the tip has arrived, and the controller has subscribed to targets."""
         return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
                 and self._paths.get_subscription_count() > 0)
 
     def is_past(self, time: float) -> bool:
-        """Whether a joint state of a later time has come [s]."""
+        """Whether a joint state with a stamp later than `time` [s] has arrived."""
         return self.time > time
 
     def send(self, motion: Hold | Path, start: float, tip: str) -> None:

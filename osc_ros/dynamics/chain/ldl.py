@@ -90,7 +90,7 @@ BLOCK_WIDTH = 57
 
 def packed_blocks(robot: Robot) -> Array:
     """
-    The blocks of 𝒜 and of ℰ but for the joints' own motion.
+    Constant part of the blocks of 𝒜 and ℰ: at zero joint positions.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def packed_blocks(robot: Robot) -> Array:
 
 @inlined
 def block_at(row):
-    """T, and the rows of V as their two halves."""
+    """T, and the six rows of V: their columns 0-2, and columns 3-5."""
     return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
              vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
@@ -170,7 +170,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     R_base, p_base = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     v = (ZERO, ZERO)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
-    free = (ZERO, ZERO) if qdd is not None else a  # of a body under its own drive alone
+    free = (ZERO, ZERO) if qdd is not None else a  # see `reduction.free_acceleration`
     L, y = ZERO + ZERO + ZERO + ZERO + ZERO + ZERO + ZERO, ZERO + ZERO
     for i in range(n):
         link, store = links[i], work[i]
@@ -181,7 +181,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
         T, V_a, V_c = block_at(blocks[i])
         inner, Z_a, Z_c = schur_complement(T, L, V_a, V_c)
         inner = through_joint(link, c, s, q[i], inner)
-        # where nothing reads y, the compiler drops all that leads to it
+        # the compiler removes the computation of y in kernels that do not read y
         taken = vector_through_joint(link, c, s, q[i], back_projection(L, y, Z_a, Z_c))
         pulled = plus(motion_to_body(R, p, free), zeta)
         Ht = (ZERO, ZERO) if tau is None else along_axis(link, tau[i])
@@ -199,7 +199,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
             across = axis_first_pair(link, ((A[2], A[4], A[5]), (B[6], B[7], B[8])))
             put(factor[i], 0, L)
             put(factor[i], 27, across[0] + across[1])
-            if qdd is None:  # with a posture, forward dynamics does not follow
+            if qdd is None:  # with a posture, no forward dynamics follows
                 r = axis_first_pair(link, residual)
                 put(factor[i], 21, r[0] + r[1])
     D, E_a, E_c = block_at(blocks[n])

@@ -58,12 +58,12 @@ class SchurBlocks:
 
     @cached_property
     def A_factor(self) -> Factor:
-        """𝒜, factored."""
+        """Factorization of 𝒜."""
         return self.factorization(self.A.diagonal, self.A.upper)
 
     @cached_property
     def S_factor(self) -> Factor:
-        """-𝒮, factored; InputError where it is not definite."""
+        """Factorization of -𝒮; raises InputError if it is not positive definite."""
         return self.factorization(-self.S.diagonal, -self.S.upper)
 
     @cached_property

@@ -174,7 +174,7 @@ class Located:
         self.I_inv = inverse(self.I[bodies.links])
 
     def _join(self) -> None:
-        """X, S, W and T of the links, those of several bodies put together."""
+        """X, S, W and T of the links; a link of several bodies has one combined entry."""
         bodies = self.bodies
         self.X_link, self.W, S = self.X[bodies.links], bodies.W.copy(), bodies.S
         self.T = S.copy()

@@ -82,7 +82,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_TAG = 600  # of the messages along the tree
+_TAG = 600  # MPI tag of the messages along the tree
 # Each rank sends a bit mask of the arguments it was given (τ⁰, q̈ₚ, u) with its motion; NaN if
 # its arguments are invalid.
 _GIVES_U = 4
@@ -319,7 +319,7 @@ class Distributed:
 
     def _copy_input(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
                     qdd: ArrayLike | None, u: ArrayLike | None) -> Array | None:
-        """Copy the state to the memory of the kernels; return u as they take it."""
+        """Copy the state to the memory of the kernels; return u as a contiguous array."""
         given = {'q': (Q, q), 'qd': (QD, qd), 'tau_null': (TAU, tau),
                  'posture_acceleration': (QDD, qdd)}
         for name, (row, values) in given.items():

@@ -128,12 +128,12 @@ class Parallel(Sweep):
         self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
                                             deadline, blocks))
         self._led: Team | None = None  # the team that made the last outward pass
-        self._is_factored = False  # whether `ldl_factors` is of the last outward
+        self._is_factored = False  # whether the factors belong to the last outward pass
         self._tip_again = np.zeros(TIP_WIDTH)
         self._end = weakref.finalize(self, self._keeper.close)
 
     def close(self) -> None:
-        """End the team; from here on this process evaluates everything."""
+        """End the team; this process alone evaluates all later calls."""
         self._take_over()
         self._end()
 

@@ -73,7 +73,7 @@ ROW_WIDTH = 63
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """Update of the block outside and of its r, and the rows of Y; inside, with U transposed."""
+    """Updated block and r of an outer neighbour, and the rows of Y; for an inner one pass Uᵀ."""
     a, c = coupling_rows(U, 1.0)
     A, za, zc = schur_complement(A, L, a, c)
     return A, minus(r, back_projection(L, y, za, zc)), za, zc
@@ -141,7 +141,7 @@ def free_acceleration(link, tau, qdd, v):
 
 @inlined
 def _with_root(s, G):
-    """G with the row and the column of the axis times s, axis first."""
+    """G (axis first), with the row and the column of the joint axis multiplied by s."""
     A, B, C = G
     return ((A[0], A[1], s * A[2], A[3], s * A[4], s * s * A[5]),
             (B[0], B[1], B[2], B[3], B[4], B[5], s * B[6], s * B[7], s * B[8]), C)
@@ -213,13 +213,13 @@ def assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
 
 @inlined
 def block(rows, i):
-    """(A, r) of a joint."""
+    """Diagonal block and right-hand side (A, r) of a joint."""
     return mobility_at(rows[i], BLOCK), spatial_at(rows[i], RESIDUAL)
 
 
 @inlined
 def coupling(rows, i):
-    """From the block inside a joint to its own."""
+    """Coupling block between a joint and the next joint inside it."""
     return coupling_at(rows[i], COUPLING)
 
 

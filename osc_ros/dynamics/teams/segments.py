@@ -161,7 +161,7 @@ def motion_inside(ends, qdd, slots, k):
 
 @inlined
 def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
-    """Phase 2 of member k: the sweep with a handle, from its first body, which no joint holds."""
+    """Phase 2 of member k: the sweep with a handle, starting at its first body, taken as free."""
     slot = slots[k]
     R, p, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     link, body = links[0], work[0]

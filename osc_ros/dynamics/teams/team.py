@@ -23,9 +23,9 @@ from osc_ros.errors import OscError
 
 Array = NDArray[np.float64]
 
-_START_TIMEOUT = 120.0  # of a worker that may have to compile first [s]
-_END_TIMEOUT = 2.0  # of a worker after STOP [s]
-_SPREAD_PERIOD = 5e-3  # between two checks of a waiting owner for shared cores [s]
+_START_TIMEOUT = 120.0  # longest start of a worker, which may have to compile first [s]
+_END_TIMEOUT = 2.0  # longest time from STOP to the end of a worker [s]
+_SPREAD_PERIOD = 5e-3  # period at which a waiting owner checks for shared cores [s]
 
 
 def _core(stat: str) -> int:

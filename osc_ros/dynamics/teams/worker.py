@@ -22,7 +22,7 @@ from osc_ros.dynamics.teams.signals import LAST, REST, STAGE, STOP
 from osc_ros.dynamics.teams.slots import TAU
 from osc_ros.dynamics.teams.waiting import Bell, Fault, Member
 
-LOOKS = 512  # at a word before the kernel returns and the clock is read: about 10 µs
+LOOKS = 512  # reads of a signal before the kernel returns and the clock is read: about 10 µs
 
 
 def serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[Bell],

@@ -81,7 +81,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def column_of(kind, I):
-    """U = I H, for one freedom."""
+    """U = I H, for a joint with one degree of freedom."""
     A, B, C = I
     if kind == PRISMATIC:
         return (B[2], B[5], B[8]), (C[2], C[4], C[5])
@@ -90,7 +90,7 @@ def column_of(kind, I):
 
 @inlined
 def put_own_inertia(body, store):
-    """Put the inertia of a body alone into its row of work, as its articulated-body inertia."""
+    """Set the articulated-body inertia of a body, in its row of work, to its own inertia."""
     m, mc = body[MASS], vector_at(body, FIRST_MOMENT)
     put(store, ARTICULATED, symmetric_at(body, INERTIA))
     put(store, ARTICULATED + 6,
@@ -163,7 +163,7 @@ def U_times(kind, I, x):
 
 @inlined
 def passed_force(tree, tau, still, store, i):
-    """Force that the parent of body i, held, applies to it; the drive D⁻¹(…) goes into work."""
+    """Force of the parent, if it is fixed, on body i; writes D⁻¹(…) to DRIVE in work."""
     kind, k = tree[i, KIND], tree[i, V_AT]
     I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
     if not still:

@@ -105,7 +105,7 @@ def placement_at(store):
 
 @inlined
 def axis_part(kind, f):
-    """Hᵀ f, for one freedom."""
+    """Hᵀ f, for a joint with one degree of freedom."""
     return f[1][2] if kind == PRISMATIC else f[0][2]
 
 
@@ -146,7 +146,7 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(tree, bodies, gravity, qdd, work):
-    """Put accelerations for q̈ into work, and inertial plus bias forces in place of the latter."""
+    """Write accelerations for q̈ to work; replace bias forces by inertial plus bias forces."""
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = placement_at(store)
@@ -168,7 +168,7 @@ def gather_to_parent(tree, work, i, R, p, f):
 
 @inlined
 def push_tips(tips, ends, work, F, sign):
-    """Put forces on the tips, base axes, times sign, on their bodies; zero on the others."""
+    """Set the external forces on all bodies in work: sign × F (base axes) at the tips, else 0."""
     for i in range(len(work)):
         for k in range(6):
             work[i, GATHERED + k] = 0.0
@@ -233,7 +233,7 @@ def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
 
 @inlined
 def freedoms_of(kind):
-    """Number of freedoms of a joint."""
+    """Number of degrees of freedom of a joint."""
     return 3 if kind == SPHERICAL else 1
 
 

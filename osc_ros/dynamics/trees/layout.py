@@ -190,7 +190,7 @@ def _path(robot: Robot, body: int) -> list[int]:
 
 
 def room_for(integers: Array) -> Array:
-    """Zeros, as many as `memory_in` divides."""
+    """Array of zeros, of the length that `memory_in` needs."""
     b, tips, n, paths, _, algorithm = integers[:SIZES].tolist()
     m = 6 * tips
     steps = paths if algorithm == EXTENDED else 0
@@ -200,7 +200,7 @@ def room_for(integers: Array) -> Array:
 
 
 def pendulum() -> Robot:
-    """The smallest robot, to compile the kernels with."""
+    """A robot with one joint; kernels are compiled by calls with it."""
     one = np.eye(4)
     return Robot(
         name='', base='', tips=('tip',), joints=('joint',), parent=np.array([-1]),

@@ -174,7 +174,7 @@ def put_pair(Lambda_inv, k, j, Y):
 
 @inlined
 def freed_column(kind, Y):
-    """Y H, for one freedom."""
+    """Y H, for a joint with one degree of freedom."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (b[2], b[5], b[8]), (d[2], d[5], d[8])

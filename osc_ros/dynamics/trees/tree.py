@@ -175,7 +175,7 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
             propagate_mobilities(tree, robot.ends, robot.paths, robot.starts, robot.common,
                                  robot.carriers, work, Lambda_inv)
     finite = all_finite(found.a0) and all_finite(Lambda_inv.ravel()) and all_finite(found.twists)
-    # numbers that are not finite off the paths need not affect the tips
+    # needed because infinite or NaN values off the paths may not affect the tips
     given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
     return DONE if finite and given and all_finite(found.poses.ravel()) else NOT_FINITE
 
@@ -324,7 +324,7 @@ class Tree(Articulated, Method):
                            self._qdd))
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
-        """Keep τ⁰, empty if not given; whether the shapes fit."""
+        """Store τ⁰ (empty if not given); return whether the shapes fit."""
         self._tau = self._none if tau is None else tau
         self._qdd = self._none if qdd is None else qdd
         n = self._rest.shape
