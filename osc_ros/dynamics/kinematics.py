@@ -146,6 +146,6 @@ class LinkAxes:
         self._axes = np.eye(4)
 
     def at(self, q: Array) -> Array:
-        """Pose (4, 4) at the base's origin with the link's axes, the same array in every call."""
+        """The link's axes as a pose (4, 4) at the origin; the next call overwrites the array."""
         _axes(self._rotations, self._turns, self._places, q, self._axes)
         return self._axes

@@ -78,7 +78,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('configure', self._configure)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Hold the present pose, and begin to answer joint states."""
+        """Hold the present pose; from now on, send a command for every joint state."""
         return self._transition('activate', self._activate)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -341,7 +341,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._state_timeout = found['state_timeout']
         self._targets.apply(found)
 
-    # called by the loop: the first four in its thread, the others in that of this node
+    # the loop runs the first four in its own thread, and posts the others to that of this node
 
     def _on_velocity(self, text: str) -> None:
         self._loop.post(self._log_velocity, text)

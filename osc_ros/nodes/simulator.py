@@ -155,7 +155,7 @@ class Simulator(Node):  # type: ignore[misc]
             return
         label = messages.label(message)
         if self._lockstep and label not in ('', self._label):
-            return  # the command answers an older state, or none
+            return  # the command was computed from an older state, or from no state
         self._tau[places] = tau
         self._heard[topic] = perf_counter()
         if topic in self._ended:

@@ -155,7 +155,7 @@ def axis_first_pair(link, f):
 
 @inlined
 def across_axis(s, z):
-    """W̃ᵀ z, axis first, in the order of `ldl_factors`."""
+    """W̃ᵀ z for z = (angular, linear) after `axis_first_pair`; ordered as in `ldl_factors`."""
     return z[1] + (z[0][0], z[0][1], s * z[0][2])
 
 

@@ -129,7 +129,7 @@ class BlockLDL:
 
 class _Level(NamedTuple):
     """
-    What the blocks that are eliminated at one level leave behind.
+    Factors of the blocks that are eliminated at one level, and their couplings.
 
     `left` and `right` are C⁻¹ times the couplings to the neighbours that are kept. With an odd
     number of blocks the first one is kept; with an even one it is eliminated and has no left

@@ -241,7 +241,7 @@ class Schur(NumpyMethod):
     def _moved(self, at: Located, found: Response) -> ConstrainedMotion:
         """Motion of all bodies: links, massless bodies before them, bodies beside the path."""
         bodies, forces, qdd = self._bodies, np.zeros((len(at.X), 6)), found.qdd
-        a = np.zeros((len(at.X) + 1, 6))  # the last one is the base
+        a = np.zeros((len(at.X) + 1, 6))  # the last row is the base
         forces[bodies.links], a[bodies.links] = found.f, found.a
         for group in bodies.groups:
             for i, j in zip(group[-2::-1], group[:0:-1]):

@@ -72,7 +72,7 @@ class Bell:
 
 class Member:
     """
-    Waiting for and waking of the other members, by one member.
+    One member of a team: waits for the other members, and wakes them.
 
     Parameters
     ----------

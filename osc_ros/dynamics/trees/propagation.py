@@ -298,7 +298,7 @@ def beyond_joint(tree, store, i, Y):
 
 @inlined
 def put_tip_mobility(store, end, k, Lambda_inv):
-    """Put Ω of a body, shifted to the tip on it, in base axes, at place k of Λ⁻¹'s diagonal."""
+    """Write Ω of a body, shifted to tip k on it, base axes, to diagonal block k of Λ⁻¹."""
     A, B, C = mobility_unrotated(
         transpose(matrix_at(store, IN_BASE)),
         mobility_shifted(vector_at(end, 9), mobility_at(store, OMEGA)))

@@ -65,7 +65,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def read_tips(tips, ends, gravity, work, a0, poses, twists):
-    """Put classical accelerations, poses and twists of the tips, from those of their bodies."""
+    """Write classical accelerations, poses and twists of the tips, from those of their bodies."""
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
