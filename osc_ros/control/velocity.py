@@ -32,7 +32,8 @@ class VelocityEstimator:
 
     The estimate is the slope of the parabola at the newest position. The fit uses the positions of
     the last WINDOW seconds, at least LEAST of them, with their actual stamps: a Savitzky-Golay
-    filter for irregular times. For a constant acceleration it has no delay. Noise of positions of standard deviation σ becomes noise of velocities of about
+    filter for irregular times. For a constant acceleration it has no delay.
+    Noise of positions of standard deviation σ becomes noise of velocities of about
     14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s
     at 1 kHz. A position that the joints cannot have reached is left out; after a gap or a lasting
     jump there is no estimate until LEAST positions have arrived. A repeated stamp is ignored.
@@ -111,7 +112,7 @@ class VelocityEstimator:
             np.maximum(gaps, 1e-3), self._fastest)).any(axis=1))
 
     def _without_jumps(self) -> tuple[Array, Array] | None:
-        """Times (k,), 0 at the last [s], and steps (k-1, n) of positions without jumps, or None."""
+        """Times (k,), 0 at the last [s], and steps (k-1, n) of positions without jumps."""
         kept = [self._window[-1]]
         out_of_line = 0
         for time, q in list(self._window)[-2::-1]:
