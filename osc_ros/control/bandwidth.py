@@ -1,5 +1,5 @@
 """
-Which gains a sampled loop carries: the bandwidth that its period and its delay leave.
+Largest stable gains (bandwidth) of a sampled loop, for its period and delay.
 
 The dynamics make a double integrator of every axis of a task and of every joint of the posture.
 Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples that are a period T apart, comes
@@ -33,10 +33,10 @@ import math
 from osc_ros.errors import InputError
 
 GAIN_MARGIN = 2.0
-DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that the delay may leave
-DELAY = 1.0  # [periods] of a driver that applies a command with its next cycle
-# Joints are braked for their limits as by a natural frequency of 1 / reaction_time, damping ratio
-# 1, if that is at least so many periods: a gain margin of 1.9 at one period of delay.
+DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
+DELAY = 1.0  # of a driver that applies a command in its next cycle [periods]
+# Least reaction time [periods] with which joints are braked before their limits as by a natural
+# frequency of 1 / reaction_time and a damping ratio of 1: gain margin 1.9 at one period of delay.
 LEAST_REACTION = 4.0
 
 _BISECTIONS = 60
@@ -44,16 +44,16 @@ _BISECTIONS = 60
 
 def largest_natural_frequency(damping_ratio: float, period: float, delay: float = DELAY) -> float:
     """
-    Largest natural frequency [rad/s] that a sampled loop of a damping ratio carries.
+    Largest natural frequency [rad/s] of a sampled loop with a given damping ratio.
 
     Parameters
     ----------
     damping_ratio : float
-        0 or more; without damping, no natural frequency is carried.
+        0 or more; without damping the result is 0.
     period : float [s]
-        From one sample to the next.
+        Sampling period.
     delay : float [periods]
-        From a sample to the torque that answers it; at least 1, whole or not.
+        From a sample to the torque computed from it; at least 1, need not be an integer.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def largest_natural_frequency(damping_ratio: float, period: float, delay: float 
 def largest_damping_rate(period: float, delay: float = DELAY,
                          natural_frequency: float = 0.0) -> float:
     """
-    Largest damping rate r = 2ζω [1/s] that a sampled loop carries.
+    Largest damping rate r = 2ζω [1/s] of a sampled loop.
 
     0 if the natural frequency [rad/s] beside it is too high for any damping rate. The other
     parameters and the errors are those of `largest_natural_frequency`.
@@ -96,7 +96,7 @@ def largest_damping_rate(period: float, delay: float = DELAY,
 
 def largest_damping_ratio(natural_frequency: float, period: float, delay: float = DELAY) -> float:
     """
-    Largest damping ratio that a sampled loop of a natural frequency [rad/s] carries.
+    Largest damping ratio of a sampled loop with a given natural frequency [rad/s].
 
     0 if the natural frequency is too high for any. The other parameters and the errors are those
     of `largest_natural_frequency`.
@@ -109,7 +109,7 @@ def largest_damping_ratio(natural_frequency: float, period: float, delay: float 
 def longest_period(natural_frequency: float, damping_rate: float, push: float = 0.0,
                    delay: float = DELAY) -> float:
     """
-    Longest period [s] of the samples with which a loop carries its gains; may be infinite.
+    Longest sampling period [s] for which the gains of a loop are accepted; may be infinite.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 def largest_push(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
     """
-    Largest natural frequency [rad/s] of the push out of the soft zones of the joints.
+    Largest natural frequency [rad/s] of the push that moves joints out of their soft zones.
 
     The push adds at most twice its square to the square of the posture's natural frequency
     [rad/s], and has no damping but that of the posture [1/s]. The sum is to have a gain margin of
@@ -176,7 +176,7 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
 @lru_cache(maxsize=1024)
 def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
                      margin: float = GAIN_MARGIN) -> float:
-    """Largest ωT for a damping ratio of which the delay is to leave a share."""
+    """Largest ωT for a damping ratio, if the delay must leave the share `left` of the damping."""
     if ratio == 0.0:
         return 0.0
     wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle

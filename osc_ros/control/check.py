@@ -1,4 +1,4 @@
-"""Whether the efforts that a driver reports, the arm at rest, agree with the model."""
+"""Comparison of the efforts that a driver reports for an arm at rest with the model."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-SHARE = 0.02  # of a joint's effort limit: what friction and offsets of its sensor come to
-WITHOUT_LIMIT = 0.05  # of the largest weight on any joint: the same where there is no limit
-ENOUGH = 5  # states for an average
-MOST = 500  # states in an average
-STILL = 0.01  # most that a joint moves in them [rad, m]
+SHARE = 0.02  # of a joint's effort limit: tolerance for friction and sensor offsets
+WITHOUT_LIMIT = 0.05  # of the largest gravity load of all joints: tolerance without a limit
+ENOUGH = 5  # least number of states for an average
+MOST = 500  # largest number of states in an average
+STILL = 0.01  # largest motion of a joint during these states [rad, m]
 TOLD_APART = 3.0  # tolerances between zero and the weight, on some joint, to be seen at all
-REACH = 0.25  # of the length of the arm: how far from the tip a payload may be
+REACH = 0.25  # of the length of the arm: largest distance of a payload from the tip
 
 
 class Verdict(Enum):
-    """What is found."""
+    """Result of the check."""
 
     WELL = 'all is well'
     COMPENSATED = 'the driver already compensates gravity'
@@ -41,7 +41,7 @@ class Verdict(Enum):
 @dataclass(frozen=True)
 class Finding:
     """
-    What the efforts tell.
+    Result of comparing the efforts with the model.
 
     Attributes
     ----------
@@ -49,8 +49,8 @@ class Finding:
     reason : str
         In words, with the figures.
     mass : (float, float) or None [kg]
-        Between what the mass that the model lacks at the tip, the first of several, must be; None
-        if no mass there would explain the efforts.
+        Interval of the mass missing in the model at the first tip; None if no mass there explains
+        the efforts.
 
     """
 
@@ -64,14 +64,14 @@ class Finding:
 
 
 class Rest:
-    """What a driver says while the arm rests: positions and efforts, for an average."""
+    """Averages the positions and efforts that a driver reports while the arm is at rest."""
 
     def __init__(self) -> None:
         self._q: deque[Array] = deque(maxlen=MOST)
         self._efforts: deque[Array] = deque(maxlen=MOST)
 
     def add(self, q: Array, efforts: Array) -> None:
-        """Take a state (n,), (n,); efforts that are not finite are none."""
+        """Add a state (n,), (n,); efforts that are not finite count as missing."""
         if np.isfinite(efforts).all():
             if self._q and np.abs(q - self._q[0]).max() > STILL:
                 self._q.clear()
@@ -81,7 +81,7 @@ class Rest:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are states enough for an average, or none has efforts at all."""
+        """Whether there are enough states for an average, or none of them has efforts."""
         return len(self._q) not in range(1, ENOUGH)
 
     def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:

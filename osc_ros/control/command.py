@@ -1,4 +1,4 @@
-"""Whether a torque command makes sense, judged by somebody who did not compute it."""
+"""Independent plausibility check of torque commands."""
 
 from __future__ import annotations
 

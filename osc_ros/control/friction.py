@@ -1,4 +1,4 @@
-"""Torques against the friction in the joints, which feed no motion that they cause themselves."""
+"""Friction compensation of the joints that does not amplify the motion that it causes."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Time ahead of the reference velocity at which the sign of dry friction is taken [s]: a joint has
-# to be freed a little before it turns round.
+# Look-ahead of the reference velocity for the sign of dry friction [s]: the compensation must
+# change its sign shortly before the joint reverses.
 LOOK_AHEAD = 0.01
-# Most that feedback by the compensation adds to the law's own, and most of the rate [1/s] times
-# the tick [s] that both together may have: a velocity loop with one tick of delay and a sampled
-# output is stable below 1.
+# FEEDBACK: largest gain of the compensation's feedback, relative to the law's. FASTEST_LOOP:
+# largest product of the rate [1/s] of both together and the tick [s]; a sampled velocity loop
+# with one tick of delay is stable below 1.
 FEEDBACK, FASTEST_LOOP = 4.0, 0.4
-# Share of the torque that the reference motion takes, by the model, up to which feedback against
-# the motion is taken for an error of the model, and not for a joint that is helped too much.
+# Share of the model's torque for the reference motion. Feedback up to this share counts as an
+# error of the model and is not amplified.
 MODEL_ERROR = 0.1
-# Share of the velocity limit over which the compensation fades out below it.
+# Width of the range below the velocity limit in which the compensation fades out, as a share of
+# the limit.
 FADE = 0.2
-# What feedback does not ask for accelerates no joint by more than brings it to its speed limit in
-# the reaction time of the limits over this, by the least inertia of the model: feedback has to be
-# able to take it back.
+# Bound of the compensation without feedback: it accelerates a joint of the model's least inertia
+# to its velocity limit in no less than (reaction time of the limits) / PUSH, so that feedback can
+# correct it.
 PUSH = 2.0
-_STATES = 16  # to look for the least inertia in
+_STATES = 16  # number of configurations sampled for the least inertia
 
 
 def feedback_gain(rate: float, tick: float) -> float:
@@ -42,7 +43,7 @@ def feedback_gain(rate: float, tick: float) -> float:
     Parameters
     ----------
     rate : float [1/s]
-        Of the law's velocity feedback, the highest of all tasks.
+        Rate of the law's velocity feedback, the highest of all tasks.
     tick : float [s]
         Time between two torques.
 
@@ -55,7 +56,7 @@ def feedback_gain(rate: float, tick: float) -> float:
 def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, inertia, table,
                   torque):
     coulomb, viscous = friction[0], friction[1]
-    # every joint's compensation accelerates the others too: the fastest one's share is for all
+    # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
     for i in range(len(torque)):
         if table[SPEED, i] < np.inf:
@@ -91,39 +92,40 @@ class Friction:
     """
     Friction of the joints, f_c sign(q̇) + f_v q̇, and its compensation.
 
-    Compensating the sign of the *measured* velocity feeds energy into every motion, also into one
-    that the compensation caused: told more friction than there is, the joint runs away. Therefore:
+    Compensation by the sign of the *measured* velocity adds energy to every motion, including the
+    motion that it causes: if the coefficients are too high, the joint runs away. Therefore:
 
-    - A joint that the targets or the posture move is helped by φ = f_c tanh(q̇ᵣ/v_s) + f_v q̇ᵣ,
+    - The feedforward of a joint that the targets or the posture move is
+      φ = f_c tanh(q̇ᵣ/v_s) + f_v q̇ᵣ,
       with the reference velocity q̇ᵣ, which does not depend on the measured one (`Reference`). This
       is the desired-velocity compensation of Armstrong-Hélouvry, Dupont and Canudas de Wit, "A
       survey of models, analysis tools and compensation methods for the control of machines with
       friction", Automatica 30 (1994), section 5; Kelly, Llamas and Campa, "A measurement procedure
       for viscous and Coulomb friction", IEEE Trans. Instrum. Meas. 49 (2000), identify f_c, f_v.
-    - The feedback torque τₑ that the law asks for beside that motion is amplified by 1 + κ where
-      this is not in the way of φ: the compensation is φ + κ τₑ, kept between 0 and φ while the
-      reference moves, and between -f_c and f_c while it rests. So it lies in the sector [0, κ τₑ]
-      about φ: where φ is 0 it does work on a joint only while the law does, and at most κ times as
-      much; and it takes back what it helps too much as soon as the law brakes. κ is bounded by
-      `feedback_gain`, so that the amplified law stays well damped at its rate.
+    - τₑ is the law's torque in addition to the model's torque for the reference motion. The
+      compensation is φ + κ τₑ, saturated between 0 and φ while the reference moves and to [-f_c,
+      f_c] while it rests; within this saturation τₑ is amplified by 1 + κ. So the compensation
+      lies in the sector [0, κ τₑ] about φ: if φ is 0 it does work on a joint only while the law
+      does, and at most κ times as much; and it is reduced as soon as the law brakes. κ is bounded
+      by `feedback_gain`, so that the amplified law stays well damped at its rate.
     - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
-      no friction is compensated beyond. Near the velocity limit of one joint the compensation of
-      all joints fades: by the inertia of the arm each accelerates the others, and a light wrist
-      much. What feedback does not ask for is bounded by PUSH.
+      are zero above it. Near the velocity limit of one joint the compensation of all joints fades,
+      because each joint accelerates the others through the inertia of the arm, a light wrist most.
+      The compensation without feedback is bounded by PUSH.
 
     Attributes
     ----------
     coulomb : (n,) [N·m; N for prismatic]
         Dry friction f_c.
     viscous : (n,) [N·m·s/rad; N·s/m]
-        f_v.
+        Viscous friction f_v.
     velocity : float [rad/s; m/s]
-        Width v_s of the change from one direction to the other.
+        Width v_s of the transition from one direction to the other.
 
     Raises
     ------
     InputError
-        Shapes that differ, a number that is negative or not finite, a width of 0.
+        Shapes differ, a number is negative or not finite, or the width is not positive.
 
     """
 
@@ -133,7 +135,7 @@ class Friction:
     _table: Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Take anything that is an array, and refuse the rest."""
+        """Convert the coefficients to arrays and validate them."""
         for name in ('coulomb', 'viscous'):
             value = np.array(getattr(self, name), dtype=np.float64)
             if value.ndim != 1 or not (np.isfinite(value).all() and (value >= 0.0).all()):
@@ -150,27 +152,28 @@ class Friction:
     def compensation(self, q: Array, qd: Array, motion: Array, model: Array, tau: Array,
                      fading: Array, gain: float, inertia: Array, table: Array) -> Array:
         """
-        Torques (n,) against friction [N·m].
+        Torques (n,) that compensate friction [N·m].
 
-        They leave the sum with tau within the limits of effort, where tau is.
+        If tau satisfies the effort limits, so does its sum with these torques.
 
         Parameters
         ----------
         q, qd : (n,)
-            As measured.
+            Measured state.
         motion : (2, n)
-            Velocity and acceleration that the targets and the posture ask for [rad/s], [rad/s²].
+            Reference velocity and acceleration, from the targets and the posture
+            [rad/s], [rad/s²].
         model : (n,)
-            Torque that this motion takes by the model [N·m].
+            Torque of the model for this motion [N·m].
         tau, fading : (n,), (n,)
-            Torque of the law, and what a change left over in it: τₑ is the rest beside the
-            model's [N·m].
+            Torque of the law, and the part of it that fades out after a change [N·m];
+            τₑ = tau - fading - model.
         gain : float
             κ, see `feedback_gain`.
         inertia : (n,)
-            Least of each joint, while the others are free [kg·m²].
+            Least inertia of each joint, while the others are free [kg·m²].
         table : (8, n)
-            Of `Limits`.
+            Table of `Limits`.
 
         """
         torque = np.empty(len(q))
@@ -181,10 +184,10 @@ class Friction:
 
 class FrictionInForce:
     """
-    The friction that is compensated now: the coefficients of a change come into force gradually.
+    Friction coefficients in force; new coefficients come into force gradually.
 
-    The coefficients are faded, and not the difference of two torques: such a left-over would be a
-    torque that no feedback takes back, and would drive a light joint away.
+    The coefficients are faded, not the difference of two torques: a fading torque would be
+    independent of feedback and would drive a light joint away.
 
     """
 
@@ -192,7 +195,7 @@ class FrictionInForce:
         self.set(None)
 
     def set(self, friction: Friction | None) -> None:
-        """Bring a friction, or none, into force at once."""
+        """Set the friction, or None, immediately."""
         self._end = friction
         self._start: Friction | None = None
         self._age = self._duration = 0.0
@@ -200,14 +203,14 @@ class FrictionInForce:
     def begin(self, time: float, friction: Friction | None, effort: Array, speed: Array,
               blend_time: float) -> None:
         """
-        Let a friction, or none, come into force from a time [s] on, C¹.
+        Begin the C¹ change to a friction, or to None, at a time [s].
 
         Parameters
         ----------
         time : float
         friction : Friction or None
         effort, speed : (n,), (n,)
-            Limits; may be infinite. No torque changes by more than CHANGE_RATE of its limit a
+            Limits; may be infinite. Torques change by at most CHANGE_RATE of their limit per
             second.
         blend_time : float
             Least duration [s].
@@ -245,7 +248,7 @@ def _no_friction(n: int) -> Friction:
 
 
 def least_inertia(robot: Robot) -> Array:
-    """Least inertia (n,) of each joint while the others are free, of many configurations."""
+    """Least inertia (n,) of each joint, the others free, over _STATES configurations [kg·m²]."""
     dynamics, rng, M_inv = Articulated(robot), np.random.default_rng(0), np.zeros(2 * (robot.n,))
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     most = np.zeros(robot.n)

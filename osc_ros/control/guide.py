@@ -42,7 +42,7 @@ class Jog:
     until: float
 
     def __post_init__(self) -> None:
-        """Take anything that is an array of the right shape, and refuse the rest."""
+        """Convert the twist to an array and validate it."""
         twist = np.array(self.twist, dtype=np.float64)
         if twist.shape != (6,) or not np.isfinite(twist).all():
             raise InputError(f'twist {twist.tolist()}: accepted are 6 finite numbers')
@@ -142,7 +142,7 @@ class Guide:
         self._open: tuple[TargetLimits, Array | None] | None = None
 
     def add(self, motion: Motion, start: float) -> None:
-        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        """Schedule a motion at `start` [s]; pending motions from then on are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
 

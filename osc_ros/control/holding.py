@@ -1,4 +1,4 @@
-"""Whether an arm can hold what its model says that it carries."""
+"""Check that an arm can hold the loads of its model against gravity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Share of the effort limit that holding may take: the rest is for moving, and for friction.
+# Largest share of the effort limit for holding; the rest is for motion and friction.
 HOLDING = 0.9
 
 
@@ -19,7 +19,7 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                     before: tuple[Robot, Array] | None = None,
                     dynamics: Articulated | None = None) -> None:
     """
-    Refuse a model that the arm cannot hold at q (n,) with HOLDING of its effort limits.
+    Raise if the arm cannot hold the model at q (n,) with HOLDING of its effort limits.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where an arm is while no joint states come: its model, integrated with the torques sent."""
+"""Prediction of the joint state while no states arrive, by integration of the forward dynamics."""
 
 from __future__ import annotations
 
@@ -13,44 +13,43 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-TRUST = 1.0  # after the last state the prediction is not continued [s]
-STEP = 0.002  # of the integration; longer ones where one call would take more than MOST_STEPS [s]
+TRUST = 1.0  # longest prediction after the last state [s]
+STEP = 0.002  # integration step; longer if one call would need more than MOST_STEPS [s]
 MOST_STEPS = 25
-REMEMBERED = 24  # answered states from which the unmodelled torque is estimated
-LEAST = 4  # pairs of them, for an estimate
-LONGEST_PAIR = 0.05  # between two states that are compared [s]
-NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque is taken for noise
-FRICTION = 0.05  # of the effort limit: a smaller one along the motion is taken for friction
-LARGEST = 0.3  # of the effort limit: a larger one is not taken for a payload
-FASTEST = 2.0  # times the velocity limit: no joint is predicted to be faster
-STILL = 1e-3  # a predicted speed below this is rest [rad/s, m/s]
+REMEMBERED = 24  # last states, with their torques, that estimate the unmodelled torque
+LEAST = 4  # least number of pairs of these states for an estimate
+LONGEST_PAIR = 0.05  # longest time between the two states of a pair [s]
+NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque counts as noise
+FRICTION = 0.05  # of the effort limit: a smaller one along the motion counts as friction
+LARGEST = 0.3  # of the effort limit: largest estimate of the unmodelled torque
+FASTEST = 2.0  # times the velocity limit: highest predicted speed
+STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
 
 
 class Prediction:
     """
-    Open-loop state of an arm, from the torques that it was sent since its last state.
+    Open-loop state of an arm, predicted from the torques sent since its last state.
 
-    The model's forward dynamics is integrated by the midpoint method. A torque that
-    the model lacks (payload, friction) is estimated from the last states before: the mean over
-    them of the torque sent less the inverse dynamics of the motion measured. It is taken to stay
-    as it is, less NEGLIGIBLE of the effort limit, for noise. Where it acts along the motion, its
-    first FRICTION of the limit is taken for dry friction, which is predicted, but not
-    compensated: it lets the arm rest.
+    The forward dynamics of the model are integrated by the midpoint method. The unmodelled torque
+    (payload, friction) is estimated from the last states as the mean of the torque sent minus the
+    inverse dynamics of the measured motion. It is reduced by NEGLIGIBLE of the effort limit, for
+    noise, and assumed constant. If it acts along the motion, its first FRICTION of the limit
+    counts as dry friction, which is predicted but not compensated: it brings the arm to rest.
 
     Attributes
     ----------
     q, qd : (n,)
         Predicted state [rad, m; rad/s, m/s].
     unmodelled : (n,)
-        Torque that the joints need beside that of the model [N·m; N].
+        Torque that the joints need in addition to the model's [N·m; N].
     is_over : bool
         Whether the prediction has ended: at rest, TRUST after the last state, or because the
-        model gave no finite number. `q` then stays.
+        model returned a number that is not finite. `q` is then constant.
 
     Parameters
     ----------
     robot : Robot
-        For its limits.
+        Provides the limits.
     inverse_dynamics : callable
         Torque (n,) for q, q̇, q̈ (n,) each.
 
@@ -65,39 +64,39 @@ class Prediction:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all states and what was estimated."""
+        """Clear the recorded states and the estimated torques."""
         self._answered: deque[tuple[float, Array, Array, Array]] = deque(maxlen=REMEMBERED)
         self.q = self.qd = self.unmodelled = self._friction = self._rest
         self.is_over = True
         self._began = self._now = -math.inf
 
     def record(self, time: float, q: Array, qd: Array, tau: Array) -> None:
-        """Take a state (n,), (n,) at its time [s], and the torque (n,) that answered it."""
+        """Record a state (n,), (n,), its stamp [s], and the torque (n,) sent in response."""
         self._answered.append((time, q, qd, tau))
 
     def begin(self, now: float, q: Array, qd: Array, effort_limits: Array) -> None:
         """
-        Start from the last state.
+        Start the prediction at the last state.
 
         Parameters
         ----------
         now : float
-            When that state came, on the clock of `advance` [s].
+            Arrival time of that state, on the clock of `advance` [s].
         q, qd : (n,)
         effort_limits : (n,)
-            Of the joints [N·m]; where infinite, no unmodelled torque is estimated.
+            Limits of the joints [N·m]; if infinite, the joint's unmodelled torque is 0.
 
         """
         self.q, self.qd, self._began, self._now = q.copy(), qd.copy(), now, now
         self.is_over, self._friction = False, self._rest
         try:
             self._estimate(effort_limits)
-        except Exception:  # of the model, at an absurd state
+        except Exception:  # raised by the model at an absurd state
             self.unmodelled = self._friction = self._rest
         self._answered.clear()
 
     def _estimate(self, limits: Array) -> None:
-        """Estimate the unmodelled torque; where too few states came, the last estimate stays."""
+        """Estimate the unmodelled torque; with too few states, keep the last estimate."""
         total, duration, count = self._rest, 0.0, 0
         states = list(self._answered)
         for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(states, states[1:]):
@@ -117,7 +116,7 @@ class Prediction:
             self.unmodelled = np.sign(mean) * size if np.isfinite(mean).all() else self._rest
 
     def advance(self, now: float, tau: Array) -> None:
-        """Predict the state at a time [s], to which the joints had the torque tau (n,)."""
+        """Predict the state at time now [s], with the torque tau (n,) applied until then."""
         elapsed, self._now = now - self._now, now
         if self.is_over or not elapsed > 0.0:
             return
@@ -141,14 +140,14 @@ class Prediction:
         qd = np.clip(self.qd + dt * qdd, -self._fastest, self._fastest)
         if not (np.isfinite(q).all() and np.isfinite(qd).all()):
             raise ArithmeticError
-        # a joint at the end of its range has hit its stop
+        # a joint at its position limit is stopped by its end stop
         self.q = np.clip(q, np.minimum(self._lower, self.q), np.maximum(self._upper, self.q))
-        # friction stops a joint, and does not turn it round
+        # friction stops a joint but does not reverse it
         turns = (self._friction > 0.0) & (qd * self.qd < 0.0)
         self.qd = np.where((self.q == q) & ~turns, qd, 0.0)
 
     def _acceleration(self, q: Array, qd: Array, tau: Array) -> Array:
-        """Forward dynamics (n,) by inverse dynamics alone: M column by column."""
+        """Joint accelerations (n,); M is built column by column from the inverse dynamics."""
         h = self._inverse_dynamics(q, qd, self._rest)
         weight = self._inverse_dynamics(q, self._rest, self._rest)
         M = np.array([self._inverse_dynamics(q, self._rest, one) for one in self._eye]) - weight

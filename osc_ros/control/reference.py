@@ -1,4 +1,4 @@
-"""The velocity that the joints would have if every task followed its target."""
+"""Reference velocity of the joints: their velocity if every task followed its target."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from osc_ros.dynamics.trees.articulated import Articulated
 
 Array = NDArray[np.float64]
 
-PAUSE = 0.1  # a longer tick is no tick: the motion begins anew [s]
+PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
 
 
 @kernel
 def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
                 J, memory, motion, forces):
     """
-    Bring the null-space motion to the next tick; forces (6 m,) that bring the tasks' velocities.
+    Integrate the nullspace motion for a tick; write the forces (6 m,) for the tasks' velocities.
 
-    The memory (n + 12 k,) keeps the velocity before, and has room for the velocities of the tasks.
+    The memory (n + 12 k,) stores the previous velocity, and buffers for the tasks' velocities.
 
     """
     room = opened(integers, numbers)
@@ -53,7 +53,7 @@ def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damp
 @kernel
 def _put_motion(integers, dt, change, table, mobility, rates, memory, motion):
     """
-    Add the change (n,) to the velocity, within its limits, and find the acceleration.
+    Add the change (n,) to the velocity, within its limits, and compute the acceleration.
 
     Returns the highest rate of the velocity feedback [1/s].
 
@@ -76,20 +76,20 @@ def _put_motion(integers, dt, change, table, mobility, rates, memory, motion):
 
 class Reference:
     """
-    Velocity and acceleration of the joints without what the state adds to them by itself.
+    Reference velocity and acceleration of the joints, independent of the measured velocity.
 
-    The null-space motion is integrated from the posture's law, then the velocities of the tasks'
-    links are set to those of their targets, by the least change in kinetic energy (Gauss), in the
-    order of priority, and with singular directions given up, as the law does with accelerations:
-    by the factors of its last solve. Of the measured state only the positions enter, in the
-    Jacobian and in the posture's error.
+    The nullspace motion is integrated from the posture's law. Then the velocities of the tasks'
+    links are set to those of their targets with the least change in kinetic energy (Gauss), in the
+    order of priority. Control of singular directions fades out as in the law, with the factors of
+    its last solve. Of the measured state only the positions are used, in the Jacobian and in the
+    posture's error.
 
     Attributes
     ----------
     motion : (2, n) [rad/s], [rad/s²]
-        Velocity and acceleration; written over by the next `advance`.
+        Velocity and acceleration; overwritten by the next `advance`.
     model : (n,) [N·m]
-        Torques of this acceleration at the measured state, with C and G.
+        Torques of this acceleration at the measured state, including C and G.
     tick : float [s]
         Time between the last two different times.
     rate : float [1/s]
@@ -100,13 +100,13 @@ class Reference:
     levels : sequence of Level
         Highest priority first.
     dynamics : Method
-        Of the last tick, as the solver, J and the table.
+        Dynamics of the last tick; the solver, J and the table are of the same tick.
     model : Articulated
-        The same robot.
+        Model of the same robot.
     solver : Priorities
     J : (6 m, n)
     table : (8, n)
-        Of `Limits`: the motion keeps their velocities.
+        Table of `Limits`; the motion is within their velocity limits.
 
     """
 
@@ -123,19 +123,19 @@ class Reference:
         self.forget()
 
     def forget(self) -> None:
-        """Begin at rest."""
+        """Reset the motion to rest."""
         self.motion[:] = 0.0
         self.rate, self.tick, self._time = 0.0, 0.0, -math.inf
 
     def go_on_as(self, before: Reference) -> None:
-        """Take over the motion of the one before."""
+        """Copy the motion of the previous reference."""
         self.motion[:] = before.motion
         self.tick, self._time = before.tick, before._time
 
     def advance(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                 posture_gains: tuple[float, float, float]) -> None:
         """
-        Bring the motion to a time [s], after the tasks were solved for this state.
+        Advance the motion to a time [s], after the tasks were solved for this state.
 
         Parameters
         ----------
@@ -158,9 +158,9 @@ class Reference:
 
 def _feedback_rates(level: Level) -> list[float]:
     """
-    Rates of a level's velocity feedback (7,): of its spring, by axis, and the others' highest.
+    Rates (7,) of a level's velocity feedback: of its spring by axis, and the highest other rate.
 
-    Those of the spring are for a mobility of 1: they grow with its root.
+    The rates of the spring are for a mobility of 1; they scale with the root of the mobility.
 
     """
     gains = level.task.gains

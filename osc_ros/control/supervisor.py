@@ -1,4 +1,4 @@
-"""When to take the torque away from a law, what to send instead, and when to give it back."""
+"""Supervision of a control law: detects faults and replaces the law's torque until they end."""
 
 from __future__ import annotations
 
@@ -19,46 +19,48 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # the last one wins
+REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # by increasing priority
 
-# What a supervisor finds by itself, where it is asked to watch for it.
+# Causes that a supervisor detects itself, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED = 'overspeed'
 
-JUMP_FACTOR = 2.0  # times the velocity limit is a jump: limits are kept by a law, roughly
-JUMP_FLOOR = 2e-3  # [rad, m] and no less than that: noise
-CLOCK_STEPS = -1.0, 10.0  # from one state to the next: beyond it is another clock [s]
-# A joint is too fast where it exceeds its limit by these factors, in two states that follow each
-# other, or in one, and by more than noise in either case [rad/s, m/s].
+JUMP_FACTOR = 2.0  # times the velocity limit is a jump; a law may exceed limits slightly
+JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
+CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
+# A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
+# states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
+# [rad/s, m/s].
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
-HARDEST = 5.0  # times the stop rate a joint may be braked before its position limit
+HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
 AT_REST = 0.01  # [rad/s, m/s]
-LATE_PERIODS = 4.0  # mean intervals between states: one that is later than that is missing
-LATE_SHARE = 0.05  # of the time-out of stale states: before it, none is missing
-INTERVAL_SHARE = 0.125  # of the last interval in the mean
-BLIND_RATE = 10.0  # the least rate of braking by prediction: it must end before its trust [1/s]
-LONGEST_TICK = 0.05  # that limits move on by at once [s]
-LONGEST_GAP = 2.0  # mean intervals that torques move on by at once
-PATIENCE = 2.0  # for the arm to come to rest before it is given up [s]
+LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
+LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
+INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
+BLIND_RATE = 10.0  # least braking rate during prediction, to stop within its TRUST [1/s]
+LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
+LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
+PATIENCE = 2.0  # time for the arm to come to rest, after which it is left alone [s]
 
 
 @dataclass(frozen=True)
 class Watchdog:
     """
-    What is done about one cause.
+    Reaction to one cause.
 
     Attributes
     ----------
     reaction : str
-        One of REACTIONS. 'report' counts it and changes nothing; 'hold' stops and stays there,
-        'damp' stops and can be pushed, 'gravity' carries only the weight, 'zero' sends no torque;
-        'deactivate' holds until the arm rests, then leaves it with what `Supervision.idle` says,
-        and says so by `Supervisor.finished`.
+        One of REACTIONS. 'report' counts the cause and changes nothing. 'hold' stops the arm and
+        holds its position. 'damp' stops the arm, which can then be pushed. 'gravity' compensates
+        only gravity. 'zero' sends zero torque. 'deactivate' holds until the arm is at rest, then
+        applies `Supervision.idle` and sets `Supervisor.finished`.
     latched : bool
-        Whether it lasts until `release`, and not only until the cause is gone; 'deactivate'
-        always does.
+        Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
+        is always latched.
     timeout : float [s]
-        A silence of more than that is the cause; infinite: only `Supervisor.trip` tells of it.
+        Longest time between two calls of `Supervisor.feed`; the cause begins when it is exceeded.
+        If infinite, only `Supervisor.trip` reports the cause.
 
     Raises
     ------
@@ -72,7 +74,7 @@ class Watchdog:
     timeout: float = np.inf
 
     def __post_init__(self) -> None:
-        """Refuse what is unknown or not positive."""
+        """Raise for an unknown reaction or a time-out that is not positive."""
         if self.reaction not in REACTIONS:
             raise InputError(f"reaction '{self.reaction}': accepted is one of "
                              + ', '.join(REACTIONS))
@@ -83,7 +85,7 @@ class Watchdog:
 @dataclass(frozen=True, eq=False)
 class Supervision:
     """
-    All that may change while a supervisor runs, but for the names of the watchdogs.
+    Settings of a supervisor; all may change while it runs, except the names of the watchdogs.
 
     Attributes
     ----------
@@ -92,28 +94,28 @@ class Supervision:
     effort_limits : (n,)
         Largest torque of each joint [N·m]; may be infinite.
     stop_rate : float [1/s]
-        Of the exponential in which speed is braked.
+        Rate of the exponential decay of the speed while braking.
     fade_time : float [s]
-        In which the difference between two sources of torque fades, with a torque a period.
+        Duration of the fade from one source of torque to another, at one torque per period.
     blend_time : float [s]
-        In which other effort limits come into force, those of a law as well as these.
+        Duration over which new effort limits come into force, for the law and the supervisor.
     settle_time : float [s]
-        How long a cause has to be gone before the law goes on.
+        Time without the cause before the law resumes.
     deadline : float [s]
-        A law that takes longer has missed it.
+        Longest computation time of the law; a longer one is a missed deadline.
     period : float [s]
-        Expected from one state to the next.
+        Expected interval between two states.
     idle : str
-        What an arm that was stopped for good is left with: 'gravity' or 'zero'.
+        Torque after the final stop: 'gravity' or 'zero'.
     bridges : bool
-        Whether a gap between the states is braked in before STALE_STATE is a cause: as soon as
-        a state is missing, that is after LATE_PERIODS mean intervals, or LATE_SHARE of the
-        time-out of STALE_STATE if that is longer.
+        Whether the arm is braked by prediction as soon as a state is missing, before STALE_STATE
+        is a cause. A state is missing after LATE_PERIODS mean intervals, or after LATE_SHARE of
+        the time-out of STALE_STATE if that is longer.
     velocity_limits : (n,), optional
-        Beyond which a measured speed is 'overspeed' [rad/s, m/s]; those of the robot if not given.
-        Lower ones come into force with the time constant `blend_time`.
+        Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
+        Lower limits come into force with the time constant `blend_time`.
     effort_rates : (n,), optional
-        Most that any torque changes, whatever its source [N·m/s, N/s]; unlimited if not given.
+        Largest rate of change of the torques of any source [N·m/s, N/s]; unlimited if not given.
 
     Raises
     ------
@@ -136,21 +138,21 @@ class Supervision:
     effort_rates: Array | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is not positive."""
+        """Raise for a number that is not positive."""
         for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period'):
             if not getattr(self, name) > 0.0:
                 raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
 
     @cached_property
     def hardest(self) -> float:
-        """Damping rate of a joint before its limit, as far as the period carries it [1/s]."""
+        """Highest damping rate before a joint limit that is stable at this period [1/s]."""
         carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both
         return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))
 
 
 @dataclass
 class _Watch:
-    """How it stands with one cause, on the supervisor's clock [s]."""
+    """State of one cause; times on the supervisor's clock [s]."""
 
     fed: float
     seen: float = -np.inf
@@ -160,14 +162,14 @@ class _Watch:
 
 @dataclass(eq=False)
 class _Fade:
-    """A difference that vanishes within a time, with no step in its rate."""
+    """Difference of two vectors that decays to zero in a given time, C¹."""
 
     duration: float
     start: Array
     age: float = field(default=0.0)
 
     def left(self, dt: float) -> Array:
-        """What is left of it (n,) after dt [s] more."""
+        """Remaining difference (n,), dt [s] after the previous call."""
         self.age = min(self.age + dt, self.duration)
         s = self.age / self.duration
         return (1.0 - s * s * (3.0 - 2.0 * s)) * self.start
@@ -175,33 +177,35 @@ class _Fade:
 
 class Supervisor:
     """
-    Stands between a law and the joints, and replaces the law's torque where something is wrong.
+    Checks states and torques, and replaces the law's torque while a cause is active.
 
-    It sees every state (`see`), is told of signs of life (`feed`) and of what went wrong
-    (`trip`), and gives the torque to send (`torque`): finite, within the limits, and without a
-    step where its source changes. It never raises for what the law or the sensors do.
+    The caller passes every state to `see`, signs of life to `feed` and faults to `trip`.
+    `torque` returns the torque to send: finite, within the limits, and continuous when its source
+    changes. Errors of the law or the sensors never raise.
 
     Attributes
     ----------
     cause, reaction, reason : str
-        The gravest cause at present, and what is done about it; empty if there is none.
+        Active cause whose reaction has the highest priority, its reaction, and an explanation;
+        empty if there is none.
     blind : bool
-        Whether the state is too old to act on: then the arm is braked along a state that is
-        predicted (`osc_ros.control.prediction`), and at its end the weight is held there.
+        Whether the last state is too old for control. The arm is then braked along a predicted
+        state (`osc_ros.control.prediction`); when the prediction ends, gravity is compensated at
+        the predicted position.
     counts : Counter of str
-        How often each cause began.
+        Number of times that each cause began.
 
     Parameters
     ----------
     robot : Robot
-        For its limits.
+        Provides the limits.
     inverse_dynamics : callable
         Torque (n,) for q, q̇, q̈ (n,) each.
     settings : Supervision
     tell : callable, optional
-        Called when cause or reaction have changed.
+        Called when the cause or the reaction has changed.
     clock : callable
-        A steady clock [s].
+        Monotonic clock [s].
 
     """
 
@@ -222,12 +226,12 @@ class Supervisor:
 
     def begin(self, tau: Array | None = None) -> None:
         """
-        Forget all that was, latched causes too; the counts stay.
+        Reset the supervisor, including latched causes but not the counts.
 
         Parameters
         ----------
         tau : (n,), optional
-            What the joints have now [N·m], for the first torque to go on from.
+            Present torque of the joints [N·m], from which the first torque continues.
 
         """
         now = self._clock()
@@ -244,70 +248,71 @@ class Supervisor:
         self._doubted: tuple[float, Array, Array] | None = None
         self._q = self._qd = self._anchor = np.zeros_like(self._fastest)
         self._time = self._new_time = 0.0
-        # mean interval of the states, on our clock and on theirs: a simulation may be slower
+        # mean interval of the states, on this clock and by their stamps: a simulation may run slow
         self._came, self._interval = now, self.settings.period
         self._spacing = self.settings.period
         self._is_predicting = self._was_blind = False
         self._prediction.forget()
 
     def release(self) -> None:
-        """Let latched causes go that are gone."""
+        """Release latched causes that are no longer present."""
         now = self._clock()
         for watch in self._watches.values():
             watch.active = self._is_there(watch, now)
         self._judge()
 
     def stop(self) -> None:
-        """Bring the arm to rest for good: `finished` tells when."""
+        """Bring the arm to rest and deactivate; `finished` becomes true at the end."""
         self._stopping = True
         self._judge()
 
     @property
     def sent(self) -> Array | None:
-        """Torque (n,) that was given last [N·m]."""
+        """Last torque (n,) that was returned [N·m]."""
         return self._tau
 
     @property
     def finished(self) -> bool:
-        """Whether the arm was stopped for good and is left alone, or does not rest within 2 s."""
+        """Whether deactivation is complete, or the arm did not come to rest within 2 s."""
         return self.reaction == 'deactivate' and (
             self.blind and (self._tau is None or self._is_predicting and self._prediction.is_over)
             or self._rests and self._fade is None
             or self._clock() - self._began > PATIENCE)
 
     def last(self) -> Array:
-        """Torque (n,) to leave behind, for the arm where it was seen last [N·m]."""
+        """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
         limits = self.settings.effort_limits
         self._predict(self._clock())
         return np.clip(self._stop_if_possible(self.settings.idle), -limits, limits)
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
-        """Take a sign of life; the time-out begins when it has lasted [s]."""
+        """Record a sign of life; the time-out starts `lasting` seconds from now."""
         self._watches[name].fed = self._clock() + lasting
 
     def trip(self, name: str, reason: str) -> None:
-        """Take note of a cause that is there now, whether or not it is watched for."""
+        """Record that a cause is present now; ignored if it has no watchdog."""
         if name in self._watches:
             watch = self._watches[name]
             watch.seen, watch.reason = self._clock(), reason
 
     def see(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Take a state in, if it can be believed.
+        Accept a state if it is plausible.
 
-        One that lies farther from the one before than the joints can go is taken only if the next
-        one confirms it; one that is older than the one before is late, and of no use.
+        A state farther from the last one than the joints can move is rejected, unless the next
+        state confirms it: then that next state is accepted. A state with an earlier stamp than
+        the last one is ignored.
 
         Parameters
         ----------
         time : float
-            Of the state, on its own clock [s].
+            Stamp of the state, on the clock of the states [s].
         q, qd : (n,)
 
         Returns
         -------
         bool
-            Whether it was taken.
+            Whether the state was accepted.
 
         """
         if not _is_finite(q, qd):
@@ -323,7 +328,7 @@ class Supervisor:
                 if doubted is None or self._contradicts(*doubted, time, q, qd):
                     self._doubted = time, q, qd
                     return False
-                self._source = ''  # whatever follows, begins anew from the torque sent last
+                self._source = ''  # the next source fades in from the torque sent last
         now = self._clock()
         spacing = time - self._new_time
         if self._seen and spacing > 0.0:
@@ -343,10 +348,10 @@ class Supervisor:
         return self._fastest if wanted is None else wanted
 
     def _look_at_speed(self, qd: Array) -> None:
-        """Trip where a joint is faster than its limit by the margins of OVERSPEED."""
+        """Trip OVERSPEED if a joint exceeds its velocity limit by the OVERSPEED margins."""
         wanted, now = self._wanted_speeds(), self._clock()
         if self._speeds is not wanted:
-            # a joint that was within the limits of a moment ago has time to slow down
+            # reduce the limits gradually, so that a joint within the previous ones can slow down
             kept = self._speeds * np.exp(-(now - self._speeds_at) / self.settings.blend_time)
             self._speeds = np.where(np.isfinite(kept) & (kept > wanted), kept, wanted)
             if np.array_equal(self._speeds, wanted):
@@ -362,7 +367,7 @@ class Supervisor:
                                      f'{limits[i]:.4g}')
 
     def watch(self) -> bool:
-        """Whether the law's torque must not be sent now; to be asked now and then."""
+        """Whether the law's torque must not be sent now; call this regularly."""
         self._judge()
         return self.reaction not in ('', 'report') or self.blind
 
@@ -373,12 +378,12 @@ class Supervisor:
         Parameters
         ----------
         law : callable, optional
-            Gives its torque (n,) for the state seen last; not called while the arm is stopped.
+            Returns its torque (n,) for the last state; not called while the arm is stopped.
 
         Raises
         ------
         InputError
-            No state was ever seen.
+            No state was ever accepted.
 
         """
         if not self._seen:
@@ -390,14 +395,14 @@ class Supervisor:
         if tau is None or self.reaction not in ('', 'report') or self.blind:
             self._predict(self._clock())
             return self._sent(self._source_of_stop(), None)
-        # a law that was not asked for a while answers once as for a long tick: fade from there too
+        # after an interruption the law's first torque is that of a long tick: fade from it too
         return self._sent('law' if self._source in ('', 'law', 'resumed') else 'resumed', tau)
 
     def _asked(self, law: Callable[[], Array]) -> Array | None:
         began = self._clock()
         try:
             tau = law()
-        except Exception as error:  # whatever it is, the arm needs a torque
+        except Exception as error:  # of any kind: the arm needs a torque
             self.trip(NOT_FINITE, f'{type(error).__name__}: {error}')
             return None
         took = self._clock() - began
@@ -423,7 +428,7 @@ class Supervisor:
         return 'damp' if self.reaction == 'damp' else 'hold'
 
     def _sent(self, source: str, tau: Array | None) -> Array:
-        """Let torque come from a source, with no step where that is another one."""
+        """Torque (n,) of a source, faded from the last torque if the source has changed."""
         now = self._clock()
         dt = self._new_time - self._time
         if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
@@ -433,7 +438,7 @@ class Supervisor:
                 self._q + self._qd / self.settings.stop_rate, self._lower, self._upper)
         limits = self._bounds(min(dt, LONGEST_TICK))
         wanted = self._stop_if_possible(source) if tau is None else tau
-        # a prediction that was not asked for a while has gone on without a torque to show for it
+        # after a gap between calls the prediction has advanced without new torques: fade
         is_late = self.blind and dt > LATE_PERIODS * self.settings.period
         if self._tau is not None and (
                 source != self._source or self.blind != self._was_blind or is_late):
@@ -442,7 +447,7 @@ class Supervisor:
         is_answer = self._new_time != self._time and not self.blind
         self._source, self._time, self._at = source, self._new_time, now
         if self._fade is not None:
-            # however long nothing was sent: the joints had the last torque
+            # at most one period, however long the gap: the joints had the last torque
             wanted = wanted + self._fade.left(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
@@ -453,10 +458,10 @@ class Supervisor:
 
     def _within_rate(self, wanted: Array, dt: float) -> Array:
         """
-        Torques (n,) as near to the wanted ones as their rates allow after dt [s].
+        Torques (n,) nearest to the wanted ones within the rate limits after dt [s].
 
-        A gap counts as LONGEST_GAP mean intervals of the states' stamps, since no torque was there
-        meanwhile.
+        dt counts as at most LONGEST_GAP mean intervals of the states' stamps, because no torque
+        was sent during a gap.
 
         """
         rates = self.settings.effort_rates
@@ -466,7 +471,7 @@ class Supervisor:
         return np.minimum(np.maximum(wanted, self._tau - step), self._tau + step)
 
     def _predict(self, now: float) -> None:
-        """Bring the prediction to now [s], if there are no states."""
+        """Advance the prediction to now [s] if the supervisor is blind."""
         if not self.blind or self._tau is None:
             return
         if not self._is_predicting:
@@ -475,13 +480,13 @@ class Supervisor:
         self._prediction.advance(now, self._tau)
 
     def _state(self) -> tuple[Array, Array]:
-        """State (n,), (n,) to stop from: the one seen last, or predicted."""
+        """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
         if self.blind and self._is_predicting:
             return self._prediction.q, self._prediction.qd
         return self._q, self._qd
 
     def _bounds(self, dt: float) -> Array:
-        """Effort limits (n,) after dt [s] more; what was or will be infinite changes at once."""
+        """Effort limits (n,) dt [s] after the last call; infinite limits change at once."""
         wanted = self.settings.effort_limits
         if wanted is not self._wanted:
             both = np.isfinite(self._limits) & np.isfinite(wanted)
@@ -496,15 +501,15 @@ class Supervisor:
     def _stop_if_possible(self, source: str) -> Array:
         try:
             return self._stop(source)
-        except Exception:  # a state of 1e200, whatever it is: nothing is better than what was
+        except Exception:  # an absurd state, such as 1e200: keep the last torque
             return np.zeros_like(self._qd) if self._tau is None else self._tau
 
     def _stop(self, source: str) -> Array:
-        """Torque (n,) that stops the arm, or carries it."""
+        """Torque (n,) that brakes the arm or compensates gravity, by source."""
         (q, qd), rest = self._state(), np.zeros_like(self._qd)
         if source == 'zero':
             return rest
-        # a payload has weight, known or not: while there are states, they tell of it
+        # without states, add the estimated unmodelled torque, such as that of a payload
         more = self._prediction.unmodelled if self.blind else rest
         if source in ('gravity', 'weight'):
             return self._inverse_dynamics(q, rest, rest) + more
@@ -529,22 +534,22 @@ class Supervisor:
         return tau
 
     def _extra_rate(self, q: Array, qd: Array) -> Array:
-        """How much harder than by the stop rate a joint is to be braked before its limit [1/s]."""
+        """Damping rate (n,) beyond the stop rate to stop before the position limits [1/s]."""
         rate, speed = self.settings.stop_rate, np.abs(qd)
         room = np.where(qd > 0.0, self._upper - q, q - self._lower)
-        # a steady q̈ = q̇²/(2 room) stops just there
+        # a constant deceleration of q̇²/(2 room) stops at the limit
         needed = speed / np.maximum(2.0 * room, speed / self.settings.hardest + 1e-12)
         return np.asarray(np.clip(needed - rate, 0.0, None))
 
     def _way(self, step: Array) -> Array:
-        """Angles of joints without limits the short way round (n,)."""
+        """Step (n,), for joints without limits wrapped to [-π, π)."""
         if not self._may_turn:
             return step
         return np.where(self._turns, np.remainder(step + np.pi, 2.0 * np.pi) - np.pi, step)
 
     def _jump(self, before: float, q_before: Array, qd_before: Array, time: float, q: Array,
               qd: Array) -> str:
-        """Why a state cannot follow another one; empty if it can."""
+        """Reason why a state cannot follow another one; empty if it can."""
         dt = time - before
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
             return f'the time of the states went from {before:.3f} s to {time:.3f} s'
@@ -563,10 +568,10 @@ class Supervisor:
     def _contradicts(self, before: float, q_before: Array, qd_before: Array, time: float,
                      q: Array, qd: Array) -> bool:
         """
-        Whether a state does not go on from another one as the velocities of both say.
+        Whether two states contradict: their positions do not differ by the mean velocity times dt.
 
-        Any speed is accepted: an arm that is far beyond its limits has to be seen, and braked. But
-        the positions must have moved by it.
+        Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
+        position step must agree with the velocities, and the velocities with each other.
 
         """
         dt = time - before
@@ -587,7 +592,7 @@ class Supervisor:
         return now - watch.seen <= self.settings.settle_time
 
     def _judge(self) -> None:
-        """Find the gravest cause, and what is to be done."""
+        """Update the causes; select the reaction of highest priority and notify of a change."""
         now, before = self._clock(), (self.cause, self.reaction)
         gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
         dogs, settle_time = self.settings.watchdogs, self.settings.settle_time
@@ -618,5 +623,5 @@ class Supervisor:
 
 
 def _is_finite(*arrays: Array) -> bool:
-    """Whether all numbers are: for few of them in a tenth of the time of numpy's."""
+    """Whether all numbers are finite; for short arrays ten times faster than numpy."""
     return all(all(map(isfinite, x.tolist())) for x in arrays)

@@ -1,4 +1,4 @@
-"""Joint velocities from stamped positions, for drivers that measure none."""
+"""Estimation of joint velocities from stamped positions, for drivers without velocities."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ Array = NDArray[np.float64]
 
 SOURCES = ('measured', 'estimated', 'auto')
 
-WINDOW = 0.03  # of positions that a parabola is fitted to [s]
-LEAST, MOST = 5, 48  # positions in it: at low rates the window is longer
-LONGEST_GAP = 0.1  # between two positions of one window [s]
-JUMP_FACTOR = 2.0  # times the velocity limit: a faster step of a position is a jump
-JUMP_FLOOR = 2e-3  # [rad, m] and no less than that
-BACK = -1.0  # a stamp that goes back by more is of another clock [s]
-BLEND_TIME = 0.05  # from one source of velocities to the other [s]
-REPEATED = 10  # different positions with one stamp: the stamps are of no use
-MOVED = 0.01  # a joint that moves by more ... [rad, m]
-SOON = 1.0  # ... within this, while velocities are zero, proves them wrong [s]
+WINDOW = 0.03  # duration of the positions of a fit [s]
+LEAST, MOST = 5, 48  # number of positions of a fit: at low rates the window is longer
+LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
+JUMP_FACTOR = 2.0  # times the velocity limit: a faster change of a position is a jump
+JUMP_FLOOR = 2e-3  # added to the largest step without a jump, for noise [rad, m]
+BACK = -1.0  # a stamp that goes back further means that the clock was changed [s]
+BLEND_TIME = 0.05  # duration of the change from one source of velocities to the other [s]
+REPEATED = 10  # number of different positions with one stamp that makes the stamps unusable
+MOVED = 0.01  # a position change larger than this ... [rad, m]
+SOON = 1.0  # ... within this time proves that measured velocities of zero are wrong [s]
 
 
 class VelocityEstimator:
     """
-    Slope, at the newest position, of the parabola fitted to the last positions (least squares).
+    Estimates velocities from a parabola fitted to the last positions by least squares.
 
-    The fit takes the positions of the last WINDOW, at least LEAST of them, with their stamps as
-    they are: a Savitzky-Golay filter for irregular times. For a constant acceleration it has no
-    delay. Noise of positions of standard deviation σ becomes noise of velocities of about
+    The estimate is the slope of the parabola at the newest position. The fit uses the positions of
+    the last WINDOW seconds, at least LEAST of them, with their actual stamps: a Savitzky-Golay
+    filter for irregular times. For a constant acceleration it has no delay.
+    Noise of positions of standard deviation σ becomes noise of velocities of about
     14 σ / (WINDOW √N) for N positions: 0.013 rad/s at 500 Hz for 2^14 counts a turn, 0.009 rad/s
-    at 1 kHz. A position that no joint can have reached is left out; after a gap or a jump that
-    lasts there is no estimate before LEAST positions. A stamp that repeats adds nothing.
+    at 1 kHz. A position that the joints cannot have reached is left out; after a gap or a lasting
+    jump there is no estimate until LEAST positions have arrived. A repeated stamp is ignored.
 
     Parameters
     ----------
     robot : Robot
-        For its velocity limits, and which joints may turn for ever.
+        Provides the velocity limits and the continuous joints.
 
     """
 
@@ -53,12 +54,12 @@ class VelocityEstimator:
 
     def add(self, time: float, q: Array) -> None:
         """
-        Take positions q (n,) of a stamp [s].
+        Add positions q (n,) with their stamp [s].
 
         Raises
         ------
         InputError
-            If positions change and the stamp does not.
+            If REPEATED positions differ but have the same stamp.
 
         """
         dt = time - self._window[-1][0] if self._window else 1.0
@@ -76,7 +77,7 @@ class VelocityEstimator:
                                  'stamps that advance')
 
     def velocity(self) -> Array | None:
-        """Velocity (n,) at the newest position [rad/s, m/s]; None with less than LEAST."""
+        """Velocity (n,) at the newest position [rad/s, m/s]; None with fewer than LEAST."""
         if len(self._window) < LEAST:
             return None
         times = np.array([time for time, _ in self._window])
@@ -88,7 +89,7 @@ class VelocityEstimator:
             if found is None:
                 return None
             t, steps = found
-        # from the newest position back, continuous joints the short way
+        # displacements relative to the newest position; continuous joints take the shorter way
         way = np.zeros((len(t), steps.shape[1]))
         way[:-1] = -np.cumsum(steps[::-1], axis=0)[::-1]
         scale = -t[0]
@@ -99,7 +100,7 @@ class VelocityEstimator:
         return np.asarray(weights @ way)
 
     def _steps(self, q: Array) -> Array:
-        """Ways (k-1, n) between positions (k, n); of a continuous joint the shorter way."""
+        """Steps (k-1, n) between positions (k, n); for a continuous joint the shorter way."""
         steps = np.diff(q, axis=0)
         if self._may_turn:
             whole = 2.0 * np.pi * np.round(steps / (2.0 * np.pi))
@@ -111,7 +112,7 @@ class VelocityEstimator:
             np.maximum(gaps, 1e-3), self._fastest)).any(axis=1))
 
     def _without_jumps(self) -> tuple[Array, Array] | None:
-        """Ages (k,) and steps (k-1, n) of the last positions that fit together, if enough do."""
+        """Times (k,), 0 at the last [s], and steps (k-1, n) of positions without jumps."""
         kept = [self._window[-1]]
         out_of_line = 0
         for time, q in list(self._window)[-2::-1]:
@@ -133,13 +134,13 @@ class VelocityEstimator:
 
 class VelocitySource:
     """
-    Velocities of the joints: those measured, or estimated from the positions.
+    Selects measured joint velocities, or velocities estimated from the positions.
 
-    'measured' takes only measured velocities, 'estimated' none of them. 'auto' takes measured
-    ones where they come and are finite, and else estimates. It also estimates once a joint has
-    moved by MOVED within SOON while all measured velocities were exactly zero, until one is not.
-    From one source to the other the velocities go without a step, in BLEND_TIME: from those of the
-    last state that was believed, so a caller that does not believe a state says so by `reject`.
+    'measured' uses only measured velocities, 'estimated' only estimated ones. 'auto' uses measured
+    velocities if they are present and finite, and estimates otherwise. 'auto' also estimates if a
+    joint moved by MOVED within SOON while all measured velocities were exactly zero, until one of
+    them is nonzero. A change of source is blended over BLEND_TIME, starting from the velocities
+    of the last accepted state; a caller that rejects a state must therefore call `reject`.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ class VelocitySource:
     used : str
         'measured' or 'estimated': the source of the last velocities.
     reason : str
-        Why they are estimated; empty if they are measured, or if that was asked for.
+        Why they are estimated; empty if they are measured, or if the mode is 'estimated'.
 
     Parameters
     ----------
@@ -163,13 +164,13 @@ class VelocitySource:
         self._estimator = VelocityEstimator(robot)
         self._limits = np.asarray(robot.velocity_limits)
         self._last: tuple[float, Array] | None = None
-        self._away: tuple[float, Array] | None = None  # from the source, when it changed
-        self._still: tuple[float, Array] | None = None  # since when measured ones are zero
+        self._away: tuple[float, Array] | None = None  # at the change of source
+        self._still: tuple[float, Array] | None = None  # since velocities are 0
         self._is_wrong = False
         self._before = self.used, self.reason, self._last, self._away
 
     def reject(self) -> None:
-        """Blend as if the last state had not come: its velocities were not believed."""
+        """Undo the effect of the last state on the blend, because the caller rejected it."""
         self.used, self.reason, self._last, self._away = self._before
 
     def velocity(self, time: float, q: Array, measured: Array | None, missing: str = ''
@@ -183,14 +184,15 @@ class VelocitySource:
             Stamp of the state [s].
         q : (n,)
         measured : (n,), optional
-            Finite; None where there are none.
+            Measured velocities, finite; None if there are none.
         missing : str
-            Why there are none.
+            Why there are no measured velocities.
 
         Raises
         ------
         InputError
-            Why there are none, if only measured ones are accepted; as `VelocityEstimator.add`.
+            With the text `missing`, if the mode is 'measured' and there are no measured
+            velocities; and the errors of `VelocityEstimator.add`.
 
         """
         before = None
@@ -202,7 +204,7 @@ class VelocitySource:
         is_measured = measured is not None and (
             self.mode == 'measured' or self.mode == 'auto' and not self._is_wrong)
         if not is_measured and self.used == 'measured':
-            before = self._estimator.velocity()  # for the last state that had measured ones
+            before = self._estimator.velocity()  # at the last state with measured velocities
         try:
             self._estimator.add(time, q)
         except InputError:
@@ -229,22 +231,22 @@ class VelocitySource:
         return qd
 
     def _change(self, time: float, estimate: Array | None, measured: Array) -> None:
-        """Let the velocities go from the estimate to the measured ones."""
+        """Begin the blend from the estimated to the measured velocities."""
         self._begin_blend(time, None if estimate is None else
                           estimate + self._left(time) - measured)
 
     def _begin_blend(self, time: float, away: Array | None) -> None:
         """
-        Let a difference (n,) of two sources fade; none if one of them cannot be true.
+        Begin the fade of a difference (n,) of two sources, unless it is implausibly large.
 
-        A blend would hide such a velocity from whoever judges the states.
+        A blend would hide an implausible velocity from the supervisor.
 
         """
         is_jump = away is None or (np.abs(away) > JUMP_FACTOR * self._limits).any()
         self._away = None if away is None or is_jump else (time, away)
 
     def _left(self, time: float) -> Array | float:
-        """What is left (n,) of the difference at the last change of source."""
+        """Remaining part (n,) of the difference at the last change of source."""
         if self._away is None:
             return 0.0
         began, away = self._away
@@ -255,13 +257,13 @@ class VelocitySource:
         return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * away)
 
     def _check(self, time: float, q: Array, measured: Array) -> None:
-        """Find out whether measured velocities are zero only because the driver has none."""
+        """Detect measured velocities that are zero only because the driver measures none."""
         if any(measured.tolist()):
             self._still, self._is_wrong = None, False
         elif self._still is None or not 0.0 <= time - self._still[0] <= SOON:
             self._still = time, q
         elif not self._is_wrong and (np.abs(q - self._still[1]) > MOVED).any():
-            # what was put elsewhere at once has not moved
+            # a jump of the position is not a motion
             estimate = self._estimator.velocity()
             self._is_wrong = estimate is not None and bool(
                 (np.abs(estimate) > MOVED / SOON).any())
