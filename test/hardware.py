@@ -86,6 +86,9 @@ class Foreign(ForeignPlant):
         at, turns = self.model.idx_qs[1:], np.array(self.model.nqs[1:]) > 1
         self.lower = np.where(turns, -np.inf, self.model.lowerPositionLimit[at])
         self.upper = np.where(turns, np.inf, self.model.upperPositionLimit[at])
+        self.friction[:] = 1.0
+        self.step(np.zeros(self.n), PERIOD)  # compiles, which would stop time later
+        self.friction[:] = 0.0
         self.reset(arm.home)
 
 

@@ -107,7 +107,7 @@ def page(results):
         f"{', '.join(arms)}: arms that the project does not ship, simulated by Pinocchio "
         '(articulated-body algorithm, no friction) in a node that shares no code with '
         'osc_ros. `osc_controller` and `osc_relay` run in separate processes, over DDS, at '
-        f'500 Hz. Each run takes {longest:.0f} s of simulated time. Every few seconds one of '
+        f'500 Hz. A run takes up to {longest:.0f} s of simulated time. Every few seconds one of '
         f'{len(FAULTS)} kinds of faults ([faults.py](../test/faults.py)) begins; after it '
         'the tip must reach a new random goal. One seed determines all random numbers.', '',
         'In lockstep the plant waits for the command that answers each state, for 20 ms at '
