@@ -112,7 +112,8 @@ def page(results):
         'the tip must reach a new random goal. One seed determines all random numbers.', '',
         'In lockstep the plant waits for the command that answers each state, for 20 ms at '
         'most. Paced, it follows the wall clock: if a command is late, the last torque stays.', '',
-        "    make test-all ARGS='-n 0 -k faults_at_random --soak 600 --write-tables'", '',
+        '```sh', "make test-all ARGS='-n 0 -k faults_at_random --soak 600 --write-tables'",
+        '```', '',
         'All arms together; each cell has the values lockstep / paced:', '',
         '| fault | times | largest step of torque [% of limit] | fastest joint [% of limit] | '
         'longest silence of the controller [periods] | longest time of the plant without a new '
