@@ -26,6 +26,7 @@ from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
+from osc_ros.control.reference import NO_REFERENCE
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
@@ -247,8 +248,8 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, posture, tau = law._setup, law._posture, np.zeros(7)
 
     def kernel(s):
-        return setup._kernel(*setup._given, s.q, s.qd, posture.now, posture.wraps,
-                             *setup.posture_gains, setup._rest, tau)
+        return setup._kernel(*setup._given, NO_REFERENCE, 0.0, s.q, s.qd, posture.now,
+                             posture.wraps, *setup.posture_gains, setup._rest, tau)
 
     def limited(s):
         setup.limiter.accelerations[0] = 0.0
@@ -260,6 +261,8 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
         ('`Setup.set_targets`', lambda s: setup.set_targets(PERIOD, s.q)),
         ('`chain_torque`: posture, sweeps, task forces, response', kernel),
         ('`Setup.torque_within`: limits', limited),
+        ('`Law._command`: friction, driver',
+         lambda s: law._command(s.q, s.qd, held, law._rest, law._friction.at(PERIOD))),
         ('`Law._leave`: checks of the torque, memory', lambda s: law._leave(
             PERIOD, s.q, s.qd, held)),
     ]

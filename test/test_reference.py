@@ -187,7 +187,7 @@ def test_compensation_beside_any_torque_is_that_of_plain_numpy():
     inertia = 10.0 ** rng.uniform(-4, 1, n)
     for gain in (0.0, 1.5, 4.0):
         qd *= 0.95
-        found = friction.compensation(q, qd, np.array([reference, acceleration]), model, tau,
+        found = friction.compensation(q, qd, np.array([reference, acceleration, model]), tau,
                                       fading, gain, inertia, table)
         expected = compensation(friction, q, qd, reference, acceleration, model, tau, fading,
                                 gain, inertia, table)

@@ -173,7 +173,7 @@ def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_fe
     qd = np.clip(0.5 * qd, -1.5, 1.5)
 
     def found(demand, qd=qd, inertia=inertia):
-        return friction.compensation(q, qd, np.array([reference, none]), none, demand, none,
+        return friction.compensation(q, qd, np.array([reference, none, none]), demand, none,
                                      FEEDBACK, inertia, limits.table)
 
     plain, helped = found(none), found(demand)

@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 from osc_ros.control.feedback import task_forces, TASK_WIDTH
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
+from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
 from osc_ros.dynamics import priority
-from osc_ros.dynamics.chain.layout import A0, FORCE, POSE, TWIST
+from osc_ros.dynamics.chain import bodies
+from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
 from osc_ros.dynamics.chain.passes import acceleration_response, inward, jacobian, outward
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.compiled import kernel, view
 from osc_ros.dynamics.method import DONE, Method
 from osc_ros.dynamics.trees import tree
-from osc_ros.dynamics.trees.layout import EXTENDED, memory_in, pendulum
+from osc_ros.dynamics.trees.bodies import put_motion_torques
+from osc_ros.dynamics.trees.layout import constants_in, EXTENDED, pendulum
+from osc_ros.dynamics.trees.layout import memory_in as memory_of_tree
 from osc_ros.dynamics.trees.tree import Tree
 
 Array = NDArray[np.float64]
@@ -27,17 +31,17 @@ Kernel: TypeAlias = Callable[..., int]
 
 
 @kernel
-def chain_torque(links, ends, work, factor, tip, table, accelerations, integers, numbers, tasks, J,
-                 length, low, high, q, qd, posture, wraps, frequency, rate, push, more, tau):
+def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, length, low, high,
+                 reference, dt, q, qd, posture, wraps, frequency, rate, push, more, tau):
     """
     Torques (n,) of posture and tasks, into tau, and what they do to the joints.
 
-    Every array that a compiled call is handed costs 0.05 to 0.1 µs: one call takes the place of
-    six, with the same results.
+    One call takes the place of up to ten, with the same results: every array of a compiled call
+    costs 0.05 µs, a matrix 0.1 µs.
 
     Parameters
     ----------
-    links, ends, work, factor, tip : `Sweep.arrays`
+    chain : `Sweep.arrays`
     table, posture, wraps, frequency, rate, push
         See `osc_ros.control.posture.posture_acceleration`.
     accelerations : (4, n), overwritten
@@ -45,6 +49,10 @@ def chain_torque(links, ends, work, factor, tip, table, accelerations, integers,
         posture [rad/s²].
     integers, numbers, tasks, J, length, low, high
         See `osc_ros.control.feedback.task_forces`.
+    reference : array
+        `osc_ros.control.reference.Reference.numbers`, to be advanced by `dt`; empty if friction
+        is not compensated.
+    dt : float [s]
     q, qd : (n,)
     more : (n,) [N·m]
         Torques that act beside those of posture and tasks.
@@ -57,21 +65,31 @@ def chain_torque(links, ends, work, factor, tip, table, accelerations, integers,
     """
     qdd = accelerations[3]
     posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
-    if outward(links, ends, q, qd, None, qdd, work, factor, tip) != DONE:
+    if outward(chain, q, qd, None, qdd) != DONE:
         return -1
-    jacobian(links, work, tip, J)
-    count = task_forces(
-        integers, numbers, tasks, tip[POSE:TWIST].reshape((1, 4, 4)), tip[TWIST:FORCE], J,
-        tip[:A0].reshape((6, 6)), tip[A0:POSE], length, low, high)
+    jacobian(chain, J)
+    links, ends, work, factor, tip = parts_of(chain)
+    Lambda_inv = view(tip, 0, (6, 6))
+    count = task_forces(integers, numbers, tasks, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], J,
+                        Lambda_inv, tip[A0:POSE], length, low, high)
     F = priority.link_forces(integers, numbers)
-    inward(links, ends, None, qdd, F, work, tip, tau)
-    acceleration_response(links, ends, more, F, work, factor, tip, accelerations[0])
+    inward(chain, None, qdd, F, tau)
+    acceleration_response(chain, more, F, accelerations[0])
+    if len(reference) > 0:
+        at = memory_in(integers, reference)
+        put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
+                   J, at.buffer, at.motion, at.forces)
+        acceleration_response(chain, at.rest, at.forces, at.change)
+        at.rate[0] = put_motion(integers, dt, at.change, table, Lambda_inv, at.rates, at.buffer,
+                                at.motion)
+        bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
     return count
 
 
 @kernel
 def tree_torque(constants, parameters, room, table, accelerations, integers, numbers, tasks, J,
-                length, low, high, q, qd, posture, wraps, frequency, rate, push, more, tau):
+                length, low, high, reference, dt, q, qd, posture, wraps, frequency, rate, push,
+                more, tau):
     """
     `chain_torque` for a tree.
 
@@ -86,13 +104,23 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
     if tree.outward(constants, parameters, room, q, qd, none, qdd) != DONE:
         return -1
     tree.motions(constants, parameters, room, J)
-    found = memory_in(constants, room)[1]
+    memory, found = memory_of_tree(constants, room)
     count = task_forces(
-        integers, numbers, tasks, found.poses.reshape((len(found.poses), 4, 4)), found.twists, J,
+        integers, numbers, tasks, view(found.poses, 0, (len(found.poses), 4, 4)), found.twists, J,
         found.Lambda_inv, found.a0, length, low, high)
     F = priority.link_forces(integers, numbers)
     tree.torques(constants, parameters, room, none, qdd, F, tau)
     tree.acceleration_response(constants, parameters, room, more, F, accelerations[0])
+    if len(reference) > 0:
+        at = memory_in(integers, reference)
+        put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, rate, push, table,
+                   J, at.buffer, at.motion, at.forces)
+        tree.acceleration_response(constants, parameters, room, at.rest, at.forces, at.change)
+        at.rate[0] = put_motion(integers, dt, at.change, table, found.Lambda_inv, at.rates,
+                                at.buffer, at.motion)
+        robot = constants_in(constants, parameters)
+        put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
+                           memory.work, at.motion[2])
     return count
 
 
@@ -101,8 +129,8 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
     tasks = -np.ones((1, TASK_WIDTH))  # that turn with no link
     tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((4, 1)), *solver.arrays, tasks,
-         np.ones((6, 1)), 1.0, 0.1, 0.2, x, x, x, np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, x,
-         x.copy())
+         np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x, x, x, np.zeros(1, dtype=np.bool_),
+         1.0, 1.0, 1.0, x, x.copy())
     return tick
 
 

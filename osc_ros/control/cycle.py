@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import DELAY
 from osc_ros.control.fade import Fade
-from osc_ros.control.friction import feedback_gain, FrictionInForce
+from osc_ros.control.friction import feedback_gain, Friction, FrictionInForce
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -158,11 +158,12 @@ class ControlCycle:
         q, qd = self._enter(time, q, qd)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
-        setup, left = self._setup, self._fade.advance(time)
+        setup, left, friction = self._setup, self._fade.advance(time), self._friction.at(time)
         fading = self._rest if left is None else left[0]
-        tau = setup.torque(time, q, qd, self._posture, None if left is None else fading)
+        tau = setup.torque(time, q, qd, self._posture, None if left is None else fading,
+                           friction is not None)
         tau = setup.torque_within(time, q, qd, tau)
-        tau = self._command(time, q, qd, tau, fading)
+        tau = self._command(q, qd, tau, fading, friction)
         if left is not None:
             tau = tau + left[1]
         return self._leave(time, q, qd, tau)
@@ -235,31 +236,28 @@ class ControlCycle:
         """
         return self._period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))
 
-    def _command(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
+    def _command(self, q: Array, qd: Array, tau: Array, fading: Array, friction: Friction | None
+                 ) -> Array:
         """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
         setup = self._setup
-        friction, driver = self._friction.at(time), setup.settings.driver
         if friction is None:
             self._friction_torque = self._rest
         else:
-            self._advance_reference(time, q, qd)
             reference = setup.reference
             self._friction_torque = friction.compensation(
-                q, qd, reference.motion, reference.model, tau, fading,
+                q, qd, reference.motion, tau, fading,
                 feedback_gain(reference.rate, reference.tick), setup.least_inertia,
                 setup.limiter.table)
             tau = tau + self._friction_torque
-        return tau if driver is None else tau - driver.torque(q, qd)
-
-    def _advance_reference(self, time: float, q: Array, qd: Array) -> None:
-        self._setup.reference.advance(time, q, qd, self._posture, self._setup.posture_gains)
+        return tau if setup.settings.driver is None else tau - setup.driver_torque(q, qd)
 
     def _take_over(self, following: Setup, time: float, q: Array, qd: Array) -> None:
         """Let the next setup work; the difference from the present torques fades out."""
-        left = self._fade.advance(time)
+        left, friction = self._fade.advance(time), self._friction.at(time)
         fading = self._rest if left is None else left[0]
-        before = self._setup.torque(time, q, qd, self._posture, None if left is None else fading)
-        sent = self._command(time, q, qd, before, fading)
+        before = self._setup.torque(time, q, qd, self._posture, None if left is None else fading,
+                                    friction is not None)
+        sent = self._command(q, qd, before, fading, friction)
         if left is not None:
             sent = sent + left[1]
         following.reference.go_on_as(self._setup.reference)
@@ -272,7 +270,9 @@ class ControlCycle:
         following.set_gravity(self._gravity.now)
         if self._carried_period > following.longest_period:
             following.soften(self._carried_period)
-        left_over = before - following.torque(time, q, qd, self._posture)
-        beyond = sent - self._command(time, q, qd, before, left_over)
+        friction = self._friction.at(time)
+        left_over = before - following.torque(time, q, qd, self._posture, None,
+                                              friction is not None)
+        beyond = sent - self._command(q, qd, before, left_over, friction)
         self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,
                          settings.blend_time)

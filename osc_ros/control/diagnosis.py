@@ -38,14 +38,14 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
 
     """
     rest = np.zeros_like(tick.q)
-    bias = setup.model.inverse_dynamics(tick.q, tick.qd, rest)
-    posture = setup.model.inverse_dynamics(tick.q, tick.qd, to_posture) - bias
+    bias = setup.inverse_dynamics(tick.q, tick.qd, rest)
+    posture = setup.inverse_dynamics(tick.q, tick.qd, to_posture) - bias
     found = {'bias': bias, 'posture': posture}
     for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
         F = setup.solver.forces[6 * k:6 * k + 6]
         found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
     if setup.settings.driver is not None:
-        found['driver'] = -setup.settings.driver.torque(tick.q, tick.qd)
+        found['driver'] = -setup.driver_torque(tick.q, tick.qd)
     if friction_torque is not None:
         found['friction'] = friction_torque
     found['fading'] = rest if left is None else left.sum(axis=0)
@@ -65,7 +65,13 @@ def predicted_and_met(setup: Setup, before: Tick, last: Tick) -> tuple[Array, Ar
 
     """
     measured = (last.qd - before.qd) / (last.time - before.time)
-    driver, tau = setup.settings.driver, before.tau
-    if driver is not None:
-        tau = tau + driver.torque(before.q, before.qd)
-    return setup.space.forward_dynamics(before.q, before.qd, tau), measured
+    tau = before.tau
+    if setup.settings.driver is not None:
+        tau = tau + setup.driver_torque(before.q, before.qd)
+    # by the kernels of the tick: forward dynamics would be compiled for this alone
+    dynamics, rest, no_force = setup.dynamics, np.zeros_like(tau), np.zeros(len(setup.J))
+    h, predicted = np.empty_like(tau), np.empty_like(tau)
+    dynamics.outward(before.q, before.qd, None, rest)
+    dynamics.inward(no_force, h)
+    dynamics.acceleration_response(tau - h, no_force, predicted)
+    return predicted, measured

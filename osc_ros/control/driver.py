@@ -1,4 +1,4 @@
-"""The torques that the driver of the robot adds to the commanded ones."""
+"""The torques that the driver of the robot adds to the commanded torques."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.load import Weight
-from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -17,7 +17,7 @@ COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 
 class Driver:
     """
-    A driver that adds torques of its own: the weight of the robot, or that and C.
+    A driver that adds torques to the commanded ones: G, or C + G, of its model of the robot.
 
     Parameters
     ----------
@@ -39,26 +39,26 @@ class Driver:
                              + ', '.join(COMPENSATES))
         self.compensates = compensates
         self._rest = np.zeros(robot.n)
-        self._gravity: Array = np.array(robot.gravity if compensates != 'none' else np.zeros(3))
+        self._gravity = np.array(robot.gravity)
         self._weight = Weight(robot) if compensates == 'gravity' else None
-        self._dynamics = Articulated(robot) if compensates == 'gravity+coriolis' else None
+        self._dynamics = default_method(robot) if compensates == 'gravity+coriolis' else None
 
-    @property
-    def gravity(self) -> Array:
-        """Gravity that it compensates (3,), base frame [m/s²]: the robot's, until it is set."""
-        return self._gravity.copy()
+    def torque(self, q: Array, qd: Array, gravity: Array | None = None) -> Array:
+        """
+        Torques (n,) [N·m] that the driver adds at a state.
 
-    @gravity.setter
-    def gravity(self, gravity: Array) -> None:
-        if self.compensates != 'none':
-            self._gravity = np.array(gravity)
+        Parameters
+        ----------
+        q, qd : (n,)
+        gravity : (3,), optional
+            Base frame [m/s²]; default: the robot's.
+
+        """
+        if gravity is None:
+            gravity = self._gravity
+        if self._weight is not None:
+            return self._weight.torque(q, gravity)
         if self._dynamics is not None:
             self._dynamics.gravity[:] = gravity
-
-    def torque(self, q: Array, qd: Array) -> Array:
-        """Torques (n,) [N·m] that the driver adds at a state."""
-        if self._weight is not None:
-            return self._weight.torque(q, self._gravity)
-        if self._dynamics is not None:
             return self._dynamics.inverse_dynamics(q, qd, self._rest)
         return self._rest

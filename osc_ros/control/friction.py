@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
 from osc_ros.dynamics.compiled import kernel
-from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -53,9 +53,8 @@ def feedback_gain(rate: float, tick: float) -> float:
 
 
 @kernel
-def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, inertia, table,
-                  torque):
-    coulomb, viscous = friction[0], friction[1]
+def _compensation(q, qd, motion, tau, fading, gain, friction, velocity, inertia, table, torque):
+    coulomb, viscous, model = friction[0], friction[1], motion[2]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
     for i in range(len(torque)):
@@ -149,8 +148,8 @@ class Friction:
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
         object.__setattr__(self, '_table', np.array([self.coulomb, self.viscous]))
 
-    def compensation(self, q: Array, qd: Array, motion: Array, model: Array, tau: Array,
-                     fading: Array, gain: float, inertia: Array, table: Array) -> Array:
+    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array, fading: Array,
+                     gain: float, inertia: Array, table: Array) -> Array:
         """
         Torques (n,) that compensate friction [N·m].
 
@@ -160,14 +159,12 @@ class Friction:
         ----------
         q, qd : (n,)
             Measured state.
-        motion : (2, n)
-            Reference velocity and acceleration, from the targets and the posture
-            [rad/s], [rad/s²].
-        model : (n,)
-            Torque of the model for this motion [N·m].
+        motion : (3, n)
+            Reference velocity and acceleration, from the targets and the posture, and the torque
+            of the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
         tau, fading : (n,), (n,)
-            Torque of the law, and the part of it that fades out after a change [N·m];
-            τₑ = tau - fading - model.
+            Torque of the law, and the part of it that fades out after a change [N·m]; τₑ is tau
+            minus fading and the torque of the model.
         gain : float
             κ, see `feedback_gain`.
         inertia : (n,)
@@ -177,8 +174,8 @@ class Friction:
 
         """
         torque = np.empty(len(q))
-        _compensation(q, qd, motion, model, tau, fading, gain, self._table, self.velocity,
-                      inertia, table, torque)
+        _compensation(q, qd, motion, tau, fading, gain, self._table, self.velocity, inertia,
+                      table, torque)
         return torque
 
 
@@ -249,10 +246,13 @@ def _no_friction(n: int) -> Friction:
 
 def least_inertia(robot: Robot) -> Array:
     """Least inertia (n,) of each joint, the others free, over _STATES configurations [kg·m²]."""
-    dynamics, rng, M_inv = Articulated(robot), np.random.default_rng(0), np.zeros(2 * (robot.n,))
+    dynamics, rng = default_method(robot), np.random.default_rng(0)
+    rest, M_inv = np.zeros(robot.n), np.zeros((robot.n, robot.n))
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     most = np.zeros(robot.n)
     for _ in range(_STATES):
         q = rng.uniform(np.minimum(lower, upper), upper)
-        most = np.maximum(most, np.diagonal(dynamics.M_inv(q, M_inv)))
+        dynamics.outward(q, rest, None, rest)
+        dynamics.inverse_mass_matrix(M_inv)
+        most = np.maximum(most, np.diagonal(M_inv))
     return np.asarray(1.0 / most)

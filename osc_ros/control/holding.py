@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.control.load import Weight
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -17,7 +17,7 @@ HOLDING = 0.9
 
 def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
                     before: tuple[Robot, Array] | None = None,
-                    dynamics: Articulated | None = None) -> None:
+                    weight: Weight | None = None) -> None:
     """
     Raise if the arm cannot hold the model at q (n,) with HOLDING of its effort limits.
 
@@ -30,8 +30,8 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
         Limits [N·m, N]; may be infinite.
     before : (Robot, (3,)), optional
         Model in force: a joint that takes no more than with this one is accepted.
-    dynamics : Articulated, optional
-        Of the robot, if there is one at hand; its gravity is changed.
+    weight : Weight, optional
+        Of the robot, if there is one at hand.
 
     Raises
     ------
@@ -41,12 +41,12 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
 
     """
     most = HOLDING * effort
-    tau = weight(dynamics or Articulated(robot), gravity, q)
+    tau = _load(weight or Weight(robot), q, gravity)
     over = np.abs(tau) > most
     if not over.any():
         return
     if before is not None:
-        over &= np.abs(tau) > np.abs(weight(Articulated(before[0]), before[1], q)) * (1.0 + 1e-9)
+        over &= np.abs(tau) > np.abs(_load(Weight(before[0]), q, before[1])) * (1.0 + 1e-9)
         if not over.any():
             return
     i = int(np.argmax(np.where(over, np.abs(tau) / most, 0.0)))
@@ -56,7 +56,7 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
              f'{effort[i]:g}')
     turned = before is not None and not np.array_equal(gravity, before[1])
     if mass > 0.0 and not turned:
-        alone = weight(Articulated(robot.without_payload()), gravity, q)
+        alone = _load(Weight(robot.without_payload()), q, gravity)
         share = largest_share(alone, tau - alone, most)
         raise InputError(f'payload of {mass:g} kg: {where}: accepted there is at most '
                          f'{_down(share * mass)} kg')
@@ -86,18 +86,15 @@ def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None
     lowered = effort < before
     if not lowered.any():
         return
-    tau = np.abs(weight(Articulated(robot), np.array(robot.gravity), q))
+    tau = np.abs(_load(Weight(robot), q, robot.gravity))
     for i in np.flatnonzero(lowered & (tau > HOLDING * effort)).tolist():
         raise InputError(f"parameter 'limits.effort': {effort[i]:g} for "
                          f"'{robot.joint_names[i]}', which takes {tau[i]:.4g} to hold the arm "
                          f'where it is: accepted there is at least {tau[i] / HOLDING:.4g}')
 
 
-def weight(dynamics: Articulated, gravity: Array, q: Array) -> Array:
-    """Torques (n,) that hold a robot at q (n,) in gravity (3,), which stays set [N·m]."""
-    rest = np.zeros(dynamics.robot.n)
-    dynamics.gravity[:] = gravity
-    return dynamics.inverse_dynamics(np.asarray(q, dtype=np.float64), rest, rest)
+def _load(weight: Weight, q: Array, gravity: Array) -> Array:
+    return weight.torque(np.array(q, dtype=np.float64), np.array(gravity, dtype=np.float64))
 
 
 def largest_share(base: Array, more: Array, most: Array) -> float:

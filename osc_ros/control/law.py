@@ -8,7 +8,6 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import ControlCycle, PAUSE
 from osc_ros.control.diagnosis import predicted_and_met, terms, Tick
 from osc_ros.control.driver import Driver
@@ -16,14 +15,13 @@ from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Motion, rehearse, require, STOP
 from osc_ros.control.holding import require_holding
 from osc_ros.control.level import Level
+from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
-from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.task_inertia import task_inertia
-from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -66,7 +64,7 @@ class Law(ControlCycle):
                 raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
                                  'continuous and prismatic joints (OperationalSpace takes others)')
         self._method, self._workers = method, workers
-        self._scale: Articulated | None = None
+        self._weight: tuple[Robot, Weight] | None = None  # of the robot in force
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
         super().__init__(Setup(robot, settings, method, workers), q)
         self.latch(q)
@@ -105,10 +103,10 @@ class Law(ControlCycle):
         wanted = finite_array('gravity', gravity, (3,)).copy()
         if self._is_placed:
             robot = self.robot
-            if self._scale is None or self._scale.robot is not robot:
-                self._scale = Articulated(robot)  # takes as long as many ticks
+            if self._weight is None or self._weight[0] is not robot:
+                self._weight = robot, Weight(robot)  # takes as long as many ticks
             require_holding(robot, wanted, self._q, self.settings.limits.effort,
-                            (robot, self._gravity.wanted), self._scale)
+                            (robot, self._gravity.wanted), self._weight[1])
         self._gravity.wanted = wanted
 
     def close(self) -> None:
@@ -127,13 +125,15 @@ class Law(ControlCycle):
         self.terms(), self.inertia(), self.predicted_and_met()
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
-        self._advance_reference(20.0 * PAUSE, self.posture, rest)
-        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, rest,
-                                          0.0, rest, self.limiter.table)
+        setup.torque(20.0 * PAUSE, self.posture, rest, self._posture, None, True)
+        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, 0.0,
+                                          rest, self.limiter.table)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if not self.robot.serial:  # a payload may make a plain chain of it
-            loaded = self.robot.with_payload(1.0, inertia=np.eye(3))
-            compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)
+            loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
+                           self._method, 1)
+            loaded.start(self.posture)
+            loaded.rehearse(self.posture, self._posture)
         self.latch(self.posture)
         self._time = -math.inf
 
@@ -397,7 +397,8 @@ class Law(ControlCycle):
         """
         last = self._last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
-        return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
+        found = self._setup.space.outward(last.q, last.qd, posture_acceleration=self._rest)
+        return task_inertia(found.Lambda_inv[own, own].copy())
 
     def predicted_and_met(self) -> tuple[Array, Array]:
         """
@@ -418,7 +419,7 @@ class Law(ControlCycle):
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: torque that leaves the joints without acceleration."""
-        return self._setup.model.inverse_dynamics(*self._joint_arrays(q, qd), self._rest)
+        return self._setup.inverse_dynamics(*self._joint_arrays(q, qd), self._rest)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """
@@ -431,10 +432,9 @@ class Law(ControlCycle):
 
         """
         q, qd = self._joint_arrays(q, qd)
-        tau = self._setup.model.inverse_dynamics(q, qd, qdd)
-        driver = self._setup.settings.driver
-        if driver is not None:
-            tau = tau - driver.torque(q, qd)
+        tau = self._setup.inverse_dynamics(q, qd, qdd)
+        if self._setup.settings.driver is not None:
+            tau = tau - self._setup.driver_torque(q, qd)
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.dynamics.trees.articulated import Articulated
+from osc_ros.dynamics.methods import default_method
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -137,14 +137,16 @@ def _deceleration(robot: Robot, effort: Array) -> Array:
 @lru_cache(maxsize=4)  # limits change more often than the robot
 def _loads(robot: Robot) -> tuple[Array, Array]:
     """Diagonal of M, and weight, (_STATES, n) each, at configurations within the limits."""
-    dynamics, rng = Articulated(robot), np.random.default_rng(0)
+    dynamics, rng = default_method(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))
+    no_force = np.zeros(6 * len(robot.tips))
     M_inv = np.empty((_STATES, robot.n, robot.n))
     q, single = np.array(robot.neutral), ~robot.spherical  # spherical joints stay as they are
     for k in range(_STATES):
         q[robot.q_index[single]] = rng.uniform(np.minimum(lower, upper), upper)[
             robot.v_index[single]]
-        dynamics.M_inv(q, M_inv[k])
-        weight[k] = dynamics.inverse_dynamics(q, rest, rest)
+        dynamics.outward(q, rest, None, rest)
+        dynamics.inverse_mass_matrix(M_inv[k])
+        dynamics.inward(no_force, weight[k])
     return np.diagonal(np.linalg.inv(M_inv), axis1=1, axis2=2).copy(), weight

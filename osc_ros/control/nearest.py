@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from osc_ros.control.complementarity import nearest_within, put_inverse
 from osc_ros.control.limits import DECELERATION, EFFORT
 from osc_ros.dynamics import level_row
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.priority import opened
 
 Array = NDArray[np.float64]
@@ -191,20 +191,17 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     """
     n = len(qd)
     size = n * n
-    M = room[:size].reshape((n, n))
-    B = room[size:2 * size].reshape((n, n))
-    there = room[2 * size:3 * size].reshape((n, n))
+    M, B = view(room, 0, (n, n)), view(room, size, (n, n))
+    there = view(room, 2 * size, (n, n))
     start = 4 * size
     total_rows = 2 * n + count
-    G = room[start:start + total_rows * total_rows].reshape((total_rows, total_rows))
-    factor = room[start + 9 * size:start + 9 * size + total_rows * total_rows].reshape(
-        (total_rows, total_rows))
+    G = view(room, start, (total_rows, total_rows))
+    factor = view(room, start + 9 * size, (total_rows, total_rows))
     start += 18 * size
     wide = max(n, 6)
-    moved = room[start:start + 6 * wide].reshape((6, wide))
+    moved = view(room, start, (6, wide))
     start += 6 * wide
-    A = room[start:start + 36].reshape((6, 6))
-    X = room[start + 36:start + 72].reshape((6, 6))
+    A, X = view(room, start, (6, 6)), view(room, start + 36, (6, 6))
     start += 72
     value = room[start:start + total_rows]
     low = room[start + 3 * n:start + 3 * n + total_rows]

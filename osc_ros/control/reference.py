@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,23 +13,71 @@ from osc_ros.control.level import Level
 from osc_ros.control.limits import SPEED
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.task import Gains
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.compiled import inlined, kernel, plain, view
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
-from osc_ros.dynamics.trees.articulated import Articulated
 
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
+NO_REFERENCE: Array = np.empty(0)  # in place of `Reference.numbers`, without friction
+
+
+class Memory(NamedTuple):
+    """
+    Views into `Reference.numbers`, for k tasks on m links and n joints.
+
+    Attributes
+    ----------
+    motion : (3, n)
+        See `Reference`.
+    buffer : (n + 12 k,)
+        Stores the previous velocity, and buffers for the tasks' velocities.
+    change : (n,)
+        Of the velocity, by the tasks [rad/s].
+    rest : (n,)
+        Zeros, never written.
+    forces : (6 m,)
+        That change the velocities of the links, as if they were accelerations.
+    rates : (k, 7)
+        See `_feedback_rates`.
+    rate : (1,)
+        See `Reference`.
+
+    """
+
+    motion: Array
+    buffer: Array
+    change: Array
+    rest: Array
+    forces: Array
+    rates: Array
+    rate: Array
+
+
+@inlined
+def memory_in(integers, numbers):
+    """The `Memory` in the numbers of a reference; the integers are those of `Priorities`."""
+    k, m, n = integers[0], integers[1], integers[2]
+    i = 3 * n
+    buffer, i = numbers[i:i + n + 12 * k], i + n + 12 * k
+    change, rest, i = numbers[i:i + n], numbers[i + n:i + 2 * n], i + 2 * n
+    forces, i = numbers[i:i + 6 * m], i + 6 * m
+    return Memory(view(numbers, 0, (3, n)), buffer, change, rest, forces,
+                  view(numbers, i, (k, 7)), numbers[i + 7 * k:i + 7 * k + 1])
+
+
+def _size(k: int, m: int, n: int) -> int:
+    return 6 * n + 12 * k + 6 * m + 7 * k + 1
 
 
 @kernel
-def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
-                J, memory, motion, forces):
+def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
+               J, memory, motion, forces):
     """
     Integrate the nullspace motion for a tick; write the forces (6 m,) for the tasks' velocities.
 
-    The memory (n + 12 k,) stores the previous velocity, and buffers for the tasks' velocities.
+    See `Memory`, of which `memory` is the buffer.
 
     """
     room = opened(integers, numbers)
@@ -51,7 +100,7 @@ def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damp
 
 
 @kernel
-def _put_motion(integers, dt, change, table, mobility, rates, memory, motion):
+def put_motion(integers, dt, change, table, mobility, rates, memory, motion):
     """
     Add the change (n,) to the velocity, within its limits, and compute the acceleration.
 
@@ -86,14 +135,13 @@ class Reference:
 
     Attributes
     ----------
-    motion : (2, n) [rad/s], [rad/s²]
-        Velocity and acceleration; overwritten by the next `advance`.
-    model : (n,) [N·m]
-        Torques of this acceleration at the measured state, including C and G.
+    motion : (3, n) [rad/s], [rad/s²], [N·m]
+        Velocity and acceleration, and the torques of the model for this acceleration at the
+        measured state, including C and G; overwritten at the next tick.
+    numbers : array
+        All numbers of the reference, for kernels: see `Memory`.
     tick : float [s]
         Time between the last two different times.
-    rate : float [1/s]
-        Highest rate of the velocity feedback of the tasks.
 
     Parameters
     ----------
@@ -101,59 +149,75 @@ class Reference:
         Highest priority first.
     dynamics : Method
         Dynamics of the last tick; the solver, J and the table are of the same tick.
-    model : Articulated
-        Model of the same robot.
     solver : Priorities
     J : (6 m, n)
     table : (8, n)
         Table of `Limits`; the motion is within their velocity limits.
+    inverse_dynamics : callable
+        Torques (n,) of the model for q, q̇ and q̈ (n,) each.
 
     """
 
-    def __init__(self, levels: Sequence[Level], dynamics: Method, model: Articulated,
-                 solver: Priorities, J: Array, table: Array) -> None:
-        n = model.robot.n
-        self.motion: Array = np.zeros((2, n))
-        self.model: Array = np.zeros(n)
-        self._dynamics, self._model, self._solver = dynamics, model, solver
+    def __init__(self, levels: Sequence[Level], dynamics: Method, solver: Priorities, J: Array,
+                 table: Array, inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
+        self._dynamics, self._solver, self._inverse_dynamics = dynamics, solver, inverse_dynamics
         self._J, self._table = J, table
-        self._memory = np.zeros(n + 12 * len(levels))
-        self._rest, self._change, self._forces = np.zeros(n), np.zeros(n), np.zeros(len(J))
-        self._rates = np.array([_feedback_rates(level) for level in levels])
+        self.numbers: Array = np.zeros(_size(len(levels), len(J) // 6, J.shape[1]))
+        self._memory = Memory(*plain(memory_in)(solver.arrays[0], self.numbers))
+        self.motion: Array = self._memory.motion
+        self._memory.rates[:] = [_feedback_rates(level) for level in levels]
         self.forget()
+
+    @property
+    def rate(self) -> float:
+        """Highest rate of the velocity feedback of the tasks [1/s]."""
+        return float(self._memory.rate[0])
 
     def forget(self) -> None:
         """Reset the motion to rest."""
         self.motion[:] = 0.0
-        self.rate, self.tick, self._time = 0.0, 0.0, -math.inf
+        self.tick, self._time = 0.0, -math.inf
 
     def go_on_as(self, before: Reference) -> None:
         """Copy the motion of the previous reference."""
         self.motion[:] = before.motion
         self.tick, self._time = before.tick, before._time
 
-    def advance(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
+    def since(self, time: float) -> float:
+        """Time from the last tick to this one [s]; infinite at the first."""
+        return time - self._time
+
+    def note(self, time: float) -> None:
+        """Record the time [s] of a tick in which the motion was advanced."""
+        dt = time - self._time
+        if 0.0 < dt <= PAUSE:
+            self.tick = dt
+        self._time = time
+
+    def advance(self, dt: float, solves: int, q: Array, qd: Array, posture: PostureSetPoint,
                 posture_gains: tuple[float, float, float]) -> None:
         """
-        Advance the motion to a time [s], after the tasks were solved for this state.
+        Advance the motion by dt [s], after the tasks were solved for this state.
+
+        The compiled tick does the same.
 
         Parameters
         ----------
+        dt : float
+        solves : int
+            How many solves were made.
         q, qd : (n,)
         posture, posture_gains
             See `osc_ros.control.posture.posture_acceleration`.
 
         """
-        dt, arrays = time - self._time, self._solver.arrays
-        _put_forces(*arrays, self._solver.solves, q, dt, posture.now, posture.wraps,
-                    *posture_gains, self._table, self._J, self._memory, self.motion, self._forces)
-        self._dynamics.acceleration_response(self._rest, self._forces, self._change)
-        self.rate = _put_motion(arrays[0], dt, self._change, self._table,
-                                self._dynamics.Lambda_inv, self._rates, self._memory, self.motion)
-        self.model = self._model.inverse_dynamics(q, qd, self.motion[1])
-        if 0.0 < dt <= PAUSE:
-            self.tick = dt
-        self._time = time
+        (integers, numbers), at = self._solver.arrays, self._memory
+        put_forces(integers, numbers, solves, q, dt, posture.now, posture.wraps,
+                   *posture_gains, self._table, self._J, at.buffer, at.motion, at.forces)
+        self._dynamics.acceleration_response(at.rest, at.forces, at.change)
+        at.rate[0] = put_motion(integers, dt, at.change, self._table,
+                                self._dynamics.Lambda_inv, at.rates, at.buffer, at.motion)
+        at.motion[2] = self._inverse_dynamics(q, qd, at.motion[1])
 
 
 def _feedback_rates(level: Level) -> list[float]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,7 +12,7 @@ from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
-from osc_ros.control.reference import Reference
+from osc_ros.control.reference import NO_REFERENCE, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -22,7 +20,6 @@ from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -45,8 +42,6 @@ class Setup:
         The link of each task.
     space : OperationalSpace
         The robot as seen from the links; `dynamics` is its method, which the ticks use.
-    model : Articulated
-        The same robot, for inverse dynamics beside the tick.
     solver : Priorities
     limiter : Limiter
     levels : list of Level
@@ -72,12 +67,10 @@ class Setup:
         self.links = tuple(dict.fromkeys(links))
         self.at = [self.links.index(link) for link in links]
         if before is not None and before.robot is robot and before.links == self.links:
-            space, model = before.space, before.model
+            space = before.space
         else:
             space = self._space(method, workers)
-            model = Articulated(replace(robot, tips=self.links))
         self.space: OperationalSpace = space
-        self.model: Articulated = model
         self.dynamics = self.space.dynamics
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
@@ -140,8 +133,8 @@ class Setup:
         self._with_force = [
             (level, self._poses[frame, :3, :3] if isinstance(frame, int) else level.axes)
             for level, frame in zip(self.levels, self._frames) if level.has_force]
-        self.reference = Reference(self.levels, self.dynamics, self.model, self.solver, self.J,
-                                   self.limiter.table)
+        self.reference = Reference(self.levels, self.dynamics, self.solver, self.J,
+                                   self.limiter.table, self.inverse_dynamics)
         self._find_bandwidth()
         if before is not None:
             if self.least_inertia is None:  # the compensation until now has to fade out
@@ -151,7 +144,8 @@ class Setup:
 
     def poses(self, q: Array) -> Array:
         """Poses (m, 4, 4) of the links at q (n,); valid until the dynamics are used again."""
-        return self.space.outward(q, np.zeros(len(q))).pose.reshape(-1, 4, 4)
+        return self.space.outward(q, self._rest, posture_acceleration=self._rest
+                                  ).pose.reshape(-1, 4, 4)
 
     def _find_bandwidth(self) -> None:
         """Find the longest period of the states with which the loops carry their gains [s]."""
@@ -201,10 +195,17 @@ class Setup:
                     level.carry(np.linalg.inv(old[1]) @ new[1])
 
     def set_gravity(self, gravity: Array) -> None:
-        """Set gravity (3,) in every model [m/s²]."""
-        self.dynamics.gravity[:] = self.model.gravity[:] = gravity
-        if self.settings.driver is not None:
-            self.settings.driver.gravity = gravity
+        """Set gravity (3,) [m/s²] in the method, where limits and driver read it."""
+        self.dynamics.gravity[:] = gravity
+
+    def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
+        return self.dynamics.inverse_dynamics(q, qd, qdd)
+
+    def driver_torque(self, q: Array, qd: Array) -> Array:
+        """Torques (n,) [N·m] that the driver adds at a state; the settings must have a driver."""
+        assert self.settings.driver is not None
+        return self.settings.driver.torque(q, qd, self.dynamics.gravity)
 
     def put_posture_acceleration(self, q: Array, qd: Array, posture: PostureSetPoint,
                                  qdd: Array) -> None:
@@ -213,7 +214,7 @@ class Setup:
                              *self.posture_gains, qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               more: Array | None = None) -> Array:
+               more: Array | None = None, has_friction: bool = False) -> Array:
         """
         Torques (n,) [N·m] of posture and tasks, and `more`, without limits.
 
@@ -224,6 +225,8 @@ class Setup:
         q, qd : (n,)
         posture : PostureSetPoint
         more : (n,), optional [N·m]
+        has_friction : bool
+            Whether friction is compensated: advances the reference motion, too.
 
         Raises
         ------
@@ -233,13 +236,20 @@ class Setup:
         """
         self.set_targets(time, q)
         tau, beside = np.empty(len(q)), self._rest if more is None else more
+        reference = self.reference
+        dt = reference.since(time)
         if self._kernel is not None:
-            solves = self._kernel(*self._given, q, qd, posture.now, posture.wraps,
-                                  *self.posture_gains, beside, tau)
+            solves = self._kernel(
+                *self._given, reference.numbers if has_friction else NO_REFERENCE, dt, q, qd,
+                posture.now, posture.wraps, *self.posture_gains, beside, tau)
         else:
             solves = self._torque(time, q, qd, posture, beside, tau)
         if solves < 0:
             self._refuse(q, qd)
+        if has_friction:
+            if self._kernel is None:
+                reference.advance(dt, solves, q, qd, posture, self.posture_gains)
+            reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
         return tau if more is None else tau + more
 
@@ -266,8 +276,10 @@ class Setup:
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Use the ways of all methods once, for them to be compiled."""
         rest = self._rest
-        self._torque(0.0, q, rest, posture, rest, rest.copy())
+        solves = self._torque(0.0, q, rest, posture, rest, rest.copy())
+        self.reference.advance(0.0, solves, q, rest, posture, self.posture_gains)
         self.limiter.rehearse()
+        self.inverse_dynamics(q, rest, rest)
         _ = self.solver.ratios
 
     def set_targets(self, time: float, q: Array) -> None:

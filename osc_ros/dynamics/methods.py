@@ -68,6 +68,11 @@ METHODS: dict[str, Entry] = {
 ONE_TIP = tuple(name for name, entry in METHODS.items() if entry.one_tip)
 
 
+def default_method(robot: Robot) -> Method:
+    """The default method of a robot, evaluated by this process."""
+    return method_of(robot, None, Workers(1))[1]
+
+
 def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
     """
     Name, method and plan for a robot; the default of the name is 'sweep' or, for tips, 'efpa'.

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, plain
+from osc_ros.dynamics.compiled import inlined, kernel, plain, view
 from osc_ros.dynamics.level_inertia import (
     add_spring,
     put_block,
@@ -173,15 +173,15 @@ def opened(integers, numbers):
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
     F, i = numbers[i:i + 6 * m], i + 6 * m
-    rows, i = numbers[i:i + WIDTH * k].reshape((k, WIDTH)), i + WIDTH * k
+    rows, i = view(numbers, i, (k, WIDTH)), i + WIDTH * k
     forces, i = numbers[i:i + 6 * k], i + 6 * k
-    ratios, i = numbers[i:i + 6 * k].reshape((k, 6)), i + 6 * k
-    shares, i = numbers[i:i + 6 * k].reshape((k, 6)), i + 6 * k
-    directions, i = numbers[i:i + 36 * k].reshape((k, 6, 6)), i + 36 * k
-    J, i = numbers[i:i + c * 6 * k * n].reshape((c, 6 * k, n)), i + c * 6 * k * n
-    W, i = numbers[i:i + c * 36 * k * k].reshape((c, 6 * k, 6 * k)), i + c * 36 * k * k
-    inertias, i = numbers[i:i + c * 36 * k].reshape((c, k, 6, 6)), i + c * 36 * k
-    masks, i = numbers[i:i + 6 * k].reshape((k, 6)), i + 6 * k
+    ratios, i = view(numbers, i, (k, 6)), i + 6 * k
+    shares, i = view(numbers, i, (k, 6)), i + 6 * k
+    directions, i = view(numbers, i, (k, 6, 6)), i + 36 * k
+    J, i = view(numbers, i, (c, 6 * k, n)), i + c * 6 * k * n
+    W, i = view(numbers, i, (c, 6 * k, 6 * k)), i + c * 36 * k * k
+    inertias, i = view(numbers, i, (c, k, 6, 6)), i + c * 36 * k
+    masks, i = view(numbers, i, (k, 6)), i + 6 * k
     most, mobility, i = numbers[i:i + k], numbers[i + k:i + 2 * k], i + 2 * k
     r, parts, i = numbers[i:i + 6 * k], numbers[i + 6 * k:i + 12 * k], i + 12 * k
     return Room(integers[3:], rows, F, forces, ratios, shares, directions, J, W, inertias, masks,

@@ -20,6 +20,7 @@ from osc_ros.dynamics.chain.layout import (
     POSE,
     POSITION,
     PRISMATIC,
+    RESIDUAL,
     ROTATION,
     ROTOR,
     TWIST,
@@ -171,6 +172,30 @@ def inward_sweep(links, tau, qdd, f, work, out):
             applied += tau[i]
         out[i] = applied + axis_part(link, f)
         f = force_to_parent(matrix_at(store, 0), vector_at(store, 9), f)
+
+
+@inlined
+def put_motion_torques(links, ends, qd, qdd, work, factor, out):
+    """
+    Write the joint torques M q̈ + h of any accelerations, at the placements in `work`.
+
+    The residuals in `factor` are overwritten.
+
+    """
+    gravity = vector_at(ends, 0)
+    v, a = (ZERO, ZERO), (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
+    for i in range(len(links)):
+        link, R, p = links[i], matrix_at(work[i], 0), vector_at(work[i], 9)
+        Hqd = along_axis(link, qd[i])
+        v = plus(motion_to_body(R, p, v), Hqd)
+        a = plus(plus(motion_to_body(R, p, a), motion_cross(v, Hqd)), along_axis(link, qdd[i]))
+        f = plus(momentum(link, a), force_cross(v, momentum(link, v)))
+        put(factor[i], RESIDUAL, f[0] + f[1])
+    f = (ZERO, ZERO)
+    for i in range(len(links) - 1, -1, -1):
+        f = plus(f, spatial_at(factor[i], RESIDUAL))
+        out[i] = axis_part(links[i], f) + links[i, ROTOR] * qdd[i]
+        f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9), f)
 
 
 @inlined

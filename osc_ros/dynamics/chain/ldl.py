@@ -46,11 +46,11 @@ from osc_ros.dynamics.chain.elimination import (
 )
 from osc_ros.dynamics.chain.layout import (
     A0,
+    chain_of,
     ENDS_WIDTH,
     FACTOR_WIDTH,
     FORCE,
     LINK_WIDTH,
-    packed,
     POSE,
     PRISMATIC,
     ROTOR,
@@ -281,14 +281,12 @@ class LDL(Method):
     def __init__(self, robot: Robot) -> None:
         _compile()
         self.robot = robot
-        self._links, self._ends = packed(robot)
+        self._chain, parts = chain_of(robot)
+        self._links, self._ends, self._work, self._factor, self._tip = parts
         self._blocks = packed_blocks(robot)
         self._weightless = self._ends.copy()
         self._weightless[:3] = 0.0
         self.gravity: Array = self._ends[:3]
-        self._work = np.zeros((robot.n, WORK_WIDTH))
-        self._factor = np.zeros((robot.n, FACTOR_WIDTH))
-        self._tip = np.zeros(TIP_WIDTH)
         self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
         self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
         self.a0: Array = self._tip[A0:POSE]
@@ -309,21 +307,19 @@ class LDL(Method):
 
     def inward(self, F: Array, out: Array) -> None:
         """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
-        passes.inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
+        passes.inward(self._chain, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
         """J at the last `outward`, into out (6, n)."""
-        passes.jacobian(self._links, self._work, self._tip, out)
+        passes.jacobian(self._chain, out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
-        passes.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
-                                    self._tip, out)
+        passes.acceleration_response(self._chain, tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
         """M⁻¹ at the last `outward`, into out (n, n)."""
-        passes.inverse_mass_matrix(self._links, self._ends, self._work, self._factor, self._tip,
-                                  self._unit, out)
+        passes.inverse_mass_matrix(self._chain, self._unit, out)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

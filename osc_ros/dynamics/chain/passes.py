@@ -25,6 +25,7 @@ from osc_ros.dynamics.chain.bodies import (
     inward_sweep,
     placement,
     put_jacobian,
+    put_motion_torques,
     put_placement,
     put_tip,
 )
@@ -40,17 +41,15 @@ from osc_ros.dynamics.chain.elimination import (
 )
 from osc_ros.dynamics.chain.layout import (
     A0,
-    ENDS_WIDTH,
-    FACTOR_WIDTH,
+    empty_chain,
     factors_at,
     FORCE,
-    LINK_WIDTH,
+    parts_of,
     POSE,
+    RESIDUAL,
     ROTOR,
     SCRATCH,
-    TIP_WIDTH,
     TWIST,
-    WORK_WIDTH,
 )
 from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
@@ -118,7 +117,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
             put(factor[i], 0, L)
             put(factor[i], 27, across[0] + across[1])
             if qdd is None:  # with a posture, forward dynamics does not follow
-                put(factor[i], 21, residual[0] + residual[1])
+                put(factor[i], RESIDUAL, residual[0] + residual[1])
         if handle is not None:
             C, K_a, b_a, f = inner_handle(link, R, p, tau, i, L, y, za, zc, carried)
             if qdd is not None:
@@ -189,7 +188,7 @@ def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
     outer = force_on_last_body(ends, tip, F)
     for i in range(len(links) - 1, -1, -1):
         link, store = links[i], factor[i]
-        gap = plus(spatial_at(store, 21), mobility_times(inverse_inertia(link), outer))
+        gap = plus(spatial_at(store, RESIDUAL), mobility_times(inverse_inertia(link), outer))
         s, r = np.sqrt(link[ROTOR]), axis_first_pair(link, gap)
         x = ldl_solution(factors_at(store, 0), *across_axis(s, minus((ZERO, ZERO), r)))
         constraint = axis_first_pair(link, from_across_axis(s, x))
@@ -212,7 +211,7 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
         inside = motion_to_body(matrix_at(work[i], 0), vector_at(work[i], 9), b)
         residual = (along(tau[i], across[0], (-inside[0][0], -inside[0][1], -inside[0][2])),
                     along(tau[i], across[1], (-inside[1][0], -inside[1][1], -inside[1][2])))
-        put(store, 21, residual[0] + residual[1])
+        put(store, RESIDUAL, residual[0] + residual[1])
         s = np.sqrt(link[ROTOR])
         x = ldl_solution(factors_at(store, 0),
                           *across_axis(s, axis_first_pair(link, residual)))
@@ -222,27 +221,25 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
 
 
 @kernel
-def outward(links, ends, q, qd, tau, qdd, work, factor, tip):
+def outward(chain, q, qd, tau, qdd):
     """
-    Λ⁻¹, a⁰, pose and twist of the tip, from the base outward.
+    Λ⁻¹, a⁰, pose and twist of the tip, from the base outward, into the parts of the chain.
 
     Parameters
     ----------
-    links, ends : from `packed`
+    chain : see `layout.Parts`
     q, qd : (n,)
     tau : (n,) or None
         Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
     qdd : (n,) or None
         Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
-    work : (n, WORK_WIDTH), written for `inward`
-    factor : (n, FACTOR_WIDTH), written for `acceleration_response`
-    tip : (TIP_WIDTH,), written: Λ⁻¹, a⁰, pose and twist of the tip in base axes
 
     Returns
     -------
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
+    links, ends, work, factor, tip = parts_of(chain)
     if not shapes_fit(links, q, qd, tau, qdd):
         return WRONG_SHAPE
     outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip)
@@ -250,7 +247,7 @@ def outward(links, ends, q, qd, tau, qdd, work, factor, tip):
 
 
 @kernel
-def inward(links, ends, tau, qdd, F, work, tip, out):
+def inward(chain, tau, qdd, F, out):
     """
     Joint torques τ⁰ + JᵀF, from the tip inward, after `outward` with the same tau and qdd.
 
@@ -261,11 +258,12 @@ def inward(links, ends, tau, qdd, F, work, tip, out):
     out : (n,), written [N·m]
 
     """
+    links, ends, work, _, tip = parts_of(chain)
     inward_pass(links, ends, tau, qdd, F, work, tip, out)
 
 
 @kernel
-def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
+def law(chain, q, qd, u, tau, qdd, out):
     """
     Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
 
@@ -280,6 +278,7 @@ def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
     DONE, or WRONG_SHAPE (nothing written), or NOT_FINITE
 
     """
+    links, ends, work, _, tip = parts_of(chain)
     if not shapes_fit(links, q, qd, tau, qdd) or len(u) != 6 or len(out) != len(links):
         return WRONG_SHAPE
     outward_pass(links, ends, q, qd, tau, qdd, work, None, tip)
@@ -290,12 +289,12 @@ def law(links, ends, q, qd, u, tau, qdd, work, tip, out):
 
 
 @kernel
-def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
+def accelerations(chain, q, qd, tau, F, qdd):
     """
     Forward dynamics by the constraint-force algorithm.
 
     Outward the constraint forces are eliminated as in `outward`; inward they are found, joint
-    after joint, and with each the acceleration across its joint.
+    after joint, and with each the acceleration across its joint. Overwrites all memory.
 
     Parameters
     ----------
@@ -303,18 +302,31 @@ def accelerations(links, ends, q, qd, tau, F, work, factor, tip, qdd):
         Joint torques [N·m].
     F : (6,)
         Force of the environment on the tip, base axes, [moment; force] [N·m, N].
-    work, factor, tip : (n, WORK_WIDTH), (n, FACTOR_WIDTH), (TIP_WIDTH,), overwritten
     qdd : (n,), written [rad/s²]
 
     """
+    links, ends, work, factor, tip = parts_of(chain)
     outward_pass(links, ends, q, qd, tau, None, work, factor, tip)
     back_substitution(links, ends, tau, F, work, factor, tip, qdd)
 
 
 @kernel
-def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
+def inverse_dynamics(chain, q, qd, qdd, out):
+    """Joint torques M q̈ + h into out (n,) [N·m]; overwrites placements and residuals."""
+    links, ends, work, factor, _ = parts_of(chain)
+    for i in range(len(links)):
+        R, p, _, _ = placement(links[i], q[i])
+        put(work[i], 0, R)
+        put(work[i], 9, p)
+    put_motion_torques(links, ends, qd, qdd, work, factor, out)
+
+
+@kernel
+def acceleration_response(chain, tau, F, qdd):
     """
     M⁻¹(τ + JᵀF) from the factors that `outward` left: forward and back substitution.
+
+    Overwrites the residuals in `factor`.
 
     Parameters
     ----------
@@ -322,29 +334,27 @@ def acceleration_response(links, ends, tau, F, work, factor, tip, qdd):
         Joint torques [N·m].
     F : (6,)
         Force on the tip, base axes, [moment; force] [N·m, N].
-    work, tip : as `outward` left them
-    factor : (n, FACTOR_WIDTH)
-        As `outward` left it; its residuals are overwritten.
     qdd : (n,), written [rad/s²]
 
     """
+    links, ends, work, factor, tip = parts_of(chain)
     put_response(links, ends, tau, F, work, factor, tip, qdd)
 
 
 @kernel
-def inverse_mass_matrix(links, ends, work, factor, tip, unit, M_inv):
+def inverse_mass_matrix(chain, unit, M_inv):
     """
     M⁻¹ from the factors that `outward` left, symmetric to the last bit.
 
+    Overwrites the residuals in `factor`.
+
     Parameters
     ----------
-    work, tip : as `outward` left them
-    factor : (n, FACTOR_WIDTH)
-        As `outward` left it; its residuals are overwritten.
     unit : (n,), overwritten
     M_inv : (n, n), written
 
     """
+    links, ends, work, factor, tip = parts_of(chain)
     n, no_force = len(links), tip[SCRATCH:SCRATCH + 6]
     for k in range(6):
         no_force[k] = 0.0
@@ -359,7 +369,7 @@ def inverse_mass_matrix(links, ends, work, factor, tip, unit, M_inv):
 
 
 @kernel
-def jacobian(links, work, tip, J):
+def jacobian(chain, J):
     """
     Natural Jacobian of the tip, base axes, [angular; linear], after `outward`.
 
@@ -368,6 +378,7 @@ def jacobian(links, work, tip, J):
     J : (6, n), written
 
     """
+    links, _, work, _, tip = parts_of(chain)
     put_jacobian(links, work, tip, J)
 
 
@@ -404,19 +415,20 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
 @ahead
 def compile_kernels() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
-    links, ends = np.ones((1, LINK_WIDTH)), np.ones(ENDS_WIDTH)
-    work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)
+    chain, (links, ends, work, _, tip) = empty_chain(1)
+    chain[:] = 1.0
     x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
-        law(links, ends, x, x, F, tau, qdd, work, tip, x)
-        outward(links, ends, x, x, tau, qdd, work, factor, tip)
-        inward(links, ends, tau, qdd, F, work, tip, x)
-    accelerations(links, ends, x, x, x, F, work, factor, tip, x)
-    acceleration_response(links, ends, x, F, work, factor, tip, x)
-    inverse_mass_matrix(links, ends, work, factor, tip, x, np.ones((1, 1)))
-    jacobian(links, work, tip, J)
+        law(chain, x, x, F, tau, qdd, x)
+        outward(chain, x, x, tau, qdd)
+        inward(chain, tau, qdd, F, x)
+    accelerations(chain, x, x, x, F, x.copy())
+    inverse_dynamics(chain, x, x, x, x.copy())
+    acceleration_response(chain, x, F, x.copy())
+    inverse_mass_matrix(chain, x, np.ones((1, 1)))
+    jacobian(chain, J)
     X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
     evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
-    for one in (law, outward, inward, accelerations, acceleration_response,
+    for one in (law, outward, inward, accelerations, inverse_dynamics, acceleration_response,
                 inverse_mass_matrix, jacobian, evaluations):
         one.disable_compile()

@@ -27,8 +27,8 @@ import weakref
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.layout import FORCE, TIP_WIDTH
-from osc_ros.dynamics.chain.passes import jacobian, outward
+from osc_ros.dynamics.chain.layout import FORCE
+from osc_ros.dynamics.chain.passes import outward
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.plan import Workers
@@ -129,7 +129,6 @@ class Parallel(Sweep):
                                             deadline, blocks))
         self._led: Team | None = None  # the team that made the last outward pass
         self._is_factored = False  # whether the factors belong to the last outward pass
-        self._tip_again = np.zeros(TIP_WIDTH)
         self._end = weakref.finalize(self, self._keeper.close)
 
     def close(self) -> None:
@@ -209,8 +208,9 @@ class Parallel(Sweep):
 
     def jacobian(self, out: Array) -> None:
         """J at the last `outward`, into out (6, n)."""
-        work = self._work if self._led is None else self._led.shared.work
-        jacobian(self._links, work, self._tip, out)
+        if self._led is not None:
+            self._work[:] = self._led.shared.work
+        super().jacobian(out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
@@ -230,8 +230,9 @@ class Parallel(Sweep):
     def _factor_alone(self) -> None:
         """Compute the factors at the position of the team's last `outward`, in this process."""
         if self._led is not None and not self._is_factored:
-            outward(self._links, self._ends, self._led.shared.state[Q], self._rest, None,
-                    self._rest, self._work, self._factor, self._tip_again)
+            tip = self._tip.copy()
+            outward(self._chain, self._led.shared.state[Q], self._rest, None, self._rest)
+            self._tip[:] = tip
             self._is_factored = True
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

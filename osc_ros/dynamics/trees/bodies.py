@@ -232,6 +232,16 @@ def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
 
 
 @inlined
+def put_motion_torques(tree, bodies, gravity, rotors, qdd, work, out):
+    """Joint torques for q̈ into out (n,), as `put_torques`, after any pass over these states."""
+    for i in range(len(tree)):
+        v = spatial_at(work[i], VELOCITY)
+        bias = force_cross(v, momentum(bodies[i], v))
+        put(work[i], OWN_FORCE, bias[0] + bias[1])
+    put_torques(tree, bodies, gravity, rotors, qdd, work, out)
+
+
+@inlined
 def freedoms_of(kind):
     """Number of degrees of freedom of a joint."""
     return 3 if kind == SPHERICAL else 1

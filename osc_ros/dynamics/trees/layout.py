@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.compiled import inlined, view
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -117,15 +117,15 @@ class Results(NamedTuple):
 def constants_in(integers, numbers):
     """Views of the `Constants` in what `packed` returns."""
     b, m, n, paths, carriers = (integers[0], integers[1], integers[2], integers[3], integers[4])
-    tree, i = integers[SIZES:SIZES + 4 * b].reshape((b, 4)), SIZES + 4 * b
+    tree, i = view(integers, SIZES, (b, 4)), SIZES + 4 * b
     tips, i = integers[i:i + m], i + m
     on_paths, i = integers[i:i + paths], i + paths
     starts, i = integers[i:i + m + 1], i + m + 1
-    common, i = integers[i:i + m * m].reshape((m, m)), i + m * m
+    common, i = view(integers, i, (m, m)), i + m * m
     carrying, i = integers[i:i + carriers], i + carriers
     before = integers[i:i + n]
-    bodies, k = numbers[:BODY_WIDTH * b].reshape((b, BODY_WIDTH)), BODY_WIDTH * b
-    ends, k = numbers[k:k + 12 * m].reshape((m, 12)), k + 12 * m
+    bodies, k = view(numbers, 0, (b, BODY_WIDTH)), BODY_WIDTH * b
+    ends, k = view(numbers, k, (m, 12)), k + 12 * m
     gravity, rotors = numbers[k:k + 3], numbers[k + 3:k + 3 + n]
     return Constants(tree, bodies, tips, ends, gravity, rotors, on_paths, starts, common, carrying,
                      before)
@@ -138,16 +138,16 @@ def memory_in(integers, room):
     steps = integers[3] if algorithm == EXTENDED else 0
     square = n if algorithm == FACTORED else 0
     tall = m if algorithm == FACTORED else 0
-    work, i = room[:WORK_WIDTH * b].reshape((b, WORK_WIDTH)), WORK_WIDTH * b
-    X, i = room[i:i + 36 * steps].reshape((steps, 36)), i + 36 * steps
-    M, i = room[i:i + square * square].reshape((square, square)), i + square * square
-    Y, i = room[i:i + tall * n].reshape((tall, n)), i + tall * n
+    work, i = view(room, 0, (b, WORK_WIDTH)), WORK_WIDTH * b
+    X, i = view(room, i, (steps, 36)), i + 36 * steps
+    M, i = view(room, i, (square, square)), i + square * square
+    Y, i = view(room, i, (tall, n)), i + tall * n
     rest, driven, i = room[i:i + n], room[i + n:i + 2 * n], i + 2 * n
     no_force, i = room[i:i + m], i + m
     scratch, i = room[i:i + 2 * m * (m + 1)], i + 2 * m * (m + 1)
-    Lambda_inv, i = room[i:i + m * m].reshape((m, m)), i + m * m
+    Lambda_inv, i = view(room, i, (m, m)), i + m * m
     a0, twists, F, i = room[i:i + m], room[i + m:i + 2 * m], room[i + 2 * m:i + 3 * m], i + 3 * m
-    poses = room[i:i + 16 * integers[1]].reshape((integers[1], 16))
+    poses = view(room, i, (integers[1], 16))
     return (Memory(work, X, M, Y, rest, driven, no_force, scratch),
             Results(Lambda_inv, a0, poses, twists, F))
 

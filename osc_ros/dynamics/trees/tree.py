@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, released, view
 from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, on_all_cores, Terms, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
@@ -135,6 +135,36 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
                 a0[r] += J[r, k] * driven[k]
 
 
+@inlined
+def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
+    """The body of `outward`."""
+    tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
+    n, algorithm = len(robot.rotors), integers[5]
+    width = len(tree) + 3 * (n - len(tree)) // 2
+    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
+            or not (len(qdd) == n or len(qdd) == 0)):
+        return WRONG_SHAPE
+    locate(tree, robot.bodies, q, qd, work)
+    if algorithm == FACTORED:
+        _put_factored_terms(robot, memory, found, tau, qdd)
+        square_factor(tree, robot.paths, robot.starts, robot.common, robot.before, memory.M,
+                      memory.Y, Lambda_inv)
+    else:
+        _put_articulated_terms(robot, memory, found, tau, qdd)
+        if algorithm == EXTENDED:
+            propagate_forces(tree, robot.ends, robot.paths, robot.starts, robot.common, memory.X,
+                             work, Lambda_inv)
+        else:
+            propagate_mobilities(tree, robot.ends, robot.paths, robot.starts, robot.common,
+                                 robot.carriers, work, Lambda_inv)
+    flat = view(Lambda_inv, 0, (Lambda_inv.size,))
+    finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
+    # needed because infinite or NaN values off the paths may not affect the tips
+    given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
+    poses = view(found.poses, 0, (found.poses.size,))
+    return DONE if finite and given and all_finite(poses) else NOT_FINITE
+
+
 @kernel
 def outward(integers, numbers, room, q, qd, tau, qdd):
     """
@@ -155,29 +185,7 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
 
     """
     robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
-    tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
-    n, algorithm = len(robot.rotors), integers[5]
-    width = len(tree) + 3 * (n - len(tree)) // 2
-    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
-            or not (len(qdd) == n or len(qdd) == 0)):
-        return WRONG_SHAPE
-    locate(tree, robot.bodies, q, qd, work)
-    if algorithm == FACTORED:
-        _put_factored_terms(robot, memory, found, tau, qdd)
-        square_factor(tree, robot.paths, robot.starts, robot.common, robot.before, memory.M,
-                      memory.Y, Lambda_inv)
-    else:
-        _put_articulated_terms(robot, memory, found, tau, qdd)
-        if algorithm == EXTENDED:
-            propagate_forces(tree, robot.ends, robot.paths, robot.starts, robot.common, memory.X,
-                             work, Lambda_inv)
-        else:
-            propagate_mobilities(tree, robot.ends, robot.paths, robot.starts, robot.common,
-                                 robot.carriers, work, Lambda_inv)
-    finite = all_finite(found.a0) and all_finite(Lambda_inv.ravel()) and all_finite(found.twists)
-    # needed because infinite or NaN values off the paths may not affect the tips
-    given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
-    return DONE if finite and given and all_finite(found.poses.ravel()) else NOT_FINITE
+    return _outward_pass(integers, robot, memory, found, q, qd, tau, qdd)
 
 
 @kernel
@@ -200,10 +208,11 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     a0, F, scratch, m = found.a0, found.F, memory.scratch, len(found.a0)
     if len(u) != m or len(out) != len(robot.rotors):
         return WRONG_SHAPE
-    status = outward(integers, numbers, room, q, qd, tau, qdd)
+    status = _outward_pass(integers, robot, memory, found, q, qd, tau, qdd)
     if status != DONE:
         return status
-    flat, A, r = found.Lambda_inv.ravel(), scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
+    flat = view(found.Lambda_inv, 0, (m * m,))
+    A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
     for k in range(m * m):
         A[k] = flat[k]
     for k in range(m):
@@ -313,15 +322,17 @@ class Tree(Articulated, Method):
         """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(law(self._integers, self._numbers, self._room, q, qd, u, self._tau, self._qdd,
-                       out))
+        status: int = law(self._integers, self._numbers, self._room, q, qd, u, self._tau,
+                          self._qdd, out)
+        return status
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
-        return int(outward(self._integers, self._numbers, self._room, q, qd, self._tau,
-                           self._qdd))
+        status: int = outward(self._integers, self._numbers, self._room, q, qd, self._tau,
+                              self._qdd)
+        return status
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
         """Store τ⁰ (empty if not given); return whether the shapes fit."""
