@@ -38,9 +38,9 @@ class Posture:
 
     """
 
-    natural_frequency: float
-    damping_ratio: float
-    damping: float = 0.0
+    natural_frequency: float = 5.0
+    damping_ratio: float = 1.0
+    damping: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse negative and non-finite numbers."""

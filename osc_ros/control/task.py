@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_integral_rate
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
@@ -130,10 +130,10 @@ class Gains:
 
     """
 
-    natural_frequency: Array
-    damping_ratio: Array
-    speed: Array
-    acceleration: Array
+    natural_frequency: Array = (20.0,) * 6  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
+    acceleration: Array = (60.0, 20.0)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -168,9 +168,9 @@ class Stiffness:
 
     """
 
-    stiffness: Array
-    damping_ratio: Array
-    force: Array
+    stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    force: Array = (10.0, 60.0)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -268,7 +268,7 @@ class Task:
 
     """
 
-    gains: Gains | Stiffness
+    gains: Gains | Stiffness = field(default_factory=Gains)
     name: str = 'tip'
     link: str = ''
     axes: tuple[str, ...] = ('motion',) * 6
@@ -278,7 +278,11 @@ class Task:
     limits: TargetLimits = field(default_factory=TargetLimits)
 
     def __post_init__(self) -> None:
-        """Refuse unknown kinds of axes, and an activation out of range."""
+        """Refuse other types, unknown kinds of axes, and an activation out of range."""
+        require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
+                     "Task(Gains(), name='tip')")
+        require_type('force', self.force, ForceControl, 'a ForceControl')
+        require_type('limits', self.limits, TargetLimits, 'TargetLimits')
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "

@@ -197,7 +197,4 @@ def _joint_limits(values: Values, robot: Robot) -> Limits:
     for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
         if values[f'limits.{name}']:
             given[name] = description.per_joint(values, f'limits.{name}', (), robot)
-    limits = Limits.of(robot, **given)
-    if 'effort_rate' in given:
-        return limits
-    return replace(limits, effort_rate=2.0 * limits.effort / limits.reaction_time)
+    return Limits.of(robot, **given)
