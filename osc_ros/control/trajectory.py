@@ -1,4 +1,4 @@
-"""Motions of a target over time: a pose to hold, and a path through poses."""
+"""Motions of a target over time: a pose to hold, a path through poses, a schedule of both."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-RIGID_TOLERANCE = 1e-6  # of Rᵀ R - 1: products of rotations drift by far less
-PIECE, OVERLAP = 128, 28  # knots that a spline is solved for at once, and beside them
+RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
+PIECE, OVERLAP = 128, 28  # knots of a spline that are solved together, and more on either side
 
 
 @dataclass(frozen=True, eq=False)
 class Hold:
     """
-    A pose to stay at.
+    A pose to move to and to hold.
 
     Attributes
     ----------
     pose : (4, 4)
         In the base frame.
     arrival : float
-        Time of arrival [s]; as soon as possible if not given, or if that is too soon.
+        Time of arrival [s]; as early as possible if not given, or if this time is too early.
 
     """
 
@@ -46,7 +46,7 @@ class Hold:
     arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
-        """The pose at rest, at every time."""
+        """The target at a time [s]: at every time the pose, at rest."""
         return Target(self.pose)
 
 
@@ -55,16 +55,16 @@ class Path:
     A C² motion through poses, by quintics in position and in rotation vector.
 
     Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
-    velocities and accelerations of both knots, so it is C² as the position is. Before its first
-    knot the path waits there at rest, and after its last one.
+    velocities and accelerations of both knots, so it is C² as the position is. Before the first
+    knot the target rests there, after the last knot at the last one.
 
     Attributes
     ----------
     peaks : (2, 2)
-        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], turning and moving, of nine
-        samples between each two knots.
+        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
+        at nine samples from each knot to the next.
     extent : (2, 3)
-        Lowest and highest position of the same samples [m].
+        Lowest and highest position at the same samples [m].
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Path:
         Increasing [s], on the clock of the joint states.
     poses : (m, 4, 4)
         In the base frame.
-    twists, accelerations : (m, 6), optional
+    twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
         Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
         through the poses that start and end at rest.
 
@@ -122,19 +122,19 @@ class Path:
 
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
-        Write the motion at many times.
+        Write the motion at several times.
 
         Parameters
         ----------
         times : (k,)
-            Not decreasing [s].
+            Ascending [s]; equal times are accepted.
         poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
 
         """
         _samples(self.times, self.poses, self._coefficients, times, poses, twists, accelerations)
 
     def at(self, time: float) -> Target:
-        """The motion at a time [s]."""
+        """The target at a time [s]; at rest before the first knot and after the last."""
         if not self._start <= time <= self._end:
             return Target(self.poses[0 if time < self._start else -1])
         target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
@@ -145,12 +145,12 @@ class Path:
 
 class Schedule:
     """
-    Motions with start times: each replaces the one before at its start.
+    Motions with start times: at its start each motion replaces the one before.
 
     Parameters
     ----------
     now : Hold or Path
-        In force until the first one starts.
+        Motion until the first scheduled one starts.
 
     """
 
@@ -159,12 +159,12 @@ class Schedule:
         self._pending: list[tuple[float, Hold | Path]] = []
 
     def add(self, motion: Hold | Path, start: float) -> None:
-        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
 
     def at(self, time: float) -> Target:
-        """The target at a time [s]; times must not go back by more than the next motion."""
+        """The target at a time [s]; a motion that was replaced does not return."""
         while self._pending and self._pending[0][0] <= time:
             self._current = self._pending.pop(0)[1]
         return self._current.at(time)
@@ -173,32 +173,33 @@ class Schedule:
 def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
                     start: float, rate: float = 50.0, swing: float = 0.0) -> Path:
     """
-    A path that traces a lemniscate of Gerono in the y-z plane of the base, and comes back to rest.
+    Path along a lemniscate of Gerono in the y-z plane of the base, from rest to rest.
 
-    It starts and ends at the given pose at rest: the phase runs with a smooth ramp of one quarter
-    period at either end.
+    It starts and ends at the given pose. Its phase accelerates during the first quarter period,
+    and decelerates during one more at the end.
 
     Parameters
     ----------
     pose : (4, 4)
-        The crossing of the eight.
+        Crossing of the eight, in the base frame.
     width, height : float
         Of the whole figure [m].
     period : float
-        Of one eight at full speed [s].
+        Duration of one eight at full speed [s].
     turns : float
-        Number of eights, in halves.
+        Number of eights, a multiple of 1/2.
     start : float
         Time of the first knot [s].
     rate : float
-        Knots a second.
+        Knots per second [1/s].
     swing : float
-        Amplitude of a rotation about the base's x axis that goes with it [rad].
+        Amplitude of a rotation about the base's x axis, in phase with the motion along y [rad].
 
     Raises
     ------
     InputError
-        A period, rate or number of turns that is not positive, or turns that end elsewhere.
+        A period, rate or number of turns that is not positive, or a number of turns that is not a
+        multiple of 1/2.
 
     """
     if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
@@ -231,7 +232,7 @@ def _require_rigid(poses: Array) -> None:
 
 def _phase(times: Array, duration: float, ramp: float, period: float
            ) -> tuple[Array, Array, Array]:
-    """Phase of the eight: a C² rise to full speed, full speed, a C² fall."""
+    """Phase of the eight (m,) [rad] and its derivatives: C², with ramps of the speed [s]."""
     speed = 2.0 * np.pi / period
     x = np.clip(np.minimum(times, duration - times) / ramp, 0.0, 1.0)
     dphase = speed * x ** 2 * (3.0 - 2.0 * x)
@@ -248,9 +249,9 @@ def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
     """
     Twists and accelerations (m, 6) of cubic splines through the poses, at rest at the ends.
 
-    Piece by piece, since scipy holds the GIL while it solves: at a knot a spline feels another
-    one that is j knots away by 0.27ʲ, so with OVERLAP knots more on both sides each piece is the
-    whole spline to rounding.
+    The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
+    knot decays as 0.27ʲ with the distance of j knots, so with OVERLAP more knots on both sides
+    each piece equals the whole spline, up to rounding.
 
     """
     m = len(times)
@@ -294,7 +295,7 @@ def _first_not_rigid(poses):
 
 @released
 def _quintics(times, poses, twists, accelerations, coefficients):
-    """Coefficients (m-1, 6, 6) of [φ; p] in powers of s in [0, 1]; p from the first knot."""
+    """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, 0 to 1 from knot k on."""
     for k in range(len(times) - 1):
         h = times[k + 1] - times[k]
         n = k + 1
@@ -317,7 +318,7 @@ def _quintics(times, poses, twists, accelerations, coefficients):
 
 @inlined
 def _quintic(c, end, v0, v1, a0, a1):
-    """The quintic in s from 0 to end with the given rates and bends at s = 0 and 1."""
+    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with derivatives v and a there."""
     c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
     c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
     c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
@@ -334,6 +335,7 @@ def _polynomial(c, s):
 
 @inlined
 def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
+    """Write the motion at s in [0, 1] of a segment that takes `duration` [s]."""
     R0 = rotation_of(knot)
     x, dx, ddx = _polynomial(coefficients[0], s)
     y, dy, ddy = _polynomial(coefficients[1], s)
@@ -356,7 +358,7 @@ def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
 
 @kernel
 def _sample(times, poses, coefficients, time, pose, twist, acceleration):
-    """The motion at a time, which is neither before nor after it."""
+    """Write the motion at a time [s] from the first to the last knot."""
     k, end = 0, len(times) - 1
     while end - k > 1:
         middle = (k + end) // 2
@@ -371,7 +373,7 @@ def _sample(times, poses, coefficients, time, pose, twist, acceleration):
 
 @kernel
 def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations):
-    """The motion at many times, at rest before it and after it."""
+    """Write the motion at ascending times [s]; at rest before and after the path."""
     k, last = 0, len(times) - 2
     for m in range(len(wanted)):
         time = wanted[m]
@@ -388,6 +390,7 @@ def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations
 @released
 def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations, lowest,
            highest):
+    """Write the largest speeds and accelerations (2,), and the extreme positions (3,)."""
     for k in range(len(times) - 1):
         for j in range(9):
             _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
