@@ -16,13 +16,13 @@ With an arm of your own, call `law.torque(time, q, qd)` in your control loop: se
 
 Robot             the model of an arm, from a URDF
 Law               the controller: joint state in, joint torques out, within limits
-Settings          what a law can be set to: Task, Posture, SingularityDamping, Limits, Friction, Driver
+Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
 Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits
 Hold, Path, Jog   motions of a target: a pose, a path through poses, a twist
 Simulation        an arm in MuJoCo under its law
 OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
 
-The first use compiles the kernels, which takes about a minute; they are cached in ~/.cache/osc_ros.
+The first use compiles the kernels, which takes about a minute; ~/.cache/osc_ros keeps them.
 All pages of the documentation are in the folder doc/ of the repository.
 
 """

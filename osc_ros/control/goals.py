@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.cycle import ControlCycle
-from osc_ros.control.guide import Jog, Motion, require, STOP
+from osc_ros.control.guide import Jog, Motion, STOP
 from osc_ros.control.level import Level
-from osc_ros.control.trajectory import _first_not_rigid, Hold, Path
+from osc_ros.control.trajectory import Hold, Path, require_rigid
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.errors import InputError
 
@@ -62,8 +63,9 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            A path that is faster or accelerates more than the limits of the task's target allow,
-            or that leaves the workspace box; a pose that is none; a task that is not there; a law
+            A path that is faster or accelerates more than the limits of the task's target allow
+            (unless their `too_fast` is 'slow': then it takes longer), or that leaves the workspace
+            box; a pose that is none; a task that is not there; a law
             that does not know where the arm is.
 
         """
@@ -73,11 +75,37 @@ class CommandedCycle(ControlCycle):
         if math.isnan(start):
             raise InputError('start is nan: accepted is a time [s], or none for now')
         if isinstance(motion, Path):
-            require(motion, limits)
+            motion = path_within(motion, limits)
         elif not isinstance(motion, Jog):
             motion = _hold(motion)
         level.guide.add(motion, start)
         return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
+
+    def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
+        """
+        Path through poses for a task; its velocities are estimated.
+
+        It begins with the velocity of the target, if that is at the first pose then. See
+        `osc_ros.control.waypoints.path_through` for the rest.
+
+        Parameters
+        ----------
+        times : (m,)
+            Increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            In the base frame.
+        task : str, optional
+            The first one if not given.
+
+        Raises
+        ------
+        InputError
+            What `Path` refuses; a task that is not there.
+
+        """
+        level = self._level(task)
+        start = float(np.ravel(times)[0]) if np.size(times) else 0.0
+        return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
     def stop(self) -> None:
         """Stop all targets with bounded jerk, as soon as may be, and keep the posture as it is."""
@@ -161,10 +189,10 @@ def _hold(motion: Hold | ArrayLike) -> Hold:
     if not isinstance(motion, (Hold, np.ndarray, list, tuple)):
         raise InputError(f'motion is of type {type(motion).__name__}: accepted are Hold, Path, '
                          'Jog, or a pose (4, 4)')
-    pose = finite_array('pose', motion.pose if isinstance(motion, Hold) else motion, (4, 4))
-    if _first_not_rigid(pose[None]) >= 0:
-        raise InputError(f'pose {pose.tolist()}: accepted is a rotation and a position, (4, 4)')
-    return motion if isinstance(motion, Hold) else Hold(pose.copy())
+    hold = motion if isinstance(motion, Hold) else Hold(motion)  # type: ignore[arg-type]
+    pose = finite_array('pose', hold.pose, (4, 4)).copy()
+    require_rigid('pose', pose[None])
+    return Hold(pose, hold.arrival)
 
 
 def _wrench(given: ArrayLike) -> Array:

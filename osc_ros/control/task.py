@@ -14,6 +14,7 @@ from osc_ros.errors import InputError, require_type
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
+TOO_FAST = ('refuse', 'slow')
 FARTHEST = 1e3  # no arm's target is farther from its base [m]
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
@@ -51,6 +52,9 @@ class TargetLimits:
         half of it. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
+    too_fast : 'refuse' or 'slow'
+        What becomes of a path above the speed or acceleration; 'slow' stretches all of its times
+        by one factor, so that it keeps them.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class TargetLimits:
     jerk: Array = (125.0, 50.0)  # type: ignore[assignment]
     leash: Array = (1.0, 0.2)  # type: ignore[assignment]
     box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+    too_fast: str = 'refuse'
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -76,6 +81,9 @@ class TargetLimits:
             raise InputError(f'workspace box {box.tolist()}: accepted are three lowest positions '
                              'and three highest, above them')
         object.__setattr__(self, 'box', box)
+        if self.too_fast not in TOO_FAST:
+            raise InputError(f"too_fast is '{self.too_fast}': accepted is one of "
+                             f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
             raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '

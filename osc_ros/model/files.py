@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from osc_ros.errors import ModelError, require_type
+from osc_ros.errors import ModelError
 
 ROBOTS = Path(__file__).parents[1] / 'robots'
 
@@ -34,16 +34,8 @@ def urdf_text(urdf: str | os.PathLike[str]) -> str:
 
     Raises
     ------
-    ModelError
-        A text without an element, such as the name of a file.
     OSError
         The file cannot be read.
 
     """
-    require_type('the URDF', urdf, (str, os.PathLike), 'its text, or a pathlib.Path')
-    if isinstance(urdf, os.PathLike):
-        return Path(urdf).read_text(encoding='utf-8')
-    if '<' not in urdf:
-        raise ModelError(f"the URDF is not XML: '{urdf[:99]}'; accepted is the text of a URDF, or "
-                         "a pathlib.Path of its file, such as pathlib.Path('arm.urdf')")
-    return urdf
+    return Path(urdf).read_text(encoding='utf-8') if isinstance(urdf, os.PathLike) else urdf

@@ -199,7 +199,8 @@ def _robot_element(text: str) -> ElementTree.Element:
 
 def _parse_hint(body: str) -> str:
     if not body.startswith('<'):
-        return f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file'
+        return (f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file, '
+                'or a pathlib.Path')
     if '<xacro:' in body:
         return '; it holds xacro elements: run xacro first and pass its output'
     return ''

@@ -19,7 +19,7 @@ from osc_ros.control.supervisor import (
     REACTIONS,
     STALE_STATE,
 )
-from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits
+from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
@@ -223,6 +223,9 @@ _TARGET = (
     Entry('target.rotation.leash', _rotation(_SET_POINT.leash),
           'If the arm lags the set-point by more than this angle, '
           'the set-point pauses [rad]', lower=1e-6, live=True),
+    Entry('target.too_fast', _SET_POINT.too_fast, 'What becomes of a trajectory above these '
+          'speeds or accelerations: refuse it, or slow it down, by one factor for all of its '
+          'times', choices=TOO_FAST, live=True),
     Entry('target.twist_timeout', 0.2, 'A twist is followed for this time after its stamp [s]',
           lower=1e-3, upper=60.0, live=True),
     Entry('workspace.lower', (), 'Lower bounds of the set-point along x y z of the base; empty: '

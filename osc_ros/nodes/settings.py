@@ -178,8 +178,9 @@ def _target_limits(values: Values) -> TargetLimits:
     pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
              for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED
-    return TargetLimits(**pairs, box=(values['workspace.lower'] or lower,
-                                      values['workspace.upper'] or upper))
+    return TargetLimits(**pairs, too_fast=values['target.too_fast'],
+                        box=(values['workspace.lower'] or lower,
+                             values['workspace.upper'] or upper))
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:

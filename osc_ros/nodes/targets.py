@@ -24,6 +24,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.guide import Motion
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.controller_parameters import STALE_TARGET
@@ -115,7 +116,17 @@ class Targets:
             messages.seconds(message.header.stamp)))
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        self._follow(task, topic, lambda: messages.path(data, self._loop.time, self._frame_pose))
+        self._follow(task, topic, lambda: messages.path(
+            data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
+
+    def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
+        """Return the path through poses; it may begin with the velocity of the target."""
+        level = self._law.levels[task]
+        with self._loop.lock:
+            present = level.guide.predicted(float(times[0]))
+        path = path_through(times, poses, level.task.limits, present)
+        self._log_delay(topic, float(times[-1]), path)
+        return path
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, lambda: messages.jog(
@@ -129,6 +140,10 @@ class Targets:
             return
         try:
             motion, stamp = read()
+            if isinstance(motion, Path):
+                fitting = path_within(motion, self._law.levels[task].task.limits)
+                self._log_delay(topic, float(motion.times[-1]), fitting)
+                motion = fitting
             with self._loop.lock:
                 start = self._start_of(stamp)
                 inside = self._law.follow(motion, start, task)
@@ -141,6 +156,14 @@ class Targets:
             self._node.get_logger().warning(
                 f'{topic} is outside of the workspace box: the nearest position inside is used',
                 throttle_duration_sec=1.0)
+
+    def _log_delay(self, topic: str, end: float, path: Path) -> None:
+        """Log that a path arrives later than at the end that was asked for [s], if it does."""
+        late = float(path.times[-1]) - end
+        if late > 1e-6:
+            self._node.get_logger().warning(
+                f'{topic} is too fast for the limits, and ends {late:.3g} s later '
+                '(see target.too_fast)')
 
     def _start_of(self, stamp: float) -> float:
         """When a target with this stamp takes effect [s]; a past stamp means now."""
