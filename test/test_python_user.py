@@ -317,7 +317,7 @@ def test_poses_that_are_in_motion_from_the_first_on_are_followed(arm):
     arm.reset()
     times = np.arange(0.0, 0.5001, 0.02)
     poses = line(times, 0.4, arm.pose())
-    with pytest.raises(InputError, match='m/s² at point [01] of 26'):
+    with pytest.raises(InputError, match='m/s² at point (0|1|24|25) of 26'):
         arm.law.follow(Path(times, poses))
     path = arm.law.path(times, poses)
     arm.law.follow(path)
@@ -361,12 +361,12 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
     poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # 1.9 m/s
     with pytest.raises(InputError) as refused:
         arm.law.follow(arm.law.path(times, poses))
-    found = re.search(r'asks for (\S+) m/s² at point (\d+) of 11, (\S+) s after the first: '
-                      'accepted is at most 5 m/s² ', str(refused.value))
+    found = re.search(r'asks for (\S+) m/s at point (\d+) of 11, (\S+) s after the first: '
+                      'accepted is at most 1 m/s ', str(refused.value))
     value, point, after = (float(found[k]) for k in (1, 2, 3))
     path = arm.law.path(times, poses)
-    assert abs(after - times[int(point)]) <= 0.05 + 1e-9 and value > 5.0
-    assert abs(np.linalg.norm(path.at(after).acceleration[3:]) - value) < 0.05 * value
+    assert abs(after - times[int(point)]) <= 0.05 + 1e-9 and value > 1.0
+    assert abs(np.linalg.norm(path.at(after).twist[3:]) - value) < 0.05 * value
     arm.law.change(replace(arm.law.settings, tasks=(Task(limits=TargetLimits(too_fast='slow')),)))
     path = arm.law.path(times, poses)
     arm.law.follow(path)

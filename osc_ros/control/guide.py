@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.joining import AT_THE_EDGE, difference, Drift, joining_offset, Offset
 from osc_ros.control.task import Target, TargetLimits
@@ -48,6 +48,9 @@ class Jog:
 
     twist: Array
     until: float
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, twist: ArrayLike, until: float) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert the twist to an array and validate it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,11 @@ class TargetLimits:
     leash: Array = (1.0, 0.2)  # type: ignore[assignment]
     box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
     too_fast: str = 'refuse'
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, speed: ArrayLike = ..., acceleration: ArrayLike = ...,
+                     jerk: ArrayLike = ..., leash: ArrayLike = ..., box: ArrayLike = ...,
+                     too_fast: str = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -143,6 +149,10 @@ class Gains:
     speed: Array = (2.5, 1.0)  # type: ignore[assignment]
     acceleration: Array = (60.0, 20.0)  # type: ignore[assignment]
 
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, natural_frequency: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     speed: ArrayLike = ..., acceleration: ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
         for name, size in (('natural_frequency', 6), ('damping_ratio', 6), ('speed', 2),
@@ -179,6 +189,10 @@ class Stiffness:
     stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
     damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
     force: Array = (10.0, 60.0)  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, stiffness: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     force: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -224,6 +238,10 @@ class ForceControl:
     gain: float = 0.0
     integral_rate: float = 0.0
     correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, damping: float = ..., gain: float = ..., integral_rate: float = ...,
+                     correction: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""

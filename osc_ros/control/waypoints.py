@@ -111,9 +111,9 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
         return path
     if limits.too_fast == 'slow':
         return path.slowed(factor * ROUNDED)
-    ratios = path.peaks / np.array([limits.speed, limits.acceleration])
-    row, part = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
-    accepted = (limits.speed, limits.acceleration)[row][part]
+    bounds = np.array([limits.speed, limits.acceleration])
+    row, part = np.argwhere(path.peaks > bounds)[0].tolist()
+    accepted = bounds[row, part]
     raise InputError(
         f'the path asks for {path.peaks[row, part]:.3g} {_UNITS[row][part]} at '
         f'{_point(path, path.peak_times[row, part])}: accepted is at most {accepted:g} '
