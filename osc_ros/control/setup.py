@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.compiled_tick import compiled_tick, Kernel
-from osc_ros.control.feedback import task_forces, TASK_WIDTH, TURNS_WITH
+from osc_ros.control.feedback import task_forces
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -17,6 +17,7 @@ from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
+from osc_ros.control.task_numbers import TASK_WIDTH, TURNS_WITH
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP

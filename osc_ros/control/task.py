@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_integral_rate
+from osc_ros.control.kinds.kind import Kind
+from osc_ros.control.kinds.pose import Pose
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
+ALL_MOTION = ('motion',) * 6
 FARTHEST = 1e3  # no arm's target is farther from its base [m]
+NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
 
@@ -242,7 +246,7 @@ class ForceControl:
 @dataclass(frozen=True, eq=False)
 class Task:
     """
-    A task of one link, axis by axis.
+    A task of one link.
 
     Attributes
     ----------
@@ -260,25 +264,30 @@ class Task:
         0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
+    kind : Kind
+        What the task controls. A kind that determines the axes, such as `LookAt`, takes their
+        default here, no frame, and Gains.
 
     Raises
     ------
     InputError
-        Unknown kinds of axes, or not six of them; an activation out of its range.
+        Unknown names of axes, or not six of them; an activation out of its range; axes, a frame or
+        a Stiffness that the kind does not take.
 
     """
 
     gains: Gains | Stiffness
     name: str = 'tip'
     link: str = ''
-    axes: tuple[str, ...] = ('motion',) * 6
+    axes: tuple[str, ...] = ALL_MOTION
     frame: str = ''
     activation: float = 1.0
     force: ForceControl = field(default_factory=ForceControl)
     limits: TargetLimits = field(default_factory=TargetLimits)
+    kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Refuse unknown kinds of axes, and an activation out of range."""
+        """Refuse unknown axes, an activation out of range, and what the kind does not take."""
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
@@ -286,6 +295,22 @@ class Task:
         if not 0.0 <= self.activation <= 1.0:
             raise InputError(f"activation of task '{self.name}' is {self.activation}: accepted is "
                              '0 to 1')
+        if self.kind.axes is not None:
+            self._take_axes_of_kind(self.kind.axes)
+
+    def _take_axes_of_kind(self, axes: tuple[str, ...]) -> None:
+        if self.axes not in (ALL_MOTION, axes):
+            raise self._refusal(f"axes {', '.join(self.axes)}", 'those of the kind, '
+                                + ', '.join(axes))
+        if self.frame:
+            raise self._refusal(f"the frame '{self.frame}'", 'none')
+        if not isinstance(self.gains, Gains):
+            raise self._refusal(f'a {type(self.gains).__name__}', 'Gains')
+        object.__setattr__(self, 'axes', axes)
+
+    def _refusal(self, found: str, accepted: str) -> InputError:
+        return InputError(f"task '{self.name}' of kind {self.kind.name} has {found}: accepted "
+                          f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
         """1 for the axes (6,) of these kinds, 0 for the others."""
