@@ -70,7 +70,7 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """The part of a row that a spring has: force, roots of the stiffness and of the damping."""
+    """Fill the spring's part of a row: force, roots of the stiffness and of the damping."""
     for part in range(2):
         for k in range(3 * part, 3 * part + 3):
             u[k] = a[k]
@@ -129,7 +129,7 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
     integers, numbers : `Priorities.arrays`
         The wrenches and the highest natural frequencies in its rows are set before.
     tasks : (k, TASK_WIDTH)
-        What they found is written.
+        Their results are written.
     poses, twists : (m, 4, 4), (6 m,)
         Of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
@@ -138,7 +138,7 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
 
     Returns
     -------
-    How many solves were made.
+    Number of solves.
 
     """
     room = priority.opened(integers, numbers)
@@ -183,7 +183,7 @@ def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
                       out: Array | None = None) -> Array:
     """
-    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of all of them.
+    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of the arguments.
 
     Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
     feedback, are scaled down to their limits and keep their directions, so the tip approaches a

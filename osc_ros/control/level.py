@@ -1,4 +1,4 @@
-"""One task at work: its target, its wrench, and how much of it is in force."""
+"""The state of one task: target, wrench, activation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Level:
     ----------
     task : Task
     blend_time : float
-        In which activations and wanted wrenches come into force [s].
+        Duration of a change of activation or wanted wrench [s].
     pose : (4, 4)
         Of the link: the first target.
     rows : (TASK_WIDTH,), (WIDTH,)

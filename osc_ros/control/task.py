@@ -152,7 +152,7 @@ class Stiffness:
     """
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
-    The arm keeps its own inertia Λ, so that no force needs to be measured. With S = √K and
+    The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
     same coordinates, and each of them has the damping ratio ζ (if that is the same on all axes).
 
@@ -193,8 +193,8 @@ class ForceControl:
     with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
     damping / 2.
 
-    In contact with a stiffness k the mass Λ, braked by the damping c, is an oscillator of the
-    natural frequency √(k/Λ), which no filter knows. With the gain g and the integral rate r the
+    In contact with a stiffness k the mass Λ, damped by c, is an oscillator of the unknown natural
+    frequency √(k/Λ). With the gain g and the integral rate r the
     loop stays stable for every k as long as r + g c/2 is less than c (Routh's criterion); accepted
     is half of that, r ≤ (1 - g) c/2.
 
