@@ -458,3 +458,36 @@ def test_changed_axis_or_kind_holds_where_it_points_until_the_next_target():
     assert angle_between(before[:3, 0], after[:3, 0]) < 1e-3
     target = arm.law.levels['gaze'].target.pose[:3, 3]
     assert angle_between(before[:3, 0], target - before[:3, 3]) < 1e-3
+
+
+@pytest.mark.parametrize('limits', [TargetLimits(), JUMPS], ids=['led', 'jumps'])
+def test_no_command_and_no_change_brings_torques_beyond_their_limits_or_rates(limits):
+    rng = np.random.default_rng(0)
+    arm = Arm(limits=limits, tasks=(POSITION, GAZE))
+    tip, gaze = arm.law.settings.tasks
+
+    def disturb():
+        if rng.random() < 0.9:
+            return
+        T, time = arm.plant.pose(LINK), arm.plant.time
+        what = rng.integers(6)
+        if what < 3:
+            x = [np.zeros(3), rng.choice([0.05, 0.15, 1.0, 999.0]) * T[:3, 2],
+                 rng.normal(size=3)][what]
+            arm.law.follow(at(np.clip(T[:3, 3] + rng.choice([-1.0, 1.0]) * x, -1e3, 1e3)), time,
+                           'gaze')
+        elif what == 3:
+            size = rng.choice([1.0, 1e6]) if limits is JUMPS else 1.0
+            arm.law.follow(Jog(size * rng.normal(size=6), time + 0.02), time, 'gaze')
+        else:
+            kind = LookAt(rng.normal(size=3)) if what == 4 else gaze.kind
+            other = replace(gaze, kind=kind, activation=rng.random())
+            pose_task = replace(POSITION, name='gaze', link=LINK, limits=limits)
+            arm.law.change(replace(arm.law.settings, tasks=(
+                tip, other if rng.random() < 0.7 else pose_task)))
+
+    arm.run(1.6, disturb)
+    torques, bounds = np.array(arm.torques), arm.law.settings.limits
+    assert np.isfinite(torques).all()
+    assert (np.abs(torques) <= bounds.effort * (1.0 + 1e-9)).all()
+    assert (np.abs(np.diff(torques, axis=0)) <= (1.0 + 1e-9) * PERIOD * bounds.effort_rate).all()
