@@ -17,7 +17,7 @@ With an arm of your own, call `law.torque(time, q, qd)` in your control loop: se
 Robot             the model of an arm, from a URDF
 Law               the controller: joint state in, joint torques out, within limits
 Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
-Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits
+Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits, LookAt
 Hold, Path, Jog   motions of a target: a pose, a path through poses, a twist
 Simulation        an arm in MuJoCo under its law
 OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from osc_ros.control.driver import Driver
     from osc_ros.control.friction import Friction
     from osc_ros.control.guide import Jog
+    from osc_ros.control.kinds.look_at import LookAt
     from osc_ros.control.law import Law
     from osc_ros.control.limits import Limits
     from osc_ros.control.posture import Posture
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold', 'InputError', 'Jog', 'Law', 'Limits',
-    'ModelError', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings', 'shipped_urdf',
-    'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
+    'LookAt', 'ModelError', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
+    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
@@ -68,6 +69,7 @@ _PLACES = {
     'control.driver': ('Driver',),
     'control.friction': ('Friction',),
     'control.guide': ('Jog',),
+    'control.kinds.look_at': ('LookAt',),
     'control.law': ('Law',),
     'control.limits': ('Limits',),
     'control.posture': ('Posture',),

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.cycle import ControlCycle
 from osc_ros.control.guide import Jog, Motion, STOP
+from osc_ros.control.kinds.kind import Kind
 from osc_ros.control.level import Level
+from osc_ros.control.task import NO_ROTATION, pose
 from osc_ros.control.trajectory import Hold, Path, require_rigid
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.arrays import finite_array
@@ -48,7 +50,7 @@ class CommandedCycle(ControlCycle):
 
         Parameters
         ----------
-        motion : Hold, Path or Jog, or a pose (4, 4)
+        motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
             In the base frame; a pose is one to go to and to stay at.
         start : float
             On the clock of the states; at the next tick if not given.
@@ -77,7 +79,7 @@ class CommandedCycle(ControlCycle):
         if isinstance(motion, Path):
             motion = path_within(motion, limits)
         elif not isinstance(motion, Jog):
-            motion = _hold(motion)
+            motion = _hold(motion, level.task.kind)
         level.guide.add(motion, start)
         return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
 
@@ -184,15 +186,17 @@ class CommandedCycle(ControlCycle):
                              'commands, with the joint positions q')
 
 
-def _hold(motion: Hold | ArrayLike) -> Hold:
-    """A pose to stay at; refuses what is neither that nor a pose (4, 4)."""
+def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
+    """A pose to stay at; refuses what is neither that nor a pose (4, 4), or a point (3,)."""
+    if 'point' in kind.goals and not isinstance(motion, Hold) and np.shape(motion) == (3,):
+        return Hold(pose(motion, NO_ROTATION))
     if not isinstance(motion, (Hold, np.ndarray, list, tuple)):
         raise InputError(f'motion is of type {type(motion).__name__}: accepted are Hold, Path, '
                          'Jog, or a pose (4, 4)')
     hold = motion if isinstance(motion, Hold) else Hold(motion)  # type: ignore[arg-type]
-    pose = finite_array('pose', hold.pose, (4, 4)).copy()
-    require_rigid('pose', pose[None])
-    return Hold(pose, hold.arrival)
+    T = finite_array('pose', hold.pose, (4, 4)).copy()
+    require_rigid('pose', T[None])
+    return Hold(T, hold.arrival)
 
 
 def _wrench(given: ArrayLike) -> Array:

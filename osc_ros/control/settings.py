@@ -1,4 +1,4 @@
-"""The settings of a law: tasks, posture, limits, and what it knows of friction and driver."""
+"""The settings of a law: tasks, posture, limits, friction, driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
     limits : Limits
         Of the joints. Default: the law takes `Limits.of(robot)`, and has them in `law.settings`.
     blend_time : float
-        In which changes come into force [s].
+        Duration of the blend after a change [s].
     friction : Friction, optional
         The friction to compensate.
     driver : Driver, optional

@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_integral_rate
+from osc_ros.control.kinds.kind import Kind
+from osc_ros.control.kinds.pose import Pose
 from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
 TOO_FAST = ('refuse', 'slow')
+ALL_MOTION = ('motion',) * 6
 FARTHEST = 1e3  # no arm's target is farther from its base [m]
+NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
 
@@ -166,7 +170,7 @@ class Stiffness:
     """
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
-    The arm keeps its own inertia Λ, so that no force needs to be measured. With S = √K and
+    The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
     same coordinates, and each of them has the damping ratio ζ (if that is the same on all axes).
 
@@ -211,8 +215,8 @@ class ForceControl:
     with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
     damping / 2.
 
-    In contact with a stiffness k the mass Λ, braked by the damping c, is an oscillator of the
-    natural frequency √(k/Λ), which no filter knows. With the gain g and the integral rate r the
+    In contact with a stiffness k the mass Λ, damped by c, is an oscillator of the unknown natural
+    frequency √(k/Λ). With the gain g and the integral rate r the
     loop stays stable for every k as long as r + g c/2 is less than c (Routh's criterion); accepted
     is half of that, r ≤ (1 - g) c/2.
 
@@ -268,7 +272,7 @@ class ForceControl:
 @dataclass(frozen=True, eq=False)
 class Task:
     """
-    A task of one link, axis by axis.
+    A task of one link.
 
     Attributes
     ----------
@@ -286,29 +290,35 @@ class Task:
         0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
+    kind : Kind
+        What the task controls. A kind that determines the axes, such as `LookAt`, takes their
+        default here, no frame, and Gains.
 
     Raises
     ------
     InputError
-        Unknown kinds of axes, or not six of them; an activation out of its range.
+        Unknown names of axes, or not six of them; an activation out of its range; axes, a frame or
+        a Stiffness that the kind does not take.
 
     """
 
     gains: Gains | Stiffness = field(default_factory=Gains)
     name: str = 'tip'
     link: str = ''
-    axes: tuple[str, ...] = ('motion',) * 6
+    axes: tuple[str, ...] = ALL_MOTION
     frame: str = ''
     activation: float = 1.0
     force: ForceControl = field(default_factory=ForceControl)
     limits: TargetLimits = field(default_factory=TargetLimits)
+    kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Refuse other types, unknown kinds of axes, and an activation out of range."""
+        """Refuse other types, unknown axes, bad activations, and what the kind does not take."""
         require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
                      "Task(Gains(), name='tip')")
         require_type('force', self.force, ForceControl, 'a ForceControl')
         require_type('limits', self.limits, TargetLimits, 'TargetLimits')
+        require_type('kind', self.kind, Kind, 'a Kind, such as LookAt')
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
@@ -316,6 +326,22 @@ class Task:
         if not 0.0 <= self.activation <= 1.0:
             raise InputError(f"activation of task '{self.name}' is {self.activation}: accepted is "
                              '0 to 1')
+        if self.kind.axes is not None:
+            self._take_axes_of_kind(self.kind.axes)
+
+    def _take_axes_of_kind(self, axes: tuple[str, ...]) -> None:
+        if self.axes not in (ALL_MOTION, axes):
+            raise self._refusal(f"axes {', '.join(self.axes)}", 'those of the kind, '
+                                + ', '.join(axes))
+        if self.frame:
+            raise self._refusal(f"the frame '{self.frame}'", 'none')
+        if not isinstance(self.gains, Gains):
+            raise self._refusal(f'a {type(self.gains).__name__}', 'Gains')
+        object.__setattr__(self, 'axes', axes)
+
+    def _refusal(self, found: str, accepted: str) -> InputError:
+        return InputError(f"task '{self.name}' of kind {self.kind.name} has {found}: accepted "
+                          f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
         """1 for the axes (6,) of these kinds, 0 for the others."""

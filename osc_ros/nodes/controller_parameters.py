@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from osc_ros.control.friction import Friction
+from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervisor import (
@@ -313,12 +314,18 @@ def task_parameters(name: str) -> tuple[Entry, ...]:
     """Return the parameters of a further task; its speed limits are those of the tip."""
     return (
         Entry(f'{name}.link', '', 'Link that the task controls; empty: the tip'),
-        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame',
-              of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.kind', 'pose', 'What the task controls: ' + '; '.join(
+            f'{kind.name}, {kind.controls}' for kind in KINDS.values()),
+              choices=tuple(KINDS), live=True),
+        *(Entry(f'{name}.{field.name}', field.default, field.metadata['description'],
+                size=len(field.default) if isinstance(field.default, tuple) else None, live=True)
+          for kind in KINDS.values() for field in fields(kind)),
+        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame; '
+              'kind pose', of=str, size=3, choices=AXES, live=True),
         Entry(f'{name}.rotation.axes', ('free',) * 3, 'What is controlled about x y z of its '
-              'frame', of=str, size=3, choices=AXES, live=True),
-        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base',
-              live=True),
+              'frame; kind pose', of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base; kind '
+              'pose', live=True),
         Entry(f'{name}.activation', 1.0, 'Activation of the task, 0 (off) to 1', lower=0.0,
               upper=1.0, live=True),
         Entry(f'{name}.natural_frequency', 10.0, 'Natural frequency of its errors [rad/s]',

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import (
     InertiaStamped,
+    PointStamped,
     Pose,
     PoseStamped,
     Transform,
@@ -220,6 +221,11 @@ def pose_array(message: Pose) -> Array:
     """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.position, message.orientation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
+def point_array(message: PointStamped) -> Array:
+    """Return the point (3,) of a message."""
+    return np.array([message.point.x, message.point.y, message.point.z])
 
 
 def transform_array(message: Transform) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 
 from geometry_msgs.msg import (
     InertiaStamped,
+    PointStamped,
     PoseStamped,
     TwistStamped,
     Vector3Stamped,
@@ -23,6 +24,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.guide import Motion
+from osc_ros.control.task import NO_ROTATION, pose
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
@@ -64,6 +66,7 @@ class Targets:
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
+                (PointStamped, 'target_point', self._on_point),
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
@@ -115,6 +118,14 @@ class Targets:
             Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
             messages.seconds(message.header.stamp)))
 
+    def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
+        def read() -> tuple[Motion, float]:
+            T = self._frame_pose(message.header.frame_id)
+            point = T[:3, :3] @ messages.point_array(message) + T[:3, 3]
+            return Hold(pose(point, NO_ROTATION)), messages.seconds(message.header.stamp)
+
+        self._follow(task, topic, read)
+
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
         self._follow(task, topic, lambda: messages.path(
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
@@ -139,6 +150,7 @@ class Targets:
             self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
+            self._require_goal(task, topic)
             motion, stamp = read()
             if isinstance(motion, Path):
                 fitting = path_within(motion, self._law.levels[task].task.limits)
@@ -164,6 +176,13 @@ class Targets:
             self._node.get_logger().warning(
                 f'{topic} is too fast for the limits, and ends {late:.3g} s later '
                 '(see target.too_fast)')
+
+    def _require_goal(self, task: str, topic: str) -> None:
+        """Refuse a command that the kind of the task does not accept."""
+        kind = next(one.kind for one in self._law.settings.tasks if one.name == task)
+        if topic.rpartition('target_')[2] not in kind.goals:
+            raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
+                             + ', '.join(f'target_{goal}' for goal in kind.goals))
 
     def _start_of(self, stamp: float) -> float:
         """When a target with this stamp takes effect [s]; a past stamp means now."""
