@@ -13,6 +13,7 @@ from osc_ros.control.limits import SPEED
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.level_map import subtract_velocity
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
 from osc_ros.dynamics.trees.articulated import Articulated
@@ -48,9 +49,11 @@ def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damp
         own, link = 6 * i, 6 * room.at[i]
         velocity_wanted(room.rows[i], parts, r, own)
         for a in range(6):
+            parts[a] = 0.0
             for j in range(n):
-                r[own + a] -= J[link + a, j] * velocity[j]
-    forces_for(room.at, room.W, room.inertias, count, r, parts, forces)
+                parts[a] += J[link + a, j] * velocity[j]
+        subtract_velocity(room.rows[i], parts, r, own)
+    forces_for(room, count, r, parts, forces)
 
 
 @kernel
