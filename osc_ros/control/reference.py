@@ -14,12 +14,16 @@ from osc_ros.control.limits import SPEED
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import inlined, kernel, plain, view
+from osc_ros.dynamics.level_map import subtract_velocity
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
 
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
+# Time constant [s] with which a long interval between two ticks is forgotten: a loop that was
+# interrupted a moment ago will be interrupted again.
+MEMORY = 5.0
 NO_REFERENCE: Array = np.empty(0)  # in place of `Reference.numbers`, without friction
 
 
@@ -94,9 +98,11 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
         own, link = 6 * i, 6 * room.at[i]
         velocity_wanted(room.rows[i], parts, r, own)
         for a in range(6):
+            parts[a] = 0.0
             for j in range(n):
-                r[own + a] -= J[link + a, j] * velocity[j]
-    forces_for(room.at, room.W, room.inertias, count, r, parts, forces)
+                parts[a] += J[link + a, j] * velocity[j]
+        subtract_velocity(room.rows[i], parts, r, own)
+    forces_for(room, count, r, parts, forces)
 
 
 @kernel
@@ -141,7 +147,7 @@ class Reference:
     numbers : array
         All numbers of the reference, for kernels: see `Memory`.
     tick : float [s]
-        Time between the last two different times.
+        Longest of the latest intervals between two ticks, forgotten with `MEMORY`.
 
     Parameters
     ----------
@@ -190,8 +196,9 @@ class Reference:
     def note(self, time: float) -> None:
         """Record the time [s] of a tick in which the motion was advanced."""
         dt = time - self._time
-        if 0.0 < dt <= PAUSE:
-            self.tick = dt
+        if 0.0 < dt < math.inf:
+            dt = min(dt, PAUSE)
+            self.tick = max(dt, self.tick + (dt - self.tick) * dt / MEMORY)
         self._time = time
 
     def advance(self, dt: float, solves: int, q: Array, qd: Array, posture: PostureSetPoint,
