@@ -46,19 +46,13 @@ _ANNOUNCED: list[bool] = []  # that this process compiles
 _PACKAGE = Path(__file__).parents[1]
 
 # No 'nnan' or 'ninf': numbers that are not finite must reach the checks for them.
-_OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'}}
+_OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
+                            'no_cfunc_wrapper': True}
 
 
 def inlined(function: Function) -> Function:
-    """
-    Compile a small operation that is inlined into the kernel that calls it.
-
-    Only compiled code can call it, as no wrapper for Python is compiled: that takes as long as the
-    operation itself.
-
-    """
-    OPERATIONS.append(njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True,
-                           **_OPTIONS)(function))
+    """Compile a small operation that is inlined into the kernel that calls it."""
+    OPERATIONS.append(njit(forceinline=True, **_OPTIONS)(function))
     return OPERATIONS[-1]  # type: ignore[no-any-return]
 
 
@@ -79,7 +73,7 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     compiles them again.
 
     """
-    compiled = njit(nogil=nogil, no_cfunc_wrapper=True, **_OPTIONS)(function)
+    compiled = njit(nogil=nogil, **_OPTIONS)(function)
     if config.DISABLE_JIT:  # it is a plain function
         return compiled
     if _CACHE is not None:
