@@ -56,6 +56,17 @@ def inlined(function: Function) -> Function:
     return OPERATIONS[-1]  # type: ignore[no-any-return]
 
 
+def part(function: Function) -> Function:
+    """
+    Compile an operation as part of the kernel that calls it, and never on its own.
+
+    For a long operation with one call: as `inlined` it would be optimized and translated twice.
+
+    """
+    OPERATIONS.append(njit(inline='always', **_OPTIONS)(function))
+    return OPERATIONS[-1]  # type: ignore[no-any-return]
+
+
 def plain(compiled: Any) -> Any:
     """The Python function of an operation or a kernel."""
     return getattr(compiled, 'py_func', compiled)
@@ -348,7 +359,7 @@ def _dumped(module: ast.Module) -> str:
 
 
 def _defines_kernels(text: str) -> bool:
-    return any(f'\n@{decorator}' in text for decorator in ('kernel', 'inlined', 'released'))
+    return any(f'\n@{decorator}' in text for decorator in ('kernel', 'inlined', 'part', 'released'))
 
 
 def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:

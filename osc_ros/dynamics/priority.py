@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, plain, view
+from osc_ros.dynamics.compiled import inlined, kernel, part, plain, view
 from osc_ros.dynamics.level_inertia import (
     add_spring,
     put_block,
@@ -99,7 +99,7 @@ def _eliminated(i, levels, Lambda, J, W, r, x):
                 W[j, k] -= W[j, 6 * i + c] * W[6 * i + c, k]
 
 
-@inlined
+@part
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     """Solve for the axes of mask 1; write factors to index c of `room`, forces to room.parts."""
     rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
