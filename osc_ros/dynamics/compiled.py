@@ -359,7 +359,8 @@ def _dumped(module: ast.Module) -> str:
 
 
 def _defines_kernels(text: str) -> bool:
-    return any(f'\n@{decorator}' in text for decorator in ('kernel', 'inlined', 'part', 'released'))
+    decorators = 'kernel', 'inlined', 'part', 'released'
+    return any(f'\n@{decorator}' in text for decorator in decorators)
 
 
 def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
