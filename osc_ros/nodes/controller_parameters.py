@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from osc_ros.control.supervisor import (
+from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
