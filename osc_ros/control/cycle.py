@@ -10,25 +10,26 @@ rate. The limits use the factorization of the same outward pass.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import DELAY
-from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.fade import Fade
 from osc_ros.control.friction import feedback_gain, FrictionInForce
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
-from osc_ros.dynamics.arrays import kernel_array
+from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -66,11 +67,22 @@ class ControlCycle:
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
         self._q = q
+        self._is_placed = False  # until `latch`
         self._time, self._period = -math.inf, 0.0
         self.delay = DELAY
         # of the last two ticks: time, q, qd, torque
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
+
+    @property
+    def robot(self) -> Robot:
+        """The robot in force from the next tick on."""
+        return (self._next or self._setup).robot
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force from the next tick on; `limits` are never None."""
+        return (self._next or self._setup).settings
 
     @property
     def space(self) -> OperationalSpace:
@@ -115,12 +127,12 @@ class ControlCycle:
     @property
     def pose(self) -> Array:
         """Pose (4, 4) of the first task's link."""
-        return self._setup.levels[0].pose
+        return self._setup.levels[0].pose.copy()
 
     @property
     def twist(self) -> Array:
         """Twist (6,) of the first task's link, base axes [rad/s, m/s]."""
-        return self._setup.levels[0].twist
+        return self._setup.levels[0].twist.copy()
 
     @property
     def target(self) -> Target:
@@ -130,21 +142,52 @@ class ControlCycle:
     @property
     def error(self) -> Array:
         """Pose error (6,) of the first task, base axes [rad, m]."""
-        return self._setup.levels[0].error
+        return self._setup.levels[0].error.copy()
 
     @property
     def u(self) -> Array:
         """Commanded acceleration (6,) of the first task, base axes [rad/s², m/s²]."""
-        return self._setup.levels[0].u
+        return self._setup.levels[0].u.copy()
 
     @property
     def F(self) -> Array:
         """Force (6,) of the first task, base axes [N·m, N]."""
-        return self._setup.solver.forces[:6]
+        return self._setup.solver.forces[:6].copy()
 
-    def torque(self, time: float, q: Array, qd: Array) -> Array:
+    def latch(self, q: ArrayLike) -> None:
+        """
+        Set all targets and the posture to those at q (n,), and drop all motions.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        here = finite_array('q', q, self._rest.shape).copy()
+        setup = self._next or self._setup
+        if setup.space is not self._setup.space:
+            self._setup.space.close()
+        self._setup, self._next = setup, None
+        self._fade.forget()
+        self._friction.set(setup.settings.friction)
+        self._is_placed = True
+        setup.set_gravity(self._gravity.now)
+        self._last = self._before = None
+        self._q = here
+        self._posture.latch(self._q)
+        poses = setup.poses(self._q)
+        for level, i in zip(setup.levels, setup.at):
+            level.latch(poses[i])
+        setup.limiter.forget()
+        setup.reference.forget()
+        self._friction_torque = self._rest
+
+    def torque(self, time: float, q: ArrayLike, qd: ArrayLike) -> Array:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
+
+        The first call does `latch(q)`, unless `latch` was called before.
 
         Parameters
         ----------
@@ -170,11 +213,18 @@ class ControlCycle:
             tau = tau + left[1]
         return self._leave(time, q, qd, tau)
 
-    def _enter(self, time: float, q: Array, qd: Array) -> tuple[Array, Array]:
+    def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return the state as arrays for the kernels; advance gains, gravity, posture to it."""
-        if not (q.shape == qd.shape == self._rest.shape and q.dtype is qd.dtype is _FLOAT64
-                and q.flags.carray and qd.flags.carray):
+        try:
+            is_ready = (q.shape == qd.shape == self._rest.shape
+                        and q.dtype is qd.dtype is _FLOAT64
+                        and q.flags.carray and qd.flags.carray)
+        except AttributeError:  # sequences of numbers
+            is_ready = False
+        if not is_ready:
             q, qd = self._joint_arrays(q, qd)
+        if not self._is_placed:
+            self.latch(q)
         dt = time - self._time
         self._follow_period(dt)
         if self._gravity.is_moving:
@@ -208,70 +258,12 @@ class ControlCycle:
         for level in self._setup.levels:
             level.guide.plan()
 
-    def terms(self) -> dict[str, Array]:
-        """
-        Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
-
-        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
-        higher priority includes the compensation of the tasks below it. 'friction' is the friction
-        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
-        the change by the limits, 'fading' what remains of the difference after a change of
-        settings.
-
-        Raises
-        ------
-        InputError
-            No tick since `latch`.
-
-        """
-        last = self._last_tick()
-        to_posture = self._posture_acceleration(last.q, last.qd)
-        friction = None if self._friction_torque is self._rest else self._friction_torque
-        return terms(self._setup, last, to_posture, friction, self._fade.left)
-
-    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
-        qdd = np.empty(len(q))
-        self._setup.put_posture_acceleration(q, qd, self._posture, qdd)
-        return qdd
-
-    def _last_tick(self) -> Tick:
-        if self._last is None:
-            raise InputError('there was no tick: call torque(time, q, qd) first')
-        return Tick(*self._last)
-
-    def inertia(self) -> Array:
-        """
-        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
-
-        Raises
-        ------
-        InputError
-            No tick since `latch`.
-
-        """
-        last = self._last_tick()
-        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
-        return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
-
-    def predicted_and_measured(self) -> tuple[Array, Array]:
-        """
-        Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
-
-        They are for the interval between the last two ticks. They differ by unmodelled effects:
-        friction, payload, contact.
-
-        Raises
-        ------
-        InputError
-            Fewer than two ticks since `latch`, or no time between them.
-
-        """
-        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
-            raise InputError('there were no two ticks: call torque(time, q, qd) first')
-        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
-
-    def _joint_arrays(self, q: Array, qd: Array) -> tuple[Array, Array]:
+    def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
+        try:
+            q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f'the state is not made of numbers: {error}') from None
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.joining import AT_THE_EDGE, difference, Drift, joining_offset, Offset
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
@@ -48,6 +49,9 @@ class Jog:
     twist: Array
     until: float
 
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, twist: ArrayLike, until: float) -> None: ...
+
     def __post_init__(self) -> None:
         """Convert the twist to an array and validate it."""
         twist = np.array(self.twist, dtype=np.float64)
@@ -60,35 +64,12 @@ Motion: TypeAlias = Hold | Path | Jog
 STOP = Jog(np.zeros(6), np.inf)
 
 
-def require(path: Path, limits: TargetLimits) -> None:
-    """
-    Raise if a path exceeds the limits; slowing it or cutting it would change the path.
-
-    Raises
-    ------
-    InputError
-        A speed or an acceleration above its limit, a position outside of the box.
-
-    """
-    for found, accepted, units in zip(path.peaks, (limits.speed, limits.acceleration),
-                                      (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
-        for part in range(2):
-            if not found[part] <= accepted[part]:
-                raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
-                                 f'accepted is at most {accepted[part]:g} {units[part]}')
-    for axis, found, accepted in zip('xyz', path.extent.T, limits.box.T):
-        if not accepted[0] - AT_THE_EDGE <= found[0] <= found[1] <= accepted[1] + AT_THE_EDGE:
-            raise InputError(f'the path leaves the workspace box: {axis} goes from {found[0]:.4g} '
-                             f'to {found[1]:.4g} m, accepted is {accepted[0]:g} to '
-                             f'{accepted[1]:g} m')
-
 
 def rehearse() -> None:
     """Call every kernel of the guide once, so that all are compiled."""
     guide, limits, elsewhere = Guide(np.eye(4)), TargetLimits(), np.eye(4)
     elsewhere[0, 3] = 0.1
-    path = Path([0.0, 9.0], [elsewhere] * 2, np.zeros((2, 6)), np.zeros((2, 6)))
-    require(path, limits)
+    path = path_within(path_through([0.0, 9.0], [elsewhere] * 2, limits), limits)
     guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))
@@ -196,6 +177,15 @@ class Guide:
             self._begin(STOP, limits)
         if error is not None and (self._rest is None or self.waits):
             self._watch(error, limits)
+
+    def predicted(self, time: float) -> Target:
+        """The target at a time [s], as it is planned and scheduled now; not before the last."""
+        scheduled = [motion for start, motion in self._pending if start <= time]
+        if not scheduled and time <= self._until:
+            return self._rest or self._sample(max(time, self._now) - self._late)
+        if not scheduled or isinstance(scheduled[-1], Jog):  # at rest, for all that is known
+            return Target(self.target.pose)
+        return scheduled[-1].at(time)
 
     # changes of the motion
 

@@ -1,4 +1,4 @@
-"""The control law: start, commands, changes of robot and settings, diagnosis."""
+"""The control law: start, changes of robot and settings, diagnosis."""
 
 from __future__ import annotations
 
@@ -9,31 +9,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.compiled_tick import compiled_tick
-from osc_ros.control.cycle import ControlCycle, PAUSE
+from osc_ros.control.cycle import PAUSE
+from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
-from osc_ros.control.guide import Motion, rehearse, require, STOP
+from osc_ros.control.goals import CommandedCycle
+from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_holding
-from osc_ros.control.level import Level
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
-from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.dynamics.trees.articulated import Articulated
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 STANDARD_GRAVITY = 9.81  # [m/s²]
-STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
 
 
-class Law(ControlCycle):
+class Law(CommandedCycle):
     """
     Operational-space control law of an arm, for its tip and for other links.
+
+    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits are the
+    robot's, and all other settings have defaults. In a control loop:
+
+    >>> law = Law(robot)                                           # doctest: +SKIP
+    >>> law.latch(q)                    # hold the pose of these joint positions
+    >>> law.follow(goal)                # (4, 4), in the base frame
+    >>> while True:
+    ...     send(law.torque(time, q, qd))      # 500 times a second or more
+    ...     law.plan()                         # after sending, because it is slow
 
     The posture is part of τ⁰. It acts in the dynamically consistent nullspace of all tasks, and
     also in directions in which a task is singular. After `latch` the arm holds its present pose.
@@ -43,7 +53,8 @@ class Law(ControlCycle):
     Parameters
     ----------
     robot : Robot
-    settings : Settings
+    settings : Settings, optional
+        Default: `Settings()`, for the pose of the tip.
     method : str
         Method of the dynamics, see `OperationalSpace`. If the tasks are on several links and this
         method has only one tip, the default method of trees is used.
@@ -58,8 +69,12 @@ class Law(ControlCycle):
 
     """
 
-    def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep',
+    def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
+        settings = Settings() if settings is None else settings
+        require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '
+                     'Law(robot, settings)')
+        require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
                 raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
@@ -67,20 +82,10 @@ class Law(ControlCycle):
         self._method, self._workers = method, workers
         self._scale: Articulated | None = None
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
-        super().__init__(Setup(robot, settings, method, workers), q)
+        super().__init__(Setup(robot, settings.with_limits_of(robot), method, workers), q)
         self.latch(q)
         self._rehearse()
         self._is_placed = False  # until the next latch
-
-    @property
-    def robot(self) -> Robot:
-        """The robot in force from the next tick on."""
-        return (self._next or self._setup).robot
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force from the next tick on."""
-        return (self._next or self._setup).settings
 
     @property
     def gravity(self) -> Array:
@@ -135,26 +140,6 @@ class Law(ControlCycle):
             compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)
         self.latch(self.posture)
         self._time = -math.inf
-
-    def latch(self, q: ArrayLike) -> None:
-        """Set all targets and the posture to those at q (n,), and drop all motions."""
-        setup = self._next or self._setup
-        if setup.space is not self._setup.space:
-            self._setup.space.close()
-        self._setup, self._next = setup, None
-        self._fade.forget()
-        self._friction.set(setup.settings.friction)
-        self._is_placed = True
-        setup.set_gravity(self._gravity.now)
-        self._last = self._before = None
-        self._q = np.array(q, dtype=np.float64)
-        self._posture.latch(self._q)
-        poses = setup.poses(self._q)
-        for level, i in zip(setup.levels, setup.at):
-            level.latch(poses[i])
-        setup.limiter.forget()
-        setup.reference.forget()
-        self._friction_torque = self._rest
 
     def require_holding(self, q: ArrayLike) -> None:
         """
@@ -211,6 +196,9 @@ class Law(ControlCycle):
         before = self._next or self._setup
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
+        accepted = 'settings, then a robot: change(settings, robot), or change(robot=robot)'
+        require_type('the first argument, settings,', settings, Settings, accepted)
+        require_type('the second argument, robot,', robot, Robot, accepted)
         if robot.joint_names != before.robot.joint_names:
             raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
                              f"accepted are the same, {', '.join(before.robot.joint_names)}")
@@ -222,7 +210,8 @@ class Law(ControlCycle):
         if robot is not before.robot and (q is not None or self._is_placed):
             require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
                             (before.robot, self._gravity.wanted))
-        return Setup(robot, settings, self._method, self._workers, self._setup)
+        return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
+                     self._setup)
 
     def take(self, following: Setup) -> None:
         """Use a setup from `prepared` from the next tick on."""
@@ -234,119 +223,6 @@ class Law(ControlCycle):
             self._next.space.close()
         self._next = following
 
-    def _level(self, task: str | None) -> Level:
-        levels = (self._next or self._setup).levels
-        if task is None:
-            return levels[0]
-        for level in levels:
-            if level.task.name == task:
-                return level
-        raise InputError(f"there is no task '{task}' (there are: "
-                         f"{', '.join(level.task.name for level in levels)})")
-
-    def follow(self, motion: Motion, start: float, task: str | None = None) -> bool:
-        """
-        Command a motion of a task's target; motions scheduled for `start` or later are dropped.
-
-        From `start` on the target moves to the motion without a jump, within the task's limits:
-        see `Guide`.
-
-        Parameters
-        ----------
-        motion : Hold, Path or Jog
-        start : float
-            On the clock of the states [s].
-        task : str, optional
-            Name of the task; the first one if not given.
-
-        Returns
-        -------
-        bool
-            False if a pose is outside of the workspace box; the nearest position inside replaces
-            it.
-
-        Raises
-        ------
-        InputError
-            A path that exceeds the speed or acceleration limits of the task's target, or leaves
-            the workspace box; an unknown task.
-
-        """
-        level = self._level(task)
-        limits = level.task.limits
-        if isinstance(motion, Path):
-            require(motion, limits)
-        level.guide.add(motion, start)
-        return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
-
-    def stop(self) -> None:
-        """Stop all targets as fast as the limits allow; set the posture to the present one."""
-        for level in (self._next or self._setup).levels:
-            level.guide.add(STOP, -math.inf)
-        self._posture.lead_to(self._q)
-
-    def push(self, wrench: ArrayLike, task: str | None = None) -> None:
-        """
-        Set the wrench (6,) that a task applies along its axes of force, from the next tick on.
-
-        Parameters
-        ----------
-        wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link and in the axes of
-            the task's frame, [moment; force]. It comes into force within `blend_time`.
-        task : str, optional
-            Name of the task; the first one if not given.
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers; an entry that is not 0 along an axis without force control; an
-            unknown task.
-
-        """
-        level = self._level(task)
-        wanted = _wrench(wrench)
-        for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
-            raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
-                             f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
-                             f"{', '.join(level.task.axes)})")
-        level.wanted_wrench = wanted
-
-    def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
-        """
-        Set the measured wrench of a task, for closed-loop force control.
-
-        Parameters
-        ----------
-        wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link, base axes.
-        time : float
-            Stamp, on the clock of the states [s]. The integral pauses while it is too old.
-        task : str, optional
-            Name of the task; the first one if not given.
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers; an unknown task.
-
-        """
-        self._level(task).measure(_wrench(wrench), time)
-
-    def take_posture(self, q: ArrayLike) -> None:
-        """
-        Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
-
-        The set-point of the posture moves there smoothly within `blend_time`.
-
-        Raises
-        ------
-        InputError
-            A shape that does not fit, or a position outside the joint's limits.
-
-        """
-        self._posture.take(q, self.robot)
-
     def gain_share(self) -> float:
         """
         Smallest ratio of a natural frequency or damping rate in force to its set value, 0 to 1.
@@ -356,6 +232,68 @@ class Law(ControlCycle):
 
         """
         return self._setup.gain_share()
+
+    def terms(self) -> dict[str, Array]:
+        """
+        Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
+
+        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
+        higher priority includes the compensation of the tasks below it. 'friction' is the friction
+        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
+        the change by the limits, 'fading' what remains of the difference after a change of
+        settings.
+
+        Raises
+        ------
+        InputError
+            No tick since `latch`.
+
+        """
+        last = self._last_tick()
+        to_posture = self._posture_acceleration(last.q, last.qd)
+        friction = None if self._friction_torque is self._rest else self._friction_torque
+        return terms(self._setup, last, to_posture, friction, self._fade.left)
+
+    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
+        qdd = np.empty(len(q))
+        self._setup.put_posture_acceleration(q, qd, self._posture, qdd)
+        return qdd
+
+    def _last_tick(self) -> Tick:
+        if self._last is None:
+            raise InputError('there was no tick: call torque(time, q, qd) first')
+        return Tick(*self._last)
+
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            No tick since `latch`.
+
+        """
+        last = self._last_tick()
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
+
+    def predicted_and_measured(self) -> tuple[Array, Array]:
+        """
+        Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
+
+        They are for the interval between the last two ticks. They differ by unmodelled effects:
+        friction, payload, contact.
+
+        Raises
+        ------
+        InputError
+            Fewer than two ticks since `latch`, or no time between them.
+
+        """
+        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+            raise InputError('there were no two ticks: call torque(time, q, qd) first')
+        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""
@@ -379,13 +317,3 @@ class Law(ControlCycle):
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
-
-
-def _wrench(given: ArrayLike) -> Array:
-    """Return a wrench (6,) as an array; raise if it is not finite or too large."""
-    wrench = np.array(given, dtype=np.float64)
-    if wrench.shape != (6,) or not np.isfinite(wrench).all():
-        raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
-    if np.abs(wrench).max() > STRONGEST:
-        raise InputError(f'wrench {wrench.tolist()}: accepted is at most {STRONGEST:g}')
-    return wrench

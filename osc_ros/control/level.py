@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import feedback
+from osc_ros.control import task_numbers
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -15,6 +15,7 @@ from osc_ros.control.bandwidth import (
 )
 from osc_ros.control.fade import settling, smoother_step
 from osc_ros.control.guide import Guide
+from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
 from osc_ros.dynamics import level_row
 
@@ -37,8 +38,7 @@ class Level:
     pose, twist : (4, 4), (6,)
         Of the link.
     error, u : (6,)
-        Pose error [rad, m] and commanded acceleration [rad/s², m/s²]: see
-        `osc_ros.control.feedback`.
+        Error as the kind of the task defines it; see `osc_ros.control.kinds`.
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
     wanted_wrench, wrench : (6,) [N·m, N]
@@ -97,7 +97,7 @@ class Level:
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
         self.latch(pose)
-        if before is not None and before.task.link == task.link:
+        if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
         self._from = self.activation.copy()
         if not np.array_equal(self._from, self._wanted_activation):
@@ -106,21 +106,23 @@ class Level:
     def _create_views(self, memory: Array) -> None:
         """Create views of the parts of the array (TASK_WIDTH,) that `task_forces` works on."""
         memory[:] = 0.0
-        memory[feedback.IS_SPRING] = self._yields
+        memory[task_numbers.IS_SPRING] = self._yields
+        memory[task_numbers.KIND] = number_of(self.task.kind)
+        memory[task_numbers.OWN:] = self.task.kind.numbers()
         self._memory = memory
-        self._target_pose = memory[:feedback.TWIST].reshape(4, 4)
-        self._target_rates = (memory[feedback.TWIST:feedback.ACCELERATION],
-                              memory[feedback.ACCELERATION:feedback.AXES])
-        self.axes: Array = memory[feedback.AXES:feedback.SHAPE].reshape(3, 3)
-        self._shape = memory[feedback.SHAPE:feedback.ERROR].reshape(6, 6)
-        self.activation: Array = self._shape[feedback.ACTIVATION]
-        self._found = memory[feedback.ERROR:feedback.SEEN]
-        self.error: Array = memory[feedback.ERROR:feedback.LAG]
+        self._target_pose = memory[:task_numbers.TWIST].reshape(4, 4)
+        self._target_rates = (memory[task_numbers.TWIST:task_numbers.ACCELERATION],
+                              memory[task_numbers.ACCELERATION:task_numbers.AXES])
+        self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
+        self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
+        self.activation: Array = self._shape[task_numbers.ACTIVATION]
+        self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
+        self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
         # pose error along the axes of motion, zero along the others
-        self._lag = memory[feedback.LAG:feedback.COMMANDED]
-        self.u: Array = memory[feedback.COMMANDED:feedback.SEEN]
-        self._seen = memory[feedback.SEEN:feedback.SEEN_TWIST].reshape(4, 4)
-        self._seen_twist = memory[feedback.SEEN_TWIST:feedback.IS_SPRING]
+        self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
+        self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
+        self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
+        self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
         self._written: Target | None = None
 
     @property
@@ -177,7 +179,7 @@ class Level:
     def latch(self, pose: Array) -> None:
         """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.target: Target = Target(pose.copy())
+        self.target: Target = Target(self.task.kind.set_point(pose))
         self.guide: Guide = Guide(self.target.pose)
         self.wanted_wrench: Array = np.zeros(6)
         self.wrench: Array = np.zeros(6)
@@ -189,9 +191,9 @@ class Level:
         self._time: float = math.nan
 
     def carry(self, T: Array) -> None:
-        """Move the controlled frame by T (4, 4), given in that frame, and the target likewise."""
+        """Move the controlled frame by T (4, 4), given in that frame; the target as its kind."""
         self._seen[:] = self._seen @ T
-        self.target = Target(self.target.pose @ T)
+        self.target = Target(self.task.kind.carried(self.target.pose, T))
         self.guide = Guide(self.target.pose)
 
     def _go_on_as(self, before: Level) -> None:

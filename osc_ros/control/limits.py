@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.trees.articulated import Articulated
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -111,6 +111,9 @@ class Limits:
         """
         Limits of a robot; a value that is given by name, and not None, takes precedence.
 
+        A torque can change from one limit to the opposite one within the reaction time:
+        effort_rate is twice the effort divided by the reaction time.
+
         The deceleration of a joint is BRAKING_SHARE of the least one in _STATES configurations
         that its effort limit allows beside gravity, while the other joints are held. It is at most
         HARDEST, and at most the one that stops the joint from its velocity limit in twice the
@@ -118,9 +121,12 @@ class Limits:
 
         """
         found = {name: value for name, value in given.items() if value is not None}
+        require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf')
         taken = {'position': robot.position_limits, 'velocity': robot.velocity_limits,
-                 'effort': robot.effort_limits, 'effort_rate': np.full(robot.n, np.inf),
-                 **found}
+                 'effort': robot.effort_limits, **found}
+        if 'effort_rate' not in found:
+            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / taken.get(
+                'reaction_time', cls.reaction_time)
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)

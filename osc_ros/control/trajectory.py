@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
 PIECE, OVERLAP = 128, 28  # knots of a spline that are solved together, and more on either side
+AT_REST = np.zeros(6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +62,15 @@ class Path:
 
     Attributes
     ----------
-    peaks : (2, 2)
+    times, poses, twists, accelerations : (m,), (m, 4, 4), (m, 6), (m, 6)
+        The knots.
+    points : (k,)
+        Times by which errors name the points of the path: those of the knots, or as it was given.
+    peaks, peak_times : (2, 2)
         Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
-        at nine samples from each knot to the next.
-    extent : (2, 3)
-        Lowest and highest position at the same samples [m].
+        at nine samples from each knot to the next, and their times [s].
+    extent, extent_times : (2, 3)
+        Lowest and highest position at the same samples [m], and their times [s].
 
     Parameters
     ----------
@@ -74,7 +80,10 @@ class Path:
         In the base frame.
     twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
         Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
-        through the poses that start and end at rest.
+        through the poses. See `osc_ros.control.waypoints.path_through`, too.
+    ends : tuple of two (6,), optional
+        Twists of these splines at the first and the last knot, at rest if not given; for a None
+        in the tuple the splines are natural there: straight on.
 
     Raises
     ------
@@ -85,7 +94,8 @@ class Path:
     """
 
     def __init__(self, times: ArrayLike, poses: ArrayLike, twists: ArrayLike | None = None,
-                 accelerations: ArrayLike | None = None) -> None:
+                 accelerations: ArrayLike | None = None,
+                 ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST)) -> None:
         self.times = np.array(times, dtype=np.float64)
         self.poses = np.array(poses, dtype=np.float64)
         if (twists is None) != (accelerations is None):
@@ -97,9 +107,9 @@ class Path:
                              'more, increasing and finite')
         if self.poses.shape != (m, 4, 4):
             raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
-        _require_rigid(self.poses)
+        require_rigid('path: pose', self.poses)
         if twists is None or accelerations is None:
-            rates = _spline_rates(self.times, self.poses)
+            rates = _spline_rates(self.times, self.poses, ends)
         else:
             rates = (np.array(twists, dtype=np.float64), np.array(accelerations, dtype=np.float64))
         for what, values in zip(('twists', 'accelerations'), rates):
@@ -108,6 +118,7 @@ class Path:
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
         self._start, self._end = float(self.times[0]), float(self.times[-1])
+        self.points, (self.twists, self.accelerations) = self.times, rates
         self._coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
         turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
@@ -116,9 +127,21 @@ class Path:
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
                              f'{k + 1}: accepted is less than half a turn between knots')
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
+        self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
         sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
-               sample.acceleration, *self.peaks, *self.extent)
+               sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
+
+    def slowed(self, factor: float) -> Path:
+        """The same path from its first time on, taking `factor` times as long."""
+        slow = copy(self)
+        slow.times, slow.points, slow.peak_times, slow.extent_times = (
+            self._start + factor * (times - self._start)
+            for times in (self.times, self.points, self.peak_times, self.extent_times))
+        slow._end = float(slow.times[-1])
+        slow.peaks = self.peaks / np.array([[factor], [factor ** 2]])
+        slow.twists, slow.accelerations = self.twists / factor, self.accelerations / factor ** 2
+        return slow
 
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
@@ -224,10 +247,20 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     return Path(start + times, poses, twists, accelerations)
 
 
-def _require_rigid(poses: Array) -> None:
+def require_rigid(what: str, poses: Array) -> None:
+    """
+    Require that poses (m, 4, 4) are rotations and positions.
+
+    Raises
+    ------
+    InputError
+        Names the first that is not: `what` and, of several, its index.
+
+    """
     k = _first_not_rigid(poses)
     if k >= 0:
-        raise InputError(f'path: pose {k} is not a rotation and a position: {poses[k].tolist()}')
+        index = f' {k}' if len(poses) > 1 else ''
+        raise InputError(f'{what}{index} is not a rotation and a position: {poses[k].tolist()}')
 
 
 def _phase(times: Array, duration: float, ramp: float, period: float
@@ -245,9 +278,10 @@ def _phase(times: Array, duration: float, ramp: float, period: float
     return np.where(times < 0.5 * duration, half, total - half), dphase, ddphase
 
 
-def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
+def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None]
+                  ) -> tuple[Array, Array]:
     """
-    Twists and accelerations (m, 6) of cubic splines through the poses, at rest at the ends.
+    Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
 
     The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
     knot decays as 0.27ʲ with the distance of j knots, so with OVERLAP more knots on both sides
@@ -261,13 +295,18 @@ def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
         own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
         inner = slice(first - own.start, last - own.start)
         R, t = poses[own, :3, :3], times[own]
-        linear = CubicSpline(t, poses[own, :3, 3], bc_type='clamped')
+        at_ends = [end if is_end else AT_REST
+                   for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
+        # the velocity there, or no acceleration
+        conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
+        linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
         turning = RotationSpline(t, Rotation.from_matrix(R))
         for found, order in ((twists, 1), (accelerations, 2)):
             found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
             found[first:last, 3:] = linear(t, order)[inner]
-    twists[[0, -1]] = 0.0
-    accelerations[[0, -1], :3] = 0.0
+    for k, end in zip((0, -1), ends):
+        if end is not None:
+            twists[k], accelerations[k, :3] = end, 0.0
     return twists, accelerations
 
 
@@ -388,17 +427,24 @@ def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations
 
 
 @released
-def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations, lowest,
-           highest):
-    """Write the largest speeds and accelerations (2,), and the extreme positions (3,)."""
+def _peaks(times, poses, coefficients, pose, twist, acceleration, peaks, peak_times, extent,
+           extent_times):
+    """Write the attributes `peaks` and `extent` of a `Path`, and their times."""
     for k in range(len(times) - 1):
+        duration = times[k + 1] - times[k]
         for j in range(9):
-            _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
-                    acceleration)
-            for values, largest in ((twist, speeds), (acceleration, accelerations)):
+            _motion(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
+            time = times[k] + j / 8.0 * duration
+            for row in range(2):
                 for part in range(2):
-                    x, y, z = values[3 * part], values[3 * part + 1], values[3 * part + 2]
-                    largest[part] = max(largest[part], np.sqrt(x * x + y * y + z * z))
+                    square = 0.0
+                    for i in range(3 * part, 3 * part + 3):
+                        x = twist[i] if row == 0 else acceleration[i]
+                        square += x * x
+                    if not np.sqrt(square) <= peaks[row, part]:
+                        peaks[row, part], peak_times[row, part] = np.sqrt(square), time
             for i in range(3):
-                lowest[i] = min(lowest[i], pose[i, 3])
-                highest[i] = max(highest[i], pose[i, 3])
+                if pose[i, 3] < extent[0, i]:
+                    extent[0, i], extent_times[0, i] = pose[i, 3], time
+                if pose[i, 3] > extent[1, i]:
+                    extent[1, i], extent_times[1, i] = pose[i, 3], time
