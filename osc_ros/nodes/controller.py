@@ -1,4 +1,4 @@
-"""osc_controller: the life of the node, from its parameters to the loop that commands the arm."""
+"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the robot, as soon as it is at rest."""
+        """Discard the robot model as soon as the arm is at rest."""
         return self._transition('clean up', self._clean_up)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation, and forget the robot as soon as it is at rest."""
+        """Stop as on deactivation, and discard the robot model as soon as the arm is at rest."""
         was_active = self._active
         self._transition('deactivate', self._deactivate)
         if was_active and self._active:  # the transition failed

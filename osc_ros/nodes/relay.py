@@ -1,4 +1,4 @@
-"""osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
+"""Node osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
 
 from __future__ import annotations
 

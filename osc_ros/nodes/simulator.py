@@ -1,4 +1,4 @@
-"""osc_simulator: a MuJoCo arm behind the topics of a real one."""
+"""Node osc_simulator: an arm in MuJoCo with the topics of a hardware driver."""
 
 from __future__ import annotations
 
