@@ -12,6 +12,7 @@ from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.friction import Friction
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
@@ -129,6 +130,7 @@ class Law(CommandedCycle):
             self.torque(time, self.posture, rest)
         setup.rehearse(self.posture, self._posture)
         self.terms(), self.inertia(), self.predicted_and_measured()
+        pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
         self._advance_reference(20.0 * PAUSE, self.posture, rest)
