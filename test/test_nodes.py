@@ -165,7 +165,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
         DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
     np.testing.assert_allclose(rig.activate().ask(), gravity(READY), atol=1e-8)
     team = rig.controller._law.space._dynamics
-    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
+    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as requested')
                      for one in said), why='for the diagnostics')
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS

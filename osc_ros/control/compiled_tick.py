@@ -101,7 +101,7 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
 def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     """Compile a kernel, or load it from the cache; return it."""
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
-    tasks = -np.ones((1, TASK_WIDTH))  # their frames turn with no link
+    tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
     tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((4, 1)), *solver.arrays, tasks,
          np.ones((6, 1)), 1.0, 0.1, 0.2, x, x, x, np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, x,
          x.copy())

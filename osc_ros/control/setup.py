@@ -194,7 +194,7 @@ class Setup:
             for level, i in zip(self.levels, self.at)))
 
     def _take_tool(self, before: Setup) -> None:
-        """Move the targets of the tip with its frame, if that is elsewhere on its body now."""
+        """Move the targets of the tip with it, if the tip is another point of its body now."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:

@@ -384,7 +384,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # the median: a late command now and then is like a lost state, and takes no phase
+        # the median: an occasional late command acts like a lost state, and adds no phase lag
         return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
