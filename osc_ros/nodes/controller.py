@@ -1,4 +1,4 @@
-"""osc_controller: the life of the node, from its parameters to the loop that commands the arm."""
+"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from osc_ros.nodes.diagnosis import Diagnosis
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
-from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
+from osc_ros.nodes.loop import ACTIVE, Callbacks, ENDING, IDLE, Loop, Output
 from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
@@ -99,11 +99,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the robot, as soon as it is at rest."""
+        """Discard the robot model as soon as the arm is at rest."""
         return self._transition('clean up', self._clean_up)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation, and forget the robot as soon as it is at rest."""
+        """Stop as on deactivation, and discard the robot model as soon as the arm is at rest."""
         was_active = self._active
         self._transition('deactivate', self._deactivate)
         if was_active and self._active:  # the transition failed
@@ -193,8 +193,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop = Loop(self, law, self._guard,
                           StateInput(robot, found['velocity'], self._on_velocity,
                                      self._on_unrelated),
-                          self._commands, order, self._period, found['update'] == 'on_timer',
-                          self._watch, self._report, self._on_stopped)
+                          Output(self._commands, order), self._period,
+                          found['update'] == 'on_timer',
+                          Callbacks(self._watch, self._report, self._on_stopped))
         self._goals = Goals(self, self._loop)
         self._diagnosis = Diagnosis(self, self._loop, self._goals)
         self._targets = Targets(self, self._loop, self._frames, self._goals)

@@ -115,7 +115,7 @@ class Run:
             After SIGINT or SIGTERM.
 
         """
-        with self._noted_signals():
+        with self._record_signals():
             try:
                 self._start()
                 self._follow(plan)
@@ -124,7 +124,7 @@ class Run:
                 self._witness.destroy()
 
     @contextmanager
-    def _noted_signals(self) -> Iterator[None]:
+    def _record_signals(self) -> Iterator[None]:
         """Only note signals: an exception out of a handler may be lost inside the executor."""
         handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
                     for number in (signal.SIGINT, signal.SIGTERM)}

@@ -1,4 +1,4 @@
-"""Runs one node in a process until a signal, and lets it end safely."""
+"""Runs one node in a process until a signal, and stops its work before it ends."""
 
 from __future__ import annotations
 
