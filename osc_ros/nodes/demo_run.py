@@ -16,11 +16,11 @@ from lifecycle_msgs.msg import Transition
 import numpy as np
 import rclpy
 from rclpy.signals import SignalHandlerOptions
-import yaml
 
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
+from osc_ros.nodes.demo_parameters import text_of
 from osc_ros.nodes.witness import Witness
 
 # Simulated times: the first motion begins at START and is sent before SENT, so that the
@@ -28,6 +28,7 @@ from osc_ros.nodes.witness import Witness
 START, SENT = 3.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
+WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
 CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
 
 
@@ -38,17 +39,13 @@ class DemoError(OscError, RuntimeError):
 class NodeProcess:
     """A node in a process of its own, which ends with the demonstration."""
 
-    def __init__(self, name: str, configs: list[Path], parameters: dict[str, Any], work: Path,
-                 output: Path) -> None:
+    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
         self.name = name
         self._log = output / f'{name}.log'
-        # more specific than the wildcards of the configs, so it takes precedence
         own = work / f'{name}.yaml'
-        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
+        own.write_text(text_of({name: parameters}), encoding='utf-8')
         module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
-        self._command = [sys.executable, '-m', module, '--ros-args']
-        for file in (*configs, own):
-            self._command += ['--params-file', str(file)]
+        self._command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(own)]
 
     def __enter__(self) -> NodeProcess:
         """Start the process."""
@@ -70,6 +67,11 @@ class NodeProcess:
     def tail(self) -> str:
         """Return the last lines of the log."""
         return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+
+    def warnings(self) -> list[str]:
+        """Return the lines of the log that are warnings or errors."""
+        lines = self._log.read_text(errors='replace').splitlines()
+        return [f'{self.name}: {line}' for line in lines if line.startswith(WARNING)]
 
     def stop(self) -> None:
         """Interrupt the process and wait for its end; kill it after 10 s."""
@@ -165,7 +167,7 @@ class Run:
                 show(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * distance:8.3f} mm '
                      f'{np.degrees(angle):8.3f} deg')
         recording.wall_time = perf_counter() - begun
-        recording.state_times[:first], recording.torques[:first] = [], []
+        recording.drop_states(first)
         show('', last=True)
 
     def _end(self) -> None:

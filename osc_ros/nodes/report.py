@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.scenario import error, Phase, reference
 
 Array = NDArray[np.float64]
@@ -27,8 +32,8 @@ class Recording:
     ----------
     pose_times, poses : list of float [s], list of (4, 4)
         Of the tip, by the physics engine.
-    state_times, torques : list of float [s], list of (n,) [N m]
-        As applied by the physics engine.
+    state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
+        As measured; torques as applied by the physics engine.
     diagnostics : dict of str to str
         The last ones of the controller.
 
@@ -37,9 +42,22 @@ class Recording:
     pose_times: list[float] = field(default_factory=list)
     poses: list[Array] = field(default_factory=list)
     state_times: list[float] = field(default_factory=list)
+    positions: list[Array] = field(default_factory=list)
+    velocities: list[Array] = field(default_factory=list)
     torques: list[Array] = field(default_factory=list)
     diagnostics: dict[str, str] = field(default_factory=dict)
     wall_time: float = 0.0
+
+    def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Append a state: time [s], positions, velocities and torques (n,)."""
+        self.state_times.append(time)
+        for values, value in ((self.positions, q), (self.velocities, qd), (self.torques, tau)):
+            values.append(np.array(value))
+
+    def drop_states(self, count: int) -> None:
+        """Drop the first states."""
+        for values in (self.state_times, self.positions, self.velocities, self.torques):
+            del values[:count]  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -53,8 +71,7 @@ class Result:
     failures: list[str]
 
 
-def result(recording: Recording, plan: list[Phase], effort_limits: Array,
-           thresholds: dict[str, float]) -> Result:
+def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
     """
     Return the errors of a recording relative to the plan, and which exceed their thresholds.
 
@@ -62,10 +79,8 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
     ----------
     recording : Recording
     plan : list of Phase
-    effort_limits : (n,) [N m]
-    thresholds : dict
-        'tracking_position' [m], 'tracking_orientation' [rad]: largest RMS on a path;
-        'settled_position' [m], 'settled_orientation' [rad]: largest at the end of a step.
+    demonstration : Demonstration
+        Errors count along its controlled axes; its thresholds are the parameters of osc_demo.
 
     Raises
     ------
@@ -73,10 +88,12 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         Too few poses were recorded.
 
     """
+    robot, freedoms = demonstration.robot, demonstration.freedoms
+    thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
     schedule = reference(plan, recording.poses[0])
-    errors = np.array([error(pose, schedule.at(time))
-                       for time, pose in zip(times, recording.poses)])
+    errors = np.array([error(pose, schedule.at(time), freedoms, R) for time, pose, R in zip(
+        times, recording.poses, _frames(recording, robot, freedoms.frame))])
     figures: dict[str, Any] = {}
     failures = []
     for number, phase in enumerate(plan):
@@ -99,7 +116,7 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
             if not found <= accepted:
                 failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
                                 f'accepted is {scale * accepted:.3g} {unit}')
-    use = np.abs(np.array(recording.torques)) / effort_limits
+    use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
     values = recording.diagnostics
     simulated = recording.state_times[-1] - recording.state_times[0]
     figures['control'] = {
@@ -113,6 +130,17 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
     }
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
+
+
+def _frames(recording: Recording, robot: Robot, link: str) -> Iterator[Array | None]:
+    """Yield the axes (3, 3) of a link for every pose; None, those of the base, without a link."""
+    if not link:
+        yield from repeat(None, len(recording.poses))
+        return
+    axes = LinkAxes(robot, link)
+    states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
+    for k in np.minimum(states, len(recording.positions) - 1):
+        yield axes.at(recording.positions[k])[:3, :3]
 
 
 def table(found: Result, plan: list[Phase]) -> str:
