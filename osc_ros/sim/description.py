@@ -16,6 +16,7 @@ from osc_ros.errors import InputError, ModelError
 
 MOVING = ('revolute', 'continuous', 'prismatic')
 FLOOR = 0  # index of the floor among the geoms of a scene
+LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # of a moving body in MuJoCo [kg], [kg m²]
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
 
@@ -112,6 +113,8 @@ class Urdf:
             spec = mujoco.MjSpec.from_string(text + '</robot>')
         except ValueError as error:
             raise self._refusal(error) from error
+        # links without mass between two joints are accepted, with next to none
+        spec.compiler.boundmass, spec.compiler.boundinertia = LEAST_MASS, LEAST_INERTIA
         for name, value in locks.items():
             body = spec.body(self._end(name, 'child'))
             for joint in list(body.joints):
