@@ -1,9 +1,10 @@
 """Every arm of example-robot-data in the demo: doc/own_arms.md; some of them over ROS."""
 
-from importlib.metadata import version
+from importlib.metadata import files, version
 from pathlib import Path
 import re
 
+from matplotlib.image import imsave
 import numpy as np
 import pytest
 import yaml
@@ -15,11 +16,12 @@ pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from osc_ros import Robot
 from osc_ros.control.freedoms import freedoms_of
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
 from osc_ros.nodes.causes import cause
 from osc_ros.nodes.demo_parameters import Parameters, text_of
 from osc_ros.nodes.demonstration import demonstration
 from osc_ros.nodes.trial import result_of
+from osc_ros.sim import Plant
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -136,6 +138,37 @@ def test_all_axes_are_controlled_where_there_are_six_freedoms():
     freedoms = freedoms_of(Robot.from_urdf(urdf_texts()[name], base, tip))
     assert freedoms.axes == ('motion',) * 6
     assert freedoms.frame == ''
+
+
+def test_foreign_arms_are_drawn_with_their_meshes(request):
+    """With --write-tables, doc/own_arms.png and doc/panda.png."""
+    pictures = [picture(*arm) for arm in (
+        ('so101', 'base_link', 'gripper_frame_link', [0.0, -0.6, 0.6, 0.4, 0.0]),
+        ('xarm7', 'link_base', 'link_eef', [0.0, -0.3, 0.0, 1.3, 0.0, 1.4, 0.0]),
+        ('z1', 'link00', 'gripperStator', [0.0, 1.5, -1.5, 0.0, 0.0, 0.0]),
+        ('ur5_robot', 'base_link', 'tool0', [0.0, -1.2, 1.5, -1.9, -1.6, 0.0]),
+        ('tiago_pro', 'torso_lift_link', 'gripper_left_base_link', [0.3] * 7))]
+    panda = picture('panda', 'panda_link0', 'panda_hand', [0.0, -0.785, 0.0, -2.356, 0.0, 1.571,
+                                                           0.785], width=640, height=480)
+    for drawn in (*pictures, panda):
+        assert np.ptp(drawn[60:300, 60:240].astype(int)) > 100
+    if request.config.getoption('--write-tables'):
+        imsave(CHECKOUT / 'doc' / 'own_arms.png', np.hstack(pictures))
+        imsave(CHECKOUT / 'doc' / 'panda.png', panda)
+
+
+def picture(name, base, tip, q, width=320, height=360):
+    """Return a picture of an arm with the meshes of its package."""
+    [file] = (path for path in files('example-robot-data') if str(path).endswith(f'/{name}.urdf'))
+    file = Path(file.locate())
+    text = file.read_text()
+    plant = Plant(text, base, Robot.from_urdf(text, base, tip).joint_names, folder=file.parent)
+    plant.reset(q)
+    assert plant._scene()[0].nmesh > 5
+    try:
+        return plant.picture(width=width, height=height)
+    except InputError as error:
+        pytest.skip(str(error))
 
 
 def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):

@@ -47,8 +47,21 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Candidate:
-    text: str
+    """What was seen, what may help, and the parameters by node that do it."""
+
+    finding: str
+    remedy: str
     changes: Changes
+
+    @property
+    def text(self) -> str:
+        return f'{self.finding}. With {self.remedy}, the arm follows.'
+
+    def joined(self, other: _Candidate) -> _Candidate:
+        """Return the candidate of both."""
+        return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
+                          {node: {**self.changes.get(node, {}), **other.changes.get(node, {})}
+                           for node in {**self.changes, **other.changes}})
 
 
 def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
@@ -79,26 +92,28 @@ def _candidates(demonstration: Demonstration) -> Iterator[_Candidate]:
     friction = list(_compensations(demonstration))
     if friction and _follows(demonstration.changed(_without_friction(demonstration))):
         yield from friction
-    limits = _binding_limits(demonstration)
-    binds = limits or 'No joint reaches a limit of speed or torque for long'
-    smaller = [scale for scale in scenario.SCALES if scale < demonstration.start.scale]
+    else:  # friction is not all of it: it is named only if nothing else helps alone
+        yield from _other_motions(demonstration)
+    for other in list(_other_motions(demonstration))[1::2] if friction else ():
+        for one in friction[:1] + friction[2:4]:
+            yield other.joined(one)
+
+
+def _other_motions(demonstration: Demonstration) -> Iterator[_Candidate]:
+    """Yield smaller motions, and other joint positions at the start."""
+    binds = _binding_limits(demonstration) or 'No joint reaches a limit of speed or torque'
     at = demonstration.start
-    for more in ([None, *friction] if not friction else friction[:1] + friction[2:4]):
-        for scale in smaller[1::2] if more else smaller:
-            changes = chosen(scenario.Start(at.q, scale))
-            yield _Candidate(f'{binds}; with motions of {scale:.0%} of the usual size the arm '
-                             'follows.' + (f' {more.text}' if more else ''),
-                             _merged(changes, more.changes if more else {}))
+    for scale in scenario.SCALES:
+        if scale < at.scale:
+            yield _Candidate(binds, f'motions of {scale:.0%} of the usual size',
+                             chosen(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
             start = scenario.start(Tracer(demonstration.robot, demonstration.freedoms),
                                    demonstration.duration, None, seed)
         except OscError:
             continue
-        for more in (None, *friction[:1]):
-            yield _Candidate(f'{binds}; from other joint positions at the start the arm follows.'
-                             + (f' {more.text}' if more else ''),
-                             _merged(chosen(start), more.changes if more else {}))
+        yield _Candidate(binds, 'other joint positions at the start', chosen(start))
 
 
 def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
@@ -126,20 +141,20 @@ def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
     text = f"The joints have {' and '.join(parts)} ({source})"
     if changes:
         yield _Candidate(f'{text}, of which the controller compensates a part: by default half '
-                         'of what the description has. With all of it compensated, the arm '
-                         'follows.',
+                         'of what the description has', 'all of it compensated',
                          {'osc_controller': changes})
-    if not any(controller['rotor_inertia']):
-        inertia = least_inertia(robot)
-        i = int(np.argmin(inertia))
-        for rotor in ROTORS:
-            yield _Candidate(
-                f"{text}. That is much for joint '{robot.joint_names[i]}', which moves "
-                f'{inertia[i]:.2g} kg m²: it stops at once, so compensation is bounded there. A '
-                'motor and gear with that friction has rotor inertia, which a URDF cannot tell; '
-                f'with {rotor:g} kg m² at every joint, in controller and simulator, the arm '
-                'follows. Take the value of your drives.',
-                {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
+    if any(controller['rotor_inertia']):
+        return
+    inertia = least_inertia(robot)
+    i = int(np.argmin(inertia))
+    for rotor in ROTORS:
+        yield _Candidate(
+            f"{text}. That is much for joint '{robot.joint_names[i]}', which moves only "
+            f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A motor '
+            'and gear with such friction has rotor inertia too, which a URDF cannot tell',
+            f'{rotor:g} kg m² of it at every joint, in controller and simulator (take the values '
+            'of your drives)',
+            {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
 
 
 def _without_friction(demonstration: Demonstration) -> Changes:
@@ -178,7 +193,3 @@ def _follows(demonstration: Demonstration) -> bool:
         return not result_of(demonstration).failures
     except OscError:
         return False
-
-
-def _merged(first: Changes, second: Changes) -> Changes:
-    return {node: {**first.get(node, {}), **second.get(node, {})} for node in {**first, **second}}

@@ -120,6 +120,8 @@ def _sections(file: Path) -> Iterator[tuple[str, Values]]:
             if set(section or {}) - {'ros__parameters'}:
                 raise TypeError
             yield node, dict(_flat((section or {}).get('ros__parameters') or {}))
+    except InputError:
+        raise
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise InputError(f'config {file} cannot be read: {error}') from None
     except (AttributeError, TypeError, ValueError):

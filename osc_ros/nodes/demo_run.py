@@ -27,6 +27,7 @@ from osc_ros.nodes.witness import Witness
 # controller receives it before START even on a slow machine; so all runs are equal [s].
 START, SENT = 3.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
 WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
 CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
@@ -193,6 +194,8 @@ class Run:
             if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
                 show(self._witness.compilation)
                 self._witness.compilation = ''
+            elif perf_counter() - began > SILENT and self._is_time_to_show(1.0, 5.0):
+                show(f'waiting for {what}, {perf_counter() - began:.0f} s')
 
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
