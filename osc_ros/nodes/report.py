@@ -206,8 +206,8 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
         axes.set(ylabel=f'{what} error [{unit}]', ylim=(0.0, 1.3 * max(judged)))
         _mark(axes, plan, axes is panels[0])
         axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
-    panels[-1].set(xlabel='simulated time [s]; at the begin of a step and of a turn the error is '
-                   'its size, off the scale')
+    panels[-1].set(xlabel='simulated time [s]; a step or turn begins with an error of its size, '
+                   'off the scale')
     return figure
 
 
