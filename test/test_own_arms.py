@@ -29,35 +29,36 @@ CHECKOUT = Path(__file__).parents[1]
 PAGE = CHECKOUT / 'doc' / 'own_arms.md'
 BASE = CHECKOUT / 'config' / 'own.yaml'
 WRITE = "make test-all ARGS='-n 0 -k own_arms --write-tables'"
-DURATION, SHORT = 20.0, 8.0  # of the survey, and of the other tests [s]
+DURATION = 10.0  # [s]
 QUICK = {'so101': 5, 'z1': 6, 'ur3_robot': 6}  # URDF and its joints
 
 HEAD = f"""\
 # Every arm of example-robot-data {version('example-robot-data')} in the demo
 
-`make demo ARGS='--urdf FILE --base B --tip T'` for every arm of the package with {LEAST} joints or
-more, in MuJoCo: the same law, arm, motions and thresholds as over ROS, in lockstep, in one
-process. If the arm does not follow, the demo says the cause and prints parameters; the second run
-has these parameters. Errors are the RMS over the figure of eight; the thresholds are 1 mm and
-0.2°. "Size" is the size of the motions; 100 % is a figure of eight of 30 × 15 cm, less for arms
-that reach less than 0.8 m. To write it again: `{WRITE}`.
+`make demo ARGS='--urdf FILE --base B --tip T --duration 10'` for every arm of the package with
+{LEAST} joints or more, in MuJoCo: the same law, arm, motions and thresholds as over ROS, in
+lockstep, in one process. If the arm does not follow, the demo says the cause and prints
+parameters; the second run has these parameters. Errors are the RMS over the figure of eight; the
+thresholds are 1 mm and 0.2°. "Axes" are those that are controlled. "Size" is the size of the
+motions; 100 % is a figure of eight of 30 × 15 cm, less for arms that reach less than 0.8 m. To
+write it again: `{WRITE}`.
 
 ![Some of these arms, with the meshes of the package](own_arms.png)
 """
 
 
-def run(name, base, tip, *files, duration=DURATION):
+def run(name, base, tip, *files):
     """Return a demonstration of an arm, and its result."""
     parameters = {'robot_description': urdf_texts()[name], 'base': base, 'tip': tip}
-    asked = demonstration(Parameters([BASE, *files]), parameters, duration, lambda text: None)
+    asked = demonstration(Parameters([BASE, *files]), parameters, DURATION, lambda text: None)
     return asked, result_of(asked)
 
 
-def row(name, base, tip, folder, duration=DURATION):
+def row(name, base, tip, folder):
     """Return the row of the table of an arm, and whether it followed in the end."""
     path = [name.split('/')[-1].removesuffix('.urdf'), f'{base} → {tip}']
     try:
-        asked, found = run(name, base, tip, duration=duration)
+        asked, found = run(name, base, tip)
     except OscError as error:
         return [*path, '', '', '', '', '', f'refused: {error}'], False
     first = [str(asked.robot.n), str(asked.freedoms.count), f'{asked.start.scale:.0%}',
@@ -69,7 +70,7 @@ def row(name, base, tip, folder, duration=DURATION):
         return [*path, *first, '', why.text], False
     file = folder / 'follow.yaml'
     file.write_text(text_of(why.changes), encoding='utf-8')
-    _, again = run(name, base, tip, file, duration=duration)
+    _, again = run(name, base, tip, file)
     return [*path, *first, errors(again), why.text], not again.failures
 
 
@@ -122,7 +123,7 @@ def test_nine_in_ten_arms_follow_as_they_come_or_with_what_the_first_run_printed
 @pytest.mark.parametrize('name', QUICK)
 def test_arm_follows_as_it_comes_or_with_what_the_first_run_printed(name, tmp_path):
     [arm] = (arm for arm in ARMS if arm[0].endswith(f'/{name}.urdf'))
-    found, followed = row(*arm, tmp_path, SHORT)
+    found, followed = row(*arm, tmp_path)
     assert followed, found
     assert int(found[3]) == QUICK[name]
 
@@ -178,7 +179,7 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     file.write_text(yaml.safe_dump({'/**/osc_demo': {'ros__parameters': {'scale': 1.0}}}))
     arm = next(arm for arm in ARMS if arm[0].endswith('/kinova.urdf'))
     parameters = {'robot_description': urdf_texts()[arm[0]], 'base': arm[1], 'tip': arm[2]}
-    usual = demonstration(Parameters([BASE]), parameters, SHORT, lambda text: None)
+    usual = demonstration(Parameters([BASE]), parameters, DURATION, lambda text: None)
     assert usual.start.scale < 1.0
     assert "joint 'j2s6s200_joint_" in usual.notes[0]
     assert 'its limit is 0.' in usual.notes[0]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,8 @@ from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.demonstration import Demonstration
-from osc_ros.nodes.scenario import error, Phase, reference
+from osc_ros.nodes.scenario import errors as scenario_errors
+from osc_ros.nodes.scenario import Phase, reference
 
 Array = NDArray[np.float64]
 
@@ -92,8 +91,9 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
     schedule = reference(plan, recording.poses[0])
-    errors = np.array([error(pose, schedule.at(time), freedoms, R) for time, pose, R in zip(
-        times, recording.poses, _frames(recording, robot, freedoms.frame))])
+    errors = scenario_errors(
+        np.array(recording.poses), np.array([schedule.at(time).pose for time in times]), freedoms,
+        _frames(recording, robot, freedoms.frame))
     figures: dict[str, Any] = {}
     failures = []
     for number, phase in enumerate(plan):
@@ -132,15 +132,14 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
 
 
-def _frames(recording: Recording, robot: Robot, link: str) -> Iterator[Array | None]:
-    """Yield the axes (3, 3) of a link for every pose; None, those of the base, without a link."""
+def _frames(recording: Recording, robot: Robot, link: str) -> Array:
+    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
     if not link:
-        yield from repeat(None, len(recording.poses))
-        return
+        return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
     axes = LinkAxes(robot, link)
     states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
-    for k in np.minimum(states, len(recording.positions) - 1):
-        yield axes.at(recording.positions[k])[:3, :3]
+    return np.array([axes.at(recording.positions[k])[:3, :3]
+                     for k in np.minimum(states, len(recording.positions) - 1)])
 
 
 def table(found: Result, plan: list[Phase]) -> str:
