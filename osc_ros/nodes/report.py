@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.freedoms import Freedoms
+from osc_ros.control.trajectory import Schedule
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -35,6 +37,10 @@ class Recording:
         As measured; torques as applied by the physics engine.
     diagnostics : dict of str to str
         The last ones of the controller.
+    wall_time : float
+        Of the run [s].
+    warnings : list of str
+        Of the logs of the nodes.
 
     """
 
@@ -46,6 +52,7 @@ class Recording:
     torques: list[Array] = field(default_factory=list)
     diagnostics: dict[str, str] = field(default_factory=dict)
     wall_time: float = 0.0
+    warnings: list[str] = field(default_factory=list)
 
     def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Append a state: time [s], positions, velocities and torques (n,)."""
@@ -140,6 +147,17 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
     states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
     return np.array([axes.at(recording.positions[k])[:3, :3]
                      for k in np.minimum(states, len(recording.positions) - 1)])
+
+
+def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
+               ) -> tuple[float, float]:
+    """Return distance [m] and angle [rad] of the last pose, along the controlled axes."""
+    R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
+        freedoms.frame) else np.eye(3)
+    target = schedule.at(recording.pose_times[-1]).pose
+    [(distance, angle)] = scenario_errors(recording.poses[-1][None], target[None], freedoms,
+                                          R[None])
+    return float(distance), float(angle)
 
 
 def table(found: Result, plan: list[Phase]) -> str:
