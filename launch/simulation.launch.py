@@ -7,6 +7,7 @@ ros2 launch osc_ros simulation.launch.py
 ros2 launch osc_ros simulation.launch.py robot_description_file:=my.urdf base:=base tip:=tool0
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
@@ -23,11 +24,14 @@ from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+# The folder of the package, without an import of it, which would take a second.
+[PACKAGE] = find_spec('osc_ros').submodule_search_locations
+ROBOTS = ', '.join(sorted(urdf.stem for urdf in Path(PACKAGE, 'robots').glob('*.urdf')))
 TRUTH = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
     DeclareLaunchArgument('robot', default_value='panda', description=(
-        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14, gen3, or '
-        'dual_panda, two Pandas with one controller: its config names the URDF, base and tip.')),
+        f'A robot that comes with the package, {ROBOTS}, or dual_panda, two Pandas with one '
+        'controller: its config names the URDF, base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
         'URDF text of a robot of your own, instead of robot.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(

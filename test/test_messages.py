@@ -12,7 +12,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
+from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
 
@@ -132,6 +132,19 @@ def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
     target = path.at(11.0)
     np.testing.assert_allclose(target.pose[:3, 3], [5.0, 1.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(target.twist, [0.0, 0.0, 0.2, 0.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_only_poses_without_velocities_are_given_to_what_estimates_them():
+    calls = []
+
+    def through(times, poses):
+        calls.append(times)
+        return Path(times, poses)
+
+    for twists in (True, False):
+        data = serialize_message(trajectory(3, twists=twists))
+        messages.path(data, 10.0, lambda frame: np.eye(4), through)
+    np.testing.assert_array_equal(calls, [[10.0, 11.0, 12.0]])
 
 
 def test_single_point_is_a_pose_and_when_to_be_there():

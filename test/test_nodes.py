@@ -29,7 +29,7 @@ from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
+from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
@@ -381,6 +381,36 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
     rig.until_said('target_trajectory refused', lambda: rig.hardware.paths.publish(
         MultiDOFJointTrajectory()))
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+
+
+def poses_at(speed, pose):
+    """Return a trajectory of poses along y, in motion from the first on, without velocities."""
+    times = np.arange(0.0, 0.6, 0.05)
+    there = np.repeat(pose[None], len(times), axis=0)
+    there[:, 1, 3] += speed * times
+    message = messages.trajectory_message(Path(times, there), 'panda_link0', 'panda_hand_tcp')
+    for point in message.points:
+        point.velocities, point.accelerations = [], []
+    return message
+
+
+def test_trajectory_of_poses_in_motion_is_followed_and_the_log_says_that_it_ends_later(spin):
+    rig = Rig(spin).activate()
+    message = poses_at(0.4, rig.controller._law.pose)
+    rig.until_said('target_trajectory is too fast for the limits, and ends 0.17',
+                   lambda: rig.hardware.paths.publish(message))
+    assert not spin.said('refused')
+
+
+def test_trajectory_that_is_too_fast_is_refused_by_its_point_or_slowed_down_as_is_set(spin):
+    rig = Rig(spin).activate()
+    message = poses_at(3.0, rig.controller._law.pose)
+    rig.until_said('the path asks for 3 m/s at point ',
+                   lambda: rig.hardware.paths.publish(message))
+    [result] = rig.controller.set_parameters([Parameter('target.too_fast', value='slow')])
+    assert result.successful
+    rig.until_said('target_trajectory is too fast for the limits, and ends 1.',
+                   lambda: rig.hardware.paths.publish(message))
 
 
 @pytest.mark.parametrize('frame, position, error', [

@@ -9,9 +9,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.feedback import task_forces, TASK_WIDTH
+from osc_ros.control.feedback import task_forces
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
+from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.chain.layout import A0, FORCE, POSE, TWIST
 from osc_ros.dynamics.chain.passes import acceleration_response, inward, jacobian, outward

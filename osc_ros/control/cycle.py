@@ -9,9 +9,10 @@ rate of the torque. Limits read the accelerations from what the outward pass lef
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import DELAY
 from osc_ros.control.fade import Fade
@@ -20,12 +21,14 @@ from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
 from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
-from osc_ros.dynamics.arrays import ready
+from osc_ros.dynamics.arrays import finite_array, ready
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -63,11 +66,22 @@ class ControlCycle:
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
         self._q = q
+        self._is_placed = False  # until `latch`
         self._time, self._period = -math.inf, 0.0
         self.delay = DELAY
         # of the last two ticks: time, q, qd, torque
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
+
+    @property
+    def robot(self) -> Robot:
+        """The robot in force from the next tick on."""
+        return (self._next or self._setup).robot
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force from the next tick on, all of them: `limits` too."""
+        return (self._next or self._setup).settings
 
     @property
     def space(self) -> OperationalSpace:
@@ -112,12 +126,12 @@ class ControlCycle:
     @property
     def pose(self) -> Array:
         """Pose (4, 4) of the first task's link."""
-        return self._setup.levels[0].pose
+        return self._setup.levels[0].pose.copy()
 
     @property
     def twist(self) -> Array:
         """Twist (6,) of the first task's link, base axes [rad/s, m/s]."""
-        return self._setup.levels[0].twist
+        return self._setup.levels[0].twist.copy()
 
     @property
     def target(self) -> Target:
@@ -127,21 +141,52 @@ class ControlCycle:
     @property
     def error(self) -> Array:
         """Pose error (6,) of the first task, base axes [rad, m]."""
-        return self._setup.levels[0].error
+        return self._setup.levels[0].error.copy()
 
     @property
     def u(self) -> Array:
         """Commanded acceleration (6,) of the first task, base axes [rad/s², m/s²]."""
-        return self._setup.levels[0].u
+        return self._setup.levels[0].u.copy()
 
     @property
     def F(self) -> Array:
         """Force (6,) of the first task, base axes [N·m, N]."""
-        return self._setup.solver.forces[:6]
+        return self._setup.solver.forces[:6].copy()
 
-    def torque(self, time: float, q: Array, qd: Array) -> Array:
+    def latch(self, q: ArrayLike) -> None:
+        """
+        Make the poses and posture at q (n,) the target, and forget what was planned.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        here = finite_array('q', q, self._rest.shape).copy()
+        setup = self._next or self._setup
+        if setup.space is not self._setup.space:
+            self._setup.space.close()
+        self._setup, self._next = setup, None
+        self._fade.forget()
+        self._friction.set(setup.settings.friction)
+        self._is_placed = True
+        setup.set_gravity(self._gravity.now)
+        self._last = self._before = None
+        self._q = here
+        self._posture.latch(self._q)
+        poses = setup.poses(self._q)
+        for level, i in zip(setup.levels, setup.at):
+            level.latch(poses[i])
+        setup.limiter.forget()
+        setup.reference.forget()
+        self._friction_torque = self._rest
+
+    def torque(self, time: float, q: ArrayLike, qd: ArrayLike) -> Array:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
+
+        The first call latches its q, unless `latch` was called before.
 
         Parameters
         ----------
@@ -167,11 +212,18 @@ class ControlCycle:
             tau = tau + left[1]
         return self._leave(time, q, qd, tau)
 
-    def _enter(self, time: float, q: Array, qd: Array) -> tuple[Array, Array]:
+    def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """The state as the kernels take it; bring gains, gravity and posture to its time."""
-        if not (q.shape == qd.shape == self._rest.shape and q.dtype is qd.dtype is _FLOAT64
-                and q.flags.carray and qd.flags.carray):
+        try:
+            is_ready = (q.shape == qd.shape == self._rest.shape
+                        and q.dtype is qd.dtype is _FLOAT64
+                        and q.flags.carray and qd.flags.carray)
+        except AttributeError:  # sequences of numbers
+            is_ready = False
+        if not is_ready:
             q, qd = self._joint_arrays(q, qd)
+        if not self._is_placed:
+            self.latch(q)
         dt = time - self._time
         self._follow_period(dt)
         if self._gravity.is_moving:
@@ -206,8 +258,12 @@ class ControlCycle:
         for level in self._setup.levels:
             level.guide.plan()
 
-    def _joint_arrays(self, q: Array, qd: Array) -> tuple[Array, Array]:
+    def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """The state as contiguous float64 arrays; refuses shapes that do not fit."""
+        try:
+            q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f'the state is not made of numbers: {error}') from None
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')

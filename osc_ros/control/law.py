@@ -1,4 +1,4 @@
-"""The control law: its life, changes of robot and settings, commands, and diagnosis."""
+"""The control law: its life, changes of robot and settings, and diagnosis."""
 
 from __future__ import annotations
 
@@ -9,33 +9,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.compiled_tick import compiled_tick
-from osc_ros.control.cycle import ControlCycle, PAUSE
+from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_met, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
-from osc_ros.control.guide import Motion, rehearse, require, STOP
+from osc_ros.control.goals import CommandedCycle
+from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_holding
-from osc_ros.control.level import Level
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
-from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.dynamics.trees.articulated import Articulated
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 STANDARD_GRAVITY = 9.81  # [m/s²]
-STRONGEST = 1e5  # no arm pushes with more [N·m, N]
 
 
-class Law(ControlCycle):
+class Law(CommandedCycle):
     """
     Operational-space control of an arm: its tip, and other links beside it.
+
+    `Law(robot)` works at once: the tip goes to poses, the joint limits are the robot's, the other
+    settings have defaults. In a control loop:
+
+    >>> law = Law(robot)                                           # doctest: +SKIP
+    >>> law.latch(q)                    # hold the pose of these joint positions
+    >>> law.follow(goal)                # (4, 4), in the base frame
+    >>> while True:
+    ...     send(law.torque(time, q, qd))      # 500 times a second or more
+    ...     law.plan()                         # after sending: what takes longer
 
     The posture is part of τ⁰, and so acts in the dynamically consistent null space of all tasks,
     and alone in directions that a singularity takes away. After `latch` the arm holds the pose
@@ -45,7 +53,8 @@ class Law(ControlCycle):
     Parameters
     ----------
     robot : Robot
-    settings : Settings
+    settings : Settings, optional
+        Default: `Settings()`, for the pose of the tip.
     method : str
         For one link; several take the default for trees where this takes only one.
     workers : int or 'auto'
@@ -59,8 +68,12 @@ class Law(ControlCycle):
 
     """
 
-    def __init__(self, robot: Robot, settings: Settings, method: str = 'sweep',
+    def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
+        settings = Settings() if settings is None else settings
+        require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '
+                     'Law(robot, settings)')
+        require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
                 raise InputError(f"joint '{joint}' has several freedoms: the law drives revolute, "
@@ -68,20 +81,10 @@ class Law(ControlCycle):
         self._method, self._workers = method, workers
         self._scale: Articulated | None = None
         q = np.clip(np.zeros(robot.n), *robot.position_limits.T)
-        super().__init__(Setup(robot, settings, method, workers), q)
+        super().__init__(Setup(robot, settings.with_limits_of(robot), method, workers), q)
         self.latch(q)
         self._rehearse()
         self._is_placed = False  # until the next latch
-
-    @property
-    def robot(self) -> Robot:
-        """The robot in force from the next tick on."""
-        return (self._next or self._setup).robot
-
-    @property
-    def settings(self) -> Settings:
-        """The settings in force from the next tick on."""
-        return (self._next or self._setup).settings
 
     @property
     def gravity(self) -> Array:
@@ -136,26 +139,6 @@ class Law(ControlCycle):
             compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)
         self.latch(self.posture)
         self._time = -math.inf
-
-    def latch(self, q: ArrayLike) -> None:
-        """Make the poses and posture at q (n,) the target, and forget what was planned."""
-        setup = self._next or self._setup
-        if setup.space is not self._setup.space:
-            self._setup.space.close()
-        self._setup, self._next = setup, None
-        self._fade.forget()
-        self._friction.set(setup.settings.friction)
-        self._is_placed = True
-        setup.set_gravity(self._gravity.now)
-        self._last = self._before = None
-        self._q = np.array(q, dtype=np.float64)
-        self._posture.latch(self._q)
-        poses = setup.poses(self._q)
-        for level, i in zip(setup.levels, setup.at):
-            level.latch(poses[i])
-        setup.limiter.forget()
-        setup.reference.forget()
-        self._friction_torque = self._rest
 
     def require_holding(self, q: ArrayLike) -> None:
         """
@@ -212,6 +195,9 @@ class Law(ControlCycle):
         before = self._next or self._setup
         settings = before.settings if settings is None else settings
         robot = before.robot if robot is None else robot
+        accepted = 'settings, then a robot: change(settings, robot), or change(robot=robot)'
+        require_type('the first argument, settings,', settings, Settings, accepted)
+        require_type('the second argument, robot,', robot, Robot, accepted)
         if robot.joint_names != before.robot.joint_names:
             raise InputError(f"the other robot has the joints {', '.join(robot.joint_names)}: "
                              f"accepted are the same, {', '.join(before.robot.joint_names)}")
@@ -223,7 +209,8 @@ class Law(ControlCycle):
         if robot is not before.robot and (q is not None or self._is_placed):
             require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
                             (before.robot, self._gravity.wanted))
-        return Setup(robot, settings, self._method, self._workers, self._setup)
+        return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
+                     self._setup)
 
     def take(self, following: Setup) -> None:
         """Let a setup that was `prepared` work from the next tick on."""
@@ -234,116 +221,6 @@ class Law(ControlCycle):
         if self._next is not None and self._next.space is not self._setup.space:
             self._next.space.close()
         self._next = following
-
-    def _level(self, task: str | None) -> Level:
-        levels = (self._next or self._setup).levels
-        if task is None:
-            return levels[0]
-        for level in levels:
-            if level.task.name == task:
-                return level
-        raise InputError(f"there is no task '{task}' (there are: "
-                         f"{', '.join(level.task.name for level in levels)})")
-
-    def follow(self, motion: Motion, start: float, task: str | None = None) -> bool:
-        """
-        Let a motion take over at `start` [s]; what was to start then or later is dropped.
-
-        The target joins it without a jump, within the task's limits: see `Guide`.
-
-        Parameters
-        ----------
-        motion : Hold, Path or Jog
-        start : float
-        task : str, optional
-            The first one if not given.
-
-        Returns
-        -------
-        bool
-            False if a pose is outside of the workspace box: the nearest position inside is taken.
-
-        Raises
-        ------
-        InputError
-            A path that is faster or accelerates more than the limits of the task's target allow,
-            or that leaves the workspace box; a task that is not there.
-
-        """
-        level = self._level(task)
-        limits = level.task.limits
-        if isinstance(motion, Path):
-            require(motion, limits)
-        level.guide.add(motion, start)
-        return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
-
-    def stop(self) -> None:
-        """Stop all targets with bounded jerk, as soon as may be, and keep the posture as it is."""
-        for level in (self._next or self._setup).levels:
-            level.guide.add(STOP, -math.inf)
-        self._posture.lead_to(self._q)
-
-    def push(self, wrench: ArrayLike, task: str | None = None) -> None:
-        """
-        Let a task push with a wrench (6,) along its axes of force, from the next tick on.
-
-        Parameters
-        ----------
-        wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link and in the axes of
-            the task's frame, [moment; force]. It comes into force within `blend_time`.
-        task : str, optional
-            The first one if not given.
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers, or not zero along an axis that has no force; a task that is
-            not there.
-
-        """
-        level = self._level(task)
-        wanted = _wrench(wrench)
-        for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
-            raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
-                             f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
-                             f"{', '.join(level.task.axes)})")
-        level.wanted_wrench = wanted
-
-    def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
-        """
-        Take a measured wrench, for a closed loop of force.
-
-        Parameters
-        ----------
-        wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link, base axes.
-        time : float
-            When, on the clock of the states [s]. Integrals wait while it is old.
-        task : str, optional
-            The first one if not given.
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers; a task that is not there.
-
-        """
-        self._level(task).measure(_wrench(wrench), time)
-
-    def take_posture(self, q: ArrayLike) -> None:
-        """
-        Let the joints come to q (n,) in the null space of the task.
-
-        Nothing jumps: the set-point goes there within `blend_time`.
-
-        Raises
-        ------
-        InputError
-            A shape that does not fit, or a position outside the joint's limits.
-
-        """
-        self._posture.take(q, self.robot)
 
     def gain_share(self) -> float:
         """
@@ -438,12 +315,3 @@ class Law(ControlCycle):
         if not math.isfinite(tau.dot(self._rest)):
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         return tau
-
-
-def _wrench(given: ArrayLike) -> Array:
-    wrench = np.array(given, dtype=np.float64)
-    if wrench.shape != (6,) or not np.isfinite(wrench).all():
-        raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
-    if np.abs(wrench).max() > STRONGEST:
-        raise InputError(f'wrench {wrench.tolist()}: accepted is at most {STRONGEST:g}')
-    return wrench

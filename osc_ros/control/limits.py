@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.trees.articulated import Articulated
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -110,15 +110,21 @@ class Limits:
         """
         Limits of a robot; a value that is given by name, and not None, takes precedence.
 
+        A torque may turn from full to full in the reaction time: effort_rate is twice the effort
+        divided by that.
+
         The deceleration is BRAKING_SHARE of the least that the torque gives beside gravity in
         _STATES configurations, with the other joints held. It is at most the one that stops the
         joint from its full speed in twice the reaction time, and at most HARDEST.
 
         """
         found = {name: value for name, value in given.items() if value is not None}
+        require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf')
         taken = {'position': robot.position_limits, 'velocity': robot.velocity_limits,
-                 'effort': robot.effort_limits, 'effort_rate': np.full(robot.n, np.inf),
-                 **found}
+                 'effort': robot.effort_limits, **found}
+        if 'effort_rate' not in found:
+            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / taken.get(
+                'reaction_time', cls.reaction_time)
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)

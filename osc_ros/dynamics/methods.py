@@ -81,7 +81,11 @@ def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Me
     if name is None:
         name = 'sweep' if len(robot.tips) == 1 else 'efpa'
     if not isinstance(name, str) or name not in METHODS:
-        raise InputError(f"method '{name}' is unknown (known: {', '.join(METHODS)})")
+        known = f"(known: {', '.join(METHODS)})"
+        if not isinstance(name, (str, int, float)):
+            raise InputError(f'method of type {type(name).__name__} is unknown {known}; links are '
+                             'given by name: tips=[…]')
+        raise InputError(f"method '{name}' is unknown {known}")
     entry = METHODS[name]
     if entry.one_tip and len(robot.tips) > 1:
         others = ', '.join(other for other in METHODS if other not in ONE_TIP)

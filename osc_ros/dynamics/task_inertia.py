@@ -233,7 +233,7 @@ class SingularityDamping:
 
     """
 
-    def __init__(self, length: float, low: float, high: float) -> None:
+    def __init__(self, length: float = 0.3, low: float = 0.02, high: float = 0.06) -> None:
         if not (np.isfinite(length) and length > 0.0):
             raise InputError(f'characteristic length {length} m is not positive and finite')
         if not 0.0 < low < high < 1.0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from os import PathLike
 from types import MappingProxyType
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import ModelError
-from osc_ros.model import assembly, urdf
+from osc_ros.model import assembly, files, urdf
 from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
 
 Array = NDArray[np.float64]
@@ -232,7 +233,7 @@ class Robot:
     @classmethod
     def from_urdf(
         cls,
-        urdf_text: str,
+        urdf_text: str | PathLike[str],
         base: str,
         tip: str | Sequence[str],
         rotor_inertia: Sequence[float] | Mapping[str, float | Sequence[float]] | None = None,
@@ -249,8 +250,8 @@ class Robot:
 
         Parameters
         ----------
-        urdf_text : str
-            Text of the URDF, with xacro expanded.
+        urdf_text : str or path
+            Text of the URDF, with xacro expanded; or its file, as a pathlib.Path.
         base : str
             Link that is fixed to the ground; need not be the root.
         tip : str, or sequence of str
@@ -282,8 +283,9 @@ class Robot:
 
         """
         tips = assembly.names('tip', [tip] if isinstance(tip, str) else tip)
-        return cls(**assembly.bodies(urdf.description(urdf_text), base, tips, rotor_inertia,
-                                     locked or {}, gravity, free, floating_base))
+        description = urdf.description(files.urdf_text(urdf_text))
+        return cls(**assembly.bodies(description, base, tips, rotor_inertia, locked or {}, gravity,
+                                     free, floating_base))
 
     def with_payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
                      inertia: ArrayLike | None = None, link: str | None = None) -> Robot:

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import (
     InertiaStamped,
+    PointStamped,
     Pose,
     PoseStamped,
     Transform,
@@ -222,6 +223,11 @@ def pose_array(message: Pose) -> Array:
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
 
+def point_array(message: PointStamped) -> Array:
+    """Return the point (3,) of a message."""
+    return np.array([message.point.x, message.point.y, message.point.z])
+
+
 def transform_array(message: Transform) -> Array:
     """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.translation, message.rotation
@@ -294,8 +300,8 @@ def inertia_message(Lambda: Array) -> Float64MultiArray:
     return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)])
 
 
-def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
-         ) -> tuple[Path | Hold, float]:
+def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
+         through: Callable[[Array, Array], Path] = Path) -> tuple[Path | Hold, float]:
     """
     Return the path of a trajectory of the tip, in the base frame, and its start time [s].
 
@@ -309,6 +315,8 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
         Time of the newest joint state [s].
     frame_pose : callable
         Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
+    through : callable
+        Returns the path of times (m,) and poses (m, 4, 4), for points without derivatives.
 
     Raises
     ------
@@ -332,7 +340,7 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
                              'accepted is one at rest, or two points and more')
         return Hold(there[0], arrival=float(times[0])), start
     if velocities == accelerations == 0:
-        return Path(times, there), start
+        return through(times, there), start
     if not (found.counts[:, 1:] == 1).all():
         raise InputError(f'target_trajectory: {m} points, {velocities} velocities, '
                          f'{accelerations} accelerations: accepted is one each a point, or '
