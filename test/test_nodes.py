@@ -813,7 +813,7 @@ def simulated(spin, **parameters):
     """Return a simulator and a driver, connected."""
     driver = Driver()
     simulator = Simulator(parameter_overrides=given(
-        **({**ROBOT, 'initial_positions': READY.tolist()} | parameters)))
+        **({**ROBOT, 'initial_positions': READY.tolist(), 'lockstep': True} | parameters)))
     spin(lambda: driver.states and driver.commands.get_subscription_count() > 0, driver, simulator)
     return simulator, driver
 

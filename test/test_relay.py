@@ -375,7 +375,7 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     judge = Judge()
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
-        lockstep_timeout=3600.0))
+        lockstep=True, lockstep_timeout=3600.0))
     guard = relay.Relay(parameter_overrides=given(
         **ROBOT, command_timeout=0.5, state_timeout=NEVER, **{'limits.effort_rate': [1e6] * 7}))
     controller = start('controller', '--ros-args', '--params-file',
@@ -409,7 +409,7 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     judge, rate, none = Judge(), {'rate': 250.0}, [0.0] * 7
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, **rate, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
-        lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
+        lockstep=True, lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
     guard = relay.Relay(parameter_overrides=given(
         **ROBOT, **rate, command_timeout=0.3, state_timeout=NEVER,
         **{'limits.effort_rate': [1e6] * 7}))

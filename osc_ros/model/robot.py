@@ -17,6 +17,7 @@ from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
 from osc_ros.model.validation import (
     are_rigid,
     DEFINITE_TOLERANCE,
+    FRICTION,
     require_inertias,
     require_numbers,
     require_structure,
@@ -96,6 +97,9 @@ class Robot:
         that body's frame, with locked joints at their locked positions.
     described_inertia : (b, 6, 6), optional
         `inertia` without payloads; None if there is no payload.
+    coulomb_friction, viscous_friction : (n,), optional
+        Friction and damping of the joints as described, not in force in any equation of the
+        dynamics [N·m, N], [N·m·s/rad, N·s/m]; default zero.
 
     """
 
@@ -115,6 +119,8 @@ class Robot:
     gravity: Array
     frames: Mapping[str, tuple[int, Array]]
     described_inertia: Array | None = None
+    coulomb_friction: Array = None  # type: ignore[assignment]
+    viscous_friction: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """
@@ -136,6 +142,9 @@ class Robot:
             freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
         freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
         require_structure(self)
+        for name in FRICTION:
+            if getattr(self, name) is None:
+                freeze(self, name, np.zeros(self.n))
         for name, shape in _shapes(bodies, self.n).items():
             freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({
@@ -389,5 +398,5 @@ def _shapes(bodies: int, n: int) -> dict[str, tuple[int, ...]]:
     return {
         'T_parent_body': (bodies, 4, 4), 'inertia': (bodies, 6, 6),
         'rotor_inertia': (n,), 'position_limits': (n, 2), 'velocity_limits': (n,),
-        'effort_limits': (n,), 'gravity': (3,),
+        'effort_limits': (n,), 'gravity': (3,), **dict.fromkeys(FRICTION, (n,)),
     }

@@ -22,6 +22,7 @@ SYMMETRY_TOLERANCE = 1e-12
 # Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
 # has 1e-10.
 DEFINITE_TOLERANCE = 1e-12
+FRICTION = ('coulomb_friction', 'viscous_friction')
 
 
 def require_structure(robot: Robot) -> None:
@@ -99,6 +100,10 @@ def require_numbers(robot: Robot) -> None:
     for name in ('velocity_limits', 'effort_limits'):
         _refuse_freedoms(robot, ~(getattr(robot, name) > 0),
                          f'{name} must be positive (inf: unlimited)')
+    for name in FRICTION:
+        value = getattr(robot, name)
+        _refuse_freedoms(robot, ~((value >= 0) & np.isfinite(value)),
+                         f'{name} must be finite and not negative')
 
 
 def require_inertias(robot: Robot) -> None:

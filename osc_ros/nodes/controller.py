@@ -35,7 +35,7 @@ from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, va
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
-from osc_ros.nodes.run import run
+from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.targets import Targets
@@ -115,10 +115,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self.on_shutdown(state)
 
     def ready_to_stop(self) -> bool:
-        """Begin to stop the arm; return whether it is at rest."""
+        """Begin to stop the arm; return whether it is at rest. Any thread may call this."""
         self._starter.cancel()
-        if self._active:
-            self.trigger_deactivate()
+        self._deactivate()
         return not self._ending
 
     def stop(self) -> None:
@@ -130,6 +129,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._loop.do_posted()
         if self._loop is not None:  # a queued call may have destroyed the loop
             self._loop.close()
+        if self._law is not None:
+            self._law.close()
         realtime.collect_garbage_as_usual()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
@@ -436,7 +437,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the node until SIGINT or SIGTERM."""
-    run(Controller, arguments)
+    run_and_exit(Controller, arguments)
 
 
 if __name__ == '__main__':
