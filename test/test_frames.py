@@ -11,12 +11,12 @@ from tolerances import AGREEMENT
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from geometry_msgs.msg import TransformStamped  # noqa: E402
+from geometry_msgs.msg import TransformStamped
 
-from osc_ros import Robot  # noqa: E402
-from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes.description import urdf_text  # noqa: E402
-from osc_ros.nodes.frames import Frames  # noqa: E402
+from osc_ros import Robot
+from osc_ros.errors import InputError
+from osc_ros.nodes.description import urdf_text
+from osc_ros.nodes.frames import Frames
 
 
 class TransformException(Exception):
