@@ -37,6 +37,17 @@ sys.meta_path.append(Judge)
 PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
 
 
+# The files whose tests take longest, longest first: one that began last would leave the other
+# workers of `make test` idle.
+LONGEST = 'test_soak.py', 'test_demo.py', 'test_texts.py'
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
+               else len(LONGEST))
+
+
 def pytest_addoption(parser):
     """Take --write-tables and --soak."""
     parser.addoption('--write-tables', action='store_true',
