@@ -1,9 +1,10 @@
-"""Tasks as they are configured: target, limits, gains, spring, force control."""
+"""Configuration of tasks: target, limits, gains, spring, force control."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.bandwidth import largest_integral_rate
 from osc_ros.control.kinds.kind import Kind
 from osc_ros.control.kinds.pose import Pose
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
+TOO_FAST = ('refuse', 'slow')
 ALL_MOTION = ('motion',) * 6
-FARTHEST = 1e3  # no arm's target is farther from its base [m]
+FARTHEST = 1e3  # largest accepted coordinate of a target [m]
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
@@ -55,6 +57,9 @@ class TargetLimits:
         half of it. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
+    too_fast : 'refuse' or 'slow'
+        What becomes of a path above the speed or acceleration; 'slow' stretches all of its times
+        by one factor, so that it keeps them.
 
     Raises
     ------
@@ -69,6 +74,12 @@ class TargetLimits:
     jerk: Array = (125.0, 50.0)  # type: ignore[assignment]
     leash: Array = (1.0, 0.2)  # type: ignore[assignment]
     box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+    too_fast: str = 'refuse'
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, speed: ArrayLike = ..., acceleration: ArrayLike = ...,
+                     jerk: ArrayLike = ..., leash: ArrayLike = ..., box: ArrayLike = ...,
+                     too_fast: str = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -80,6 +91,9 @@ class TargetLimits:
             raise InputError(f'workspace box {box.tolist()}: accepted are three lowest positions '
                              'and three highest, above them')
         object.__setattr__(self, 'box', box)
+        if self.too_fast not in TOO_FAST:
+            raise InputError(f"too_fast is '{self.too_fast}': accepted is one of "
+                             f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
             raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '
@@ -90,7 +104,7 @@ class TargetLimits:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The leash as floats, which are quicker to read."""
+        """Largest lag of the arm, `leash`, as two floats for faster access [rad], [m]."""
         return float(self.leash[0]), float(self.leash[1])
 
     @cached_property
@@ -134,10 +148,14 @@ class Gains:
 
     """
 
-    natural_frequency: Array
-    damping_ratio: Array
-    speed: Array
-    acceleration: Array
+    natural_frequency: Array = (20.0,) * 6  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
+    acceleration: Array = (60.0, 20.0)  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, natural_frequency: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     speed: ArrayLike = ..., acceleration: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -172,9 +190,13 @@ class Stiffness:
 
     """
 
-    stiffness: Array
-    damping_ratio: Array
-    force: Array
+    stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    force: Array = (10.0, 60.0)  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, stiffness: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     force: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -221,6 +243,10 @@ class ForceControl:
     integral_rate: float = 0.0
     correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
 
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, damping: float = ..., gain: float = ..., integral_rate: float = ...,
+                     correction: ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
         for name in ('damping', 'gain', 'integral_rate'):
@@ -239,7 +265,7 @@ class ForceControl:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a measured wrench changes anything."""
+        """Whether the force loop is closed: gain or integral rate is not 0."""
         return self.gain > 0.0 or self.integral_rate > 0.0
 
 
@@ -276,7 +302,7 @@ class Task:
 
     """
 
-    gains: Gains | Stiffness
+    gains: Gains | Stiffness = field(default_factory=Gains)
     name: str = 'tip'
     link: str = ''
     axes: tuple[str, ...] = ALL_MOTION
@@ -287,7 +313,12 @@ class Task:
     kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Refuse unknown axes, an activation out of range, and what the kind does not take."""
+        """Raise for wrong types, axes and activations, and for settings that the kind excludes."""
+        require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
+                     "Task(Gains(), name='tip')")
+        require_type('force', self.force, ForceControl, 'a ForceControl')
+        require_type('limits', self.limits, TargetLimits, 'TargetLimits')
+        require_type('kind', self.kind, Kind, 'a Kind, such as LookAt')
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
@@ -313,7 +344,7 @@ class Task:
                           f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """1 for the axes (6,) of these kinds, 0 for the others."""
+        """Array (6,) with 1 for the axes of these kinds, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 
@@ -365,8 +396,10 @@ def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
         raise InputError(f'position {p[k].tolist()}: accepted is at most {FARTHEST:g} m')
     length = np.linalg.norm(xyzw, axis=1)
     for k in np.flatnonzero(~(np.abs(length - 1.0) < UNIT_TOLERANCE))[:1].tolist():
+        left_out = ('; a message that leaves w out has w = 1: send all four numbers, also w: 0.0'
+                    if xyzw[k, 3] == 1.0 else '')
         raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: accepted is '
-                         '1, in the order x y z w (no rotation is 0 0 0 1)')
+                         f'1, in the order x y z w (no rotation is 0 0 0 1){left_out}')
     x, y, z, w = (xyzw / length[:, None]).T
     T = np.zeros((len(p), 4, 4))
     T[:, :3, :3] = np.array([

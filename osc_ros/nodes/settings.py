@@ -16,7 +16,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import Supervision, Watchdog
+from osc_ros.control.supervision import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -191,14 +191,17 @@ def _target_limits(values: Values) -> TargetLimits:
     pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
              for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED
-    return TargetLimits(**pairs, box=(values['workspace.lower'] or lower,
-                                      values['workspace.upper'] or upper))
+    return TargetLimits(**pairs, too_fast=values['target.too_fast'],
+                        box=(values['workspace.lower'] or lower,
+                             values['workspace.upper'] or upper))
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:
+    share = values['friction.from_description']
     coulomb, viscous = (
-        description.per_joint(values, f'friction.{name}', np.zeros(robot.n), robot)
-        for name in ('coulomb', 'viscous'))
+        description.per_joint(values, f'friction.{name}', share * described, robot)
+        for name, described in (('coulomb', robot.coulomb_friction),
+                                ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
     return Friction(coulomb, viscous, values['friction.velocity'])
@@ -210,7 +213,4 @@ def _joint_limits(values: Values, robot: Robot) -> Limits:
     for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
         if values[f'limits.{name}']:
             given[name] = description.per_joint(values, f'limits.{name}', (), robot)
-    limits = Limits.of(robot, **given)
-    if 'effort_rate' in given:
-        return limits
-    return replace(limits, effort_rate=2.0 * limits.effort / limits.reaction_time)
+    return Limits.of(robot, **given)

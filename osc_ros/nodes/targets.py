@@ -26,15 +26,19 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 from osc_ros.control.guide import Motion
 from osc_ros.control.task import NO_ROTATION, pose
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.controller_parameters import STALE_TARGET
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, Loop
+from osc_ros.nodes.reaction_log import state_text
 
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
+HARMLESS = '', 'report'  # reactions that leave the arm to the law
 ROUNDING = 1e-9  # of a rotated wrench, relative to its largest component
 
 
@@ -52,13 +56,13 @@ class Targets:
         Owns the subscriptions; its parameters take the payload.
     loop : Loop
     frames : Frames
-    state : callable
-        Describes what the controller does, for the answer of ~/release.
+    goals : Goals
+        Is told of every motion.
 
     """
 
-    def __init__(self, node: Node, loop: Loop, frames: Frames, state: Callable[[], str]) -> None:
-        self._node, self._loop, self._frames, self._state = node, loop, frames, state
+    def __init__(self, node: Node, loop: Loop, frames: Frames, goals: Goals) -> None:
+        self._node, self._loop, self._frames, self._goals = node, loop, frames, goals
         self._law, self._guard = loop.law, loop.guard
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
@@ -129,7 +133,17 @@ class Targets:
         self._follow(task, topic, read)
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        self._follow(task, topic, lambda: messages.path(data, self._loop.time, self._frame_pose))
+        self._follow(task, topic, lambda: messages.path(
+            data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
+
+    def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
+        """Return the path through poses; it may begin with the velocity of the target."""
+        level = self._law.levels[task]
+        with self._loop.lock:
+            present = level.guide.predicted(float(times[0]))
+        path = path_through(times, poses, level.task.limits, present)
+        self._log_delay(topic, float(times[-1]), path)
+        return path
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, lambda: messages.jog(
@@ -144,6 +158,10 @@ class Targets:
         try:
             self._require_goal(task, topic)
             motion, stamp = read()
+            if isinstance(motion, Path):
+                fitting = path_within(motion, self._law.levels[task].task.limits)
+                self._log_delay(topic, float(motion.times[-1]), fitting)
+                motion = fitting
             with self._loop.lock:
                 start = self._start_of(stamp)
                 inside = self._law.follow(motion, start, task)
@@ -152,10 +170,19 @@ class Targets:
         except InputError as error:
             self._refuse(topic, 'target', error)
             return
+        self._goals.begin(task)
         if not inside:
             self._node.get_logger().warning(
                 f'{topic} is outside of the workspace box: the nearest position inside is used',
                 throttle_duration_sec=1.0)
+
+    def _log_delay(self, topic: str, end: float, path: Path) -> None:
+        """Log that a path arrives later than at the end that was asked for [s], if it does."""
+        late = float(path.times[-1]) - end
+        if late > 1e-6:
+            self._node.get_logger().warning(
+                f'{topic} is too fast for the limits, and ends {late:.3g} s later '
+                '(see target.too_fast)')
 
     def _require_goal(self, task: str, topic: str) -> None:
         """Refuse a command that the kind of the task does not accept."""
@@ -249,11 +276,21 @@ class Targets:
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
         """End latched reactions whose causes are gone."""
-        if self._active:
-            with self._loop.lock:
-                self._guard.release()
-        response.success = self._active and self._guard.reaction in ('', 'report')
-        response.message = self._state()
+        if not self._active:
+            response.message = 'not active: there is nothing to release'
+            return response
+        guard = self._guard
+        with self._loop.lock:
+            held_by = '' if guard.reaction in HARMLESS else guard.cause
+            guard.release()
+            state = state_text(guard, '')
+        response.success = guard.reaction in HARMLESS
+        if not response.success:
+            response.message = f'not released, the cause is still there: {state}'
+        elif held_by:
+            response.message = f'released from {held_by}: the law controls the arm again'
+        else:
+            response.message = 'there is nothing to release: the law controls the arm'
         return response
 
 
