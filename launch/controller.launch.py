@@ -5,6 +5,7 @@ ros2 launch osc_ros controller.launch.py config:=my_arm.yaml base:=base_link tip
 ros2 launch osc_ros controller.launch.py robot:=gen3 relay:=true spawn:=effort_controller
 """
 
+from importlib.util import find_spec
 from pathlib import Path
 
 from ament_index_python.packages import (
@@ -17,17 +18,20 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+# The folder of the package, without an import of it, which would take a second.
+[PACKAGE] = find_spec('osc_ros').submodule_search_locations
+ROBOTS = ', '.join(sorted(urdf.stem for urdf in Path(PACKAGE, 'robots').glob('*.urdf')))
 TRUTH = ['true', 'false', 'True', 'False']
 ARGUMENTS = [
     DeclareLaunchArgument('robot', default_value='', description=(
-        'A robot that comes with the package, panda, fr3, ur5e, ur10e, iiwa14, gen3 or '
-        'dual_panda: its config names the URDF, base and tip.')),
+        f'A robot that comes with the package, {ROBOTS} or dual_panda: its config names the URDF, '
+        'base and tip.')),
     DeclareLaunchArgument('robot_description', default_value='', description=(
         'URDF text. Without it and robot_description_file: from the config, else from the topic '
         'robot_description.')),
     DeclareLaunchArgument('robot_description_file', default_value='', description=(
-        'URDF file, or the name of a robot that comes with the package: panda, fr3, ur5e, ur10e, '
-        'iiwa14, gen3, dual_panda.')),
+        'URDF file, or the name of a robot that comes with the package: '
+        f'{ROBOTS}, dual_panda.')),
     DeclareLaunchArgument('base', default_value='', description=(
         'Link that is fixed to the ground. Empty: from the config.')),
     DeclareLaunchArgument('tip', default_value='', description=(

@@ -1,7 +1,99 @@
-"""Operational-space control of robot arms, in Python, for ROS 2."""
+"""
+Operational-space control of robot arms: dynamics, control law, simulation, and nodes for ROS 2.
 
-from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.model.robot import Robot
+How to start: an arm of MuJoCo moves its tip by 10 cm.
 
-__all__ = ['OperationalSpace', 'Robot', 'SingularityDamping']
+    from osc_ros import Law, Robot, shipped_urdf, Simulation
+
+    urdf = shipped_urdf('panda')                      # or open('arm.urdf').read()
+    law = Law(Robot.from_urdf(urdf, base='panda_link0', tip='panda_hand_tcp'))
+    arm = Simulation(urdf, law)                       # needs MuJoCo: pip install mujoco
+    law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))       # 10 cm up
+    arm.run(2.0)                                      # seconds of the simulation
+    print(law.error)                                  # of the tip, [angular; linear] [rad, m]
+
+With an arm of your own, call `law.torque(time, q, qd)` in your control loop: see `help(Law)`.
+
+Robot             the model of an arm, from a URDF
+Law               the controller: joint state in, joint torques out, within limits
+Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
+Task              what one link does: Gains or Stiffness, ForceControl, TargetLimits, LookAt
+Hold, Path, Jog   motions of a target: a pose, a path through poses, a twist
+Simulation        an arm in MuJoCo under its law
+OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
+
+The first use compiles the kernels, which takes about a minute; ~/.cache/osc_ros keeps them.
+All pages of the documentation are in the folder doc/ of the repository.
+
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from osc_ros.control.driver import Driver
+    from osc_ros.control.friction import Friction
+    from osc_ros.control.guide import Jog
+    from osc_ros.control.kinds.look_at import LookAt
+    from osc_ros.control.law import Law
+    from osc_ros.control.limits import Limits
+    from osc_ros.control.posture import Posture
+    from osc_ros.control.settings import Settings
+    from osc_ros.control.task import (
+        ForceControl,
+        Gains,
+        pose,
+        Stiffness,
+        Target,
+        TargetLimits,
+        Task,
+    )
+    from osc_ros.control.trajectory import Hold, Path
+    from osc_ros.dynamics.operational_space import OperationalSpace
+    from osc_ros.dynamics.task_inertia import SingularityDamping
+    from osc_ros.errors import InputError, ModelError
+    from osc_ros.model.files import shipped_urdf
+    from osc_ros.model.robot import Robot
+    from osc_ros.sim.simulation import Simulation
+
+__all__ = [
+    'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold', 'InputError', 'Jog', 'Law', 'Limits',
+    'LookAt', 'ModelError', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
+    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
+    'Task', 'pose',
+]
+
+# Imported on first use: numba takes a second, and the simulation needs MuJoCo.
+_PLACES = {
+    'control.driver': ('Driver',),
+    'control.friction': ('Friction',),
+    'control.guide': ('Jog',),
+    'control.kinds.look_at': ('LookAt',),
+    'control.law': ('Law',),
+    'control.limits': ('Limits',),
+    'control.posture': ('Posture',),
+    'control.settings': ('Settings',),
+    'control.task': ('ForceControl', 'Gains', 'Stiffness', 'Target', 'TargetLimits', 'Task',
+                     'pose'),
+    'control.trajectory': ('Hold', 'Path'),
+    'dynamics.operational_space': ('OperationalSpace',),
+    'dynamics.task_inertia': ('SingularityDamping',),
+    'errors': ('InputError', 'ModelError'),
+    'model.files': ('shipped_urdf',),
+    'model.robot': ('Robot',),
+    'sim.simulation': ('Simulation',),
+}
+
+
+def __getattr__(name: str) -> object:
+    for place, names in _PLACES.items():
+        if name in names:
+            found = globals()[name] = getattr(import_module(f'{__name__}.{place}'), name)
+            return found
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

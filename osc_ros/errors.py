@@ -1,5 +1,7 @@
 """Exceptions and warnings of osc_ros."""
 
+from __future__ import annotations
+
 
 class OscError(Exception):
     """Base class of all errors of osc_ros."""
@@ -19,3 +21,9 @@ class ModelWarning(UserWarning):
 
 class WorkerWarning(RuntimeWarning):
     """A process of a team has failed; the result is correct, and the team is replaced."""
+
+
+def require_type(what: str, given: object, kind: type | tuple[type, ...], accepted: str) -> None:
+    """Raise InputError if an argument has another type; `accepted` completes the message."""
+    if not isinstance(given, kind):
+        raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')

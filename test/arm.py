@@ -1,4 +1,4 @@
-"""The shipped Panda in MuJoCo under the law, for scenarios and what they draw."""
+"""The shipped Panda in MuJoCo under the law, for tests and for figures of the documentation."""
 
 from dataclasses import replace
 
@@ -26,11 +26,11 @@ JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)
 
 def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
              limits=JUMPS, **of_joints):
-    """Return what the Panda's configuration has, but that targets jump if not told otherwise."""
+    """Return what the Panda's configuration has, but that targets and torques may jump."""
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
                           limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
-                    Limits.of(robot, **of_joints))
+                    Limits.of(robot, **{'effort_rate': np.full(robot.n, np.inf), **of_joints}))
 
 
 class Arm:

@@ -1,4 +1,4 @@
-"""The law on MuJoCo, which shares no code with it: no ROS, no clock but the simulated one."""
+"""The law on MuJoCo, which shares no code with it; no ROS, only simulated time."""
 
 import numpy as np
 import pinocchio
@@ -173,6 +173,7 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
     q[turning[0]] = 3.1
     posture = np.zeros(robot.n)
     posture[turning[0]] = -3.1
+    law.latch(q)
     law.take_posture(np.clip(posture, *robot.position_limits.T))
     for time in (0.0, 10.0):
         law.torque(time, q, np.zeros(robot.n))

@@ -1,4 +1,4 @@
-"""Payload, tool and gravity of a robot, against Pinocchio's model with the same body or frame."""
+"""Payload, tool and gravity of a robot, compared with Pinocchio's model with the same body."""
 
 from dataclasses import replace
 
@@ -243,7 +243,7 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         weight = loads.torque(q, gravity)
         close(weight, load(0.0))
         gradient = pin.computeGeneralizedGravityDerivatives(model, data, configuration(model, q))
-        count = loads.look(q, qd, gravity, effort)
+        count = loads.update(q, qd, gravity, effort)
         at = loads.joints[:count, 0].astype(int)
         rows, sign = loads.rows[:count], np.sign(weight[at])
         close(rows, sign[:, None] * gradient[at])

@@ -1,4 +1,4 @@
-"""Between messages and arrays: what is refused, and that linear and angular are not mixed up."""
+"""Conversion of messages to arrays: refusals, and the order of linear and angular parts."""
 
 import numpy as np
 import pytest
@@ -12,9 +12,9 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
+from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import commands, messages  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')
 
@@ -72,11 +72,11 @@ def test_times_survive_the_way_to_a_stamp_and_back():
 
 
 def test_command_says_which_state_it_answers():
-    command = messages.Command(2)
-    message = command.filled(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
-    assert messages.label(message) == '1.002000000'
+    command = commands.Command(2)
+    message = command.fill(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
+    assert commands.label(message) == '1.002000000'
     assert list(message.data) == [1.0, -2.0]
-    assert messages.label(Float64MultiArray(data=[1.0])) == ''
+    assert commands.label(Float64MultiArray(data=[1.0])) == ''
 
 
 @pytest.mark.parametrize('angle', [0.0, 1e-9, 3.0, np.pi - 1e-9, np.pi, 4.0])
@@ -132,6 +132,19 @@ def test_trajectory_is_read_linear_first_and_turned_into_the_base_frame():
     target = path.at(11.0)
     np.testing.assert_allclose(target.pose[:3, 3], [5.0, 1.0, 0.0], atol=1e-12)
     np.testing.assert_allclose(target.twist, [0.0, 0.0, 0.2, 0.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_only_poses_without_velocities_are_given_to_what_estimates_them():
+    calls = []
+
+    def through(times, poses):
+        calls.append(times)
+        return Path(times, poses)
+
+    for twists in (True, False):
+        data = serialize_message(trajectory(3, twists=twists))
+        messages.path(data, 10.0, lambda frame: np.eye(4), through)
+    np.testing.assert_array_equal(calls, [[10.0, 11.0, 12.0]])
 
 
 def test_single_point_is_a_pose_and_when_to_be_there():

@@ -1,4 +1,4 @@
-"""The nodes over real DDS: what they answer, what they refuse, how they end."""
+"""The nodes over real DDS: commands, refusals, shutdown."""
 
 import signal
 import subprocess
@@ -29,9 +29,9 @@ from std_msgs.msg import Float64MultiArray, String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
-from osc_ros.control.trajectory import figure_of_eight  # noqa: E402
+from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import commands, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -81,7 +81,7 @@ class Hardware(Node):
 
     def _on_command(self, message):
         self.commands.append(message)
-        self._answers[messages.label(message)] = np.array(message.data)
+        self._answers[commands.label(message)] = np.array(message.data)
 
     def answer(self, label):
         """Return the torques that answer a state, or None."""
@@ -141,7 +141,7 @@ class Rig:
 
     def until_held(self, tau, atol=1e-8):
         """Wait for a command that answers no state, of these torques."""
-        self.spin(lambda: messages.label(self.hardware.commands[-1]) == messages.HOLD_LABEL
+        self.spin(lambda: commands.label(self.hardware.commands[-1]) == commands.HOLD_LABEL
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
@@ -165,7 +165,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
         DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
     np.testing.assert_allclose(rig.activate().ask(), gravity(READY), atol=1e-8)
     team = rig.controller._law.space._dynamics
-    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
+    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as requested')
                      for one in said), why='for the diagnostics')
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
@@ -387,6 +387,36 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
+def poses_at(speed, pose):
+    """Return a trajectory of poses along y, in motion from the first on, without velocities."""
+    times = np.arange(0.0, 0.6, 0.05)
+    there = np.repeat(pose[None], len(times), axis=0)
+    there[:, 1, 3] += speed * times
+    message = messages.trajectory_message(Path(times, there), 'panda_link0', 'panda_hand_tcp')
+    for point in message.points:
+        point.velocities, point.accelerations = [], []
+    return message
+
+
+def test_trajectory_of_poses_in_motion_is_followed_and_the_log_says_that_it_ends_later(spin):
+    rig = Rig(spin).activate()
+    message = poses_at(0.4, rig.controller._law.pose)
+    rig.until_said('target_trajectory is too fast for the limits, and ends 0.17',
+                   lambda: rig.hardware.paths.publish(message))
+    assert not spin.said('refused')
+
+
+def test_trajectory_that_is_too_fast_is_refused_by_its_point_or_slowed_down_as_is_set(spin):
+    rig = Rig(spin).activate()
+    message = poses_at(3.0, rig.controller._law.pose)
+    rig.until_said('the path asks for 3 m/s at point ',
+                   lambda: rig.hardware.paths.publish(message))
+    [result] = rig.controller.set_parameters([Parameter('target.too_fast', value='slow')])
+    assert result.successful
+    rig.until_said('target_trajectory is too fast for the limits, and ends 1.',
+                   lambda: rig.hardware.paths.publish(message))
+
+
 @pytest.mark.parametrize('frame, position, error', [
     ('panda_link0', None, (0.0, 0.0, 0.1)),
     ('', None, (0.0, 0.0, 0.1)),
@@ -484,7 +514,7 @@ def test_watch_follows_a_time_out_that_is_lowered_while_active(spin):
     rig = Rig(spin, state_timeout=60.0).activate()
     [result] = rig.controller.set_parameters(given(state_timeout=0.05))
     assert result.successful
-    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == messages.HOLD_LABEL,
+    rig.spin(lambda: commands.label(rig.hardware.commands[-1]) == commands.HOLD_LABEL,
              why='for a command in the silence')
 
 
@@ -633,14 +663,14 @@ def test_read_out_tells_what_the_torque_is_made_of(spin):
 
     spin(heard, why='for the read-out')
     rows, columns, stamp = terms[-1].layout.dim
-    assert 0.0 < messages.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
+    assert 0.0 < commands.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
     assert rows.label == 'bias posture tip fading limits predicted met'
     assert columns.label == ' '.join(JOINTS)
     values = np.array(terms[-1].data).reshape(rows.size, columns.size)
     np.testing.assert_allclose(values[:-2].sum(axis=0), gravity(READY), atol=1e-9)
     Lambda = np.array(inertias[-1].data).reshape(6, 6)
     assert [dim.label for dim in inertias[-1].layout.dim[:2]] == ['x y z rx ry rz'] * 2
-    assert messages.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
+    assert commands.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
     np.testing.assert_allclose(Lambda, Lambda.T)
     assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
     assert wrenches[-1].header.frame_id == 'panda_link0'
@@ -732,7 +762,7 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(commanded, why='for the controller process')
     process.send_signal(how)
     spin(lambda: process.poll() is not None)
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL,
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL,
          why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
@@ -762,7 +792,7 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
             spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
         finally:
             process.kill()
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL, why=log.read_text())
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL, why=log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 1
     assert 'a wire is loose' in log.read_text()
@@ -783,7 +813,7 @@ def simulated(spin, **parameters):
     """Return a simulator and a driver, connected."""
     driver = Driver()
     simulator = Simulator(parameter_overrides=given(
-        **({**ROBOT, 'initial_positions': READY.tolist()} | parameters)))
+        **({**ROBOT, 'initial_positions': READY.tolist(), 'lockstep': True} | parameters)))
     spin(lambda: driver.states and driver.commands.get_subscription_count() > 0, driver, simulator)
     return simulator, driver
 
@@ -793,11 +823,11 @@ def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin)
     count = len(driver.states)
     spin(lambda: len(driver.states) > count + 3)  # repeated, with the brakes on
     assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
-    command = messages.Command(7)
+    command = commands.Command(7)
     for _ in range(5):
         label = messages.label_of(driver.states[-1].header.stamp)
         for _ in range(2):  # the second one answers an older state
-            driver.commands.publish(command.filled(gravity(READY), label))
+            driver.commands.publish(command.fill(gravity(READY), label))
         spin(lambda old=label: messages.label_of(driver.states[-1].header.stamp) != old)
         driver.states[:] = driver.states[-1:]
     assert simulator._tick == 5

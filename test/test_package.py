@@ -1,4 +1,4 @@
-"""What is installed is whole, and is what the tests test."""
+"""The installed package is complete, and is the one under test."""
 
 import importlib.metadata
 from importlib.resources import files
@@ -77,7 +77,8 @@ def test_library_needs_no_ros():
     subprocess.run([sys.executable, '-c', hide_ros], timeout=120, check=True)
 
 
-def test_shipped_robot_comes_with_the_package():
+def test_types_and_robots_come_with_the_package():
+    assert files('osc_ros').joinpath('py.typed').is_file()  # or type checkers ignore the types
     assert 'robot' in files('osc_ros').joinpath('robots', 'panda.urdf').read_text('utf-8')
 
 

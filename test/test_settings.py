@@ -1,5 +1,6 @@
-"""Values of parameters as settings of a law: no node, no robot but its description."""
+"""Parameter values as settings of a law, without a node."""
 
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from osc_ros.control.settings import Settings
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
 from osc_ros.nodes.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
@@ -27,6 +29,30 @@ def values(**changed):
 def robot(found):
     """Return the robot of these values."""
     return description.robot(found, description.description(found))
+
+
+def differences(found, expected, name='settings'):
+    """Yield the names of the values in which two records differ."""
+    if is_dataclass(expected):
+        for field in fields(expected):
+            yield from differences(getattr(found, field.name), getattr(expected, field.name),
+                                   f'{name}.{field.name}')
+    elif isinstance(expected, tuple) and not isinstance(expected[0], str):
+        for k, (one, other) in enumerate(zip(found, expected, strict=True)):
+            yield from differences(one, other, f'{name}[{k}]')
+    elif hasattr(expected, 'conditioning'):
+        yield from differences((found.length, found.low, found.high),
+                               (expected.length, expected.low, expected.high), name)
+    elif type(found) is not type(expected) or not np.array_equal(found, expected):
+        yield name
+
+
+def test_defaults_of_the_parameters_are_those_of_the_library():
+    arm = robot(values())
+    assert list(differences(law_settings(values(), arm), Settings().with_limits_of(arm))) == []
+    stiff = law_settings(values(posture__natural_frequency=6.0, target__too_fast='slow'), arm)
+    assert list(differences(stiff, Settings().with_limits_of(arm))) == [
+        'settings.tasks[0].limits.too_fast', 'settings.posture.natural_frequency']
 
 
 def test_rotation_comes_before_translation_in_the_settings():
@@ -120,7 +146,7 @@ def tick(count=3):
         guard.see(time[0], q, 0.1 * np.ones(7))
         guard.torque(lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
         law.plan()
-    law.terms(), law.inertia(), law.predicted_and_met(), law.gain_share()
+    law.terms(), law.inertia(), law.predicted_and_measured(), law.gain_share()
     law.priorities.weakest()
     guard.last()
 

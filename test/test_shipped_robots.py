@@ -1,7 +1,9 @@
-"""The robots that come with the package: as their makers say, and driven in MuJoCo."""
+"""The robots that come with the package: compared with data sheets, and driven in MuJoCo."""
 
+import ast
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -144,11 +146,23 @@ def test_every_robot_has_a_data_sheet_and_a_configuration():
         assert parameters(name)['robot_description_file'] == name
 
 
-@pytest.mark.parametrize('file', [
-    'README.md', 'launch/simulation.launch.py', 'launch/controller.launch.py'])
-def test_every_robot_is_named_where_users_choose_one(file):
-    text = (CHECKOUT / file).read_text(encoding='utf-8')
+def test_every_robot_is_named_in_the_readme():
+    text = (CHECKOUT / 'README.md').read_text(encoding='utf-8')
     assert [name for name in NAMES if name not in text] == []
+
+
+@pytest.mark.parametrize('file', ['simulation.launch.py', 'controller.launch.py'])
+def test_launch_file_names_every_robot_in_the_description_of_its_argument(file):
+    tree = ast.parse((CHECKOUT / 'launch' / file).read_text(encoding='utf-8'))
+    assigned = {ast.unparse(node.targets[0]): ast.unparse(node) for node in tree.body
+                if isinstance(node, ast.Assign)}
+    found = {'find_spec': find_spec, 'Path': Path}
+    for target in ('[PACKAGE]', 'ROBOTS'):
+        exec(assigned[target], found)
+    assert found['ROBOTS'].split(', ') == NAMES
+    assert '{ROBOTS}' in ast.unparse(next(
+        node for node in ast.walk(tree) if isinstance(node, ast.Call)
+        and ast.unparse(node).startswith("DeclareLaunchArgument('robot',")))
 
 
 @pytest.mark.parametrize('name', NAMES)

@@ -1,5 +1,5 @@
 """
-Commands, snippets and links of README.md, CONTRIBUTING.md and doc/ are right.
+Commands, snippets and links of README.md, CONTRIBUTING.md and doc/ are correct.
 
 Snippets run as they stand; every command is parsed and compared with what it calls. What talks to
 a node is in test_texts_ros.py.
@@ -130,10 +130,10 @@ def test_snippets_run_as_they_stand_in_the_order_of_the_page(page):
         if not is_script(block):
             code = '\n' * block.line + block.text
             exec(compile(code, str(CHECKOUT / page), 'exec'), found)
-    if 'plant' in found:  # the simulated arm reaches its goal
-        goal = found['goal'] if found['goal'].ndim == 1 else found['goal'][:3, 3]
-        tip = found['plant'].pose('panda_hand_tcp')[:3, 3]
-        assert np.linalg.norm(tip - goal) < 1e-3 < np.linalg.norm(goal)
+    if 'arm' in found:  # the simulated arm reaches its goal
+        arm = found['arm']
+        goal = found['goal'] if 'goal' in found else arm.law.target.pose
+        assert np.abs(arm.plant.pose('panda_hand_tcp') - goal).max() < 1e-3 < arm.time
 
 
 SCRIPTS = [(page, block) for page in PAGES for block in blocks(page, 'python') if is_script(block)]
@@ -331,11 +331,14 @@ FILES = [(page, block) for page in PAGES for block in blocks(page, 'yaml')]
 @pytest.mark.parametrize('page, block', FILES, ids=[f'{p}:{b.line}' for p, b in FILES])
 def test_parameters_of_yaml_blocks_are_those_of_the_nodes(page, block):
     pytest.importorskip('rclpy', reason='rclpy is not installed')
+    from osc_ros.nodes.controller_parameters import with_tasks
     from test_parameters import TABLES
     for section, parameters in yaml.safe_load(block.text).items():
         node = re.fullmatch(r'/\*\*(?:/osc_(\w+))?', section)[1]
-        for name, value in parameters['ros__parameters'].items():
-            entries = [entry for table in ([TABLES[node]] if node else TABLES.values())
+        parameters = parameters['ros__parameters']
+        tables = TABLES | {'controller': with_tasks(parameters.get('tasks', ()))}
+        for name, value in parameters.items():
+            entries = [entry for table in ([tables[node]] if node else tables.values())
                        for entry in table if entry.name == name]
             assert entries, f'{page}:{block.line}: {name}'
             for entry in entries:

@@ -1,4 +1,4 @@
-"""The commands of the texts that talk to nodes: a node accepts them, in the order of the page."""
+"""The commands of the pages that talk to nodes: accepted by a node, in the order of the page."""
 
 import re
 
@@ -13,7 +13,7 @@ from rosidl_parser.definition import NamespacedType  # noqa: E402
 
 from test_nodes import Rig  # noqa: E402
 from test_texts import FOREIGN  # noqa: E402
-from texts import commands, PAGES, read  # noqa: E402
+from texts import blocks, commands, PAGES, read  # noqa: E402
 
 # ros2 topic, param and service; what describes or dumps without naming a parameter needs no check
 TALKS = {page: [words[1:] for words in dict.fromkeys(commands(page))
@@ -42,12 +42,22 @@ def filled(message, values):
     return message
 
 
+def further_tasks(page):
+    """Return the parameters of the page's files that declare further tasks."""
+    found = {}
+    for block in blocks(page, 'yaml'):
+        for section in yaml.safe_load(block.text).values():
+            if 'tasks' in section['ros__parameters']:
+                found |= section['ros__parameters']
+    return found
+
+
 class Conversation:
     """An active controller, and a terminal in which commands are typed."""
 
-    def __init__(self, spin):
+    def __init__(self, spin, **parameters):
         """Start with the shipped Panda."""
-        self.rig = Rig(spin).activate()
+        self.rig = Rig(spin, **parameters).activate()
         self.spin, self.hardware = spin, self.rig.hardware
         self.said = ''
 
@@ -99,7 +109,7 @@ class Conversation:
 
 @pytest.mark.parametrize('page', [page for page in PAGES if TALKS[page]])
 def test_node_accepts_every_command_of_a_page_one_after_the_other(spin, page):
-    terminal = Conversation(spin)
+    terminal = Conversation(spin, **further_tasks(page))
     for what, *words in TALKS[page]:
         getattr(terminal, what)(*words)
     assert not spin.said('refused')

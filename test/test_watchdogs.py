@@ -1,7 +1,8 @@
-"""The watchdogs of the controller over real DDS: what sets them off, and what they do about it."""
+"""The watchdogs of the controller over real DDS: causes and reactions."""
 
 from functools import partial
 import gc
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.controller_parameters import WATCHDOGS  # noqa: E402
 from test_nodes import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
+from texts import read  # noqa: E402
 
 
 class Watched(Rig):
@@ -111,6 +113,11 @@ SLOW = {'rate': 10.0, 'translation.natural_frequency': [2.0] * 3,
 
 def test_every_watchdog_is_tried_here():
     assert set(CAUSES) == {entry.name for entry in WATCHDOGS}
+
+
+def test_page_of_watchdogs_has_a_row_with_the_default_reaction_of_each():
+    rows = re.findall(r'^\| `(\w+)` \|.*\| (\w+) \|$', read('doc/watchdogs.md'), re.MULTILINE)
+    assert dict(rows) == {entry.name: entry.reaction for entry in WATCHDOGS}
 
 
 @pytest.mark.parametrize('cause', CAUSES)
@@ -270,10 +277,10 @@ def test_target_of_a_path_is_stale_only_after_its_end(spin):
     pose = PoseStamped()
     pose.pose.orientation.w = 1.0
     guard = rig.controller._guard
-    before = guard._watches['stale_target'].fed
-    rig.spin(lambda: guard._watches['stale_target'].fed > before
+    before = guard._causes.fed('stale_target')
+    rig.spin(lambda: guard._causes.fed('stale_target') > before
              or rig.hardware.poses.publish(pose))
-    assert guard._watches['stale_target'].fed > before
+    assert guard._causes.fed('stale_target') > before
 
 
 def test_garbage_is_collected_only_when_the_loop_allows(spin):

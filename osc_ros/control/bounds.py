@@ -1,7 +1,7 @@
 """
 Bounds of the joints' accelerations, from their limits of position and velocity.
 
-Towards a limit a joint may be as fast as it can still brake from.
+The speed allowed towards a position limit is the one from which the joint can stop before it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,27 @@ from osc_ros.control.limits import (
 )
 from osc_ros.dynamics.compiled import inlined, kernel
 
-EAGERNESS = 10.0  # factor of the rate for a joint that is slow
-HASTE = 4.0  # factor of the rate for a joint that is too fast
+EAGERNESS = 10.0  # largest factor of the rate, for a joint far below its allowed speed
+HASTE = 4.0  # factor of the rate for a joint above its allowed speed
 
 
 @inlined
 def _acceleration_towards(gap, fastest, rate, quickest):
     """
-    Largest acceleration towards a speed that is `gap` away.
+    Largest acceleration of a joint whose speed is below the allowed one by `gap` [rad/s, m/s].
 
-    It goes to zero with the gap, at the rate. Far below the speed it is up to EAGERNESS times
-    larger, so that a blocked tool can still push: to the model its force looks like a large
-    acceleration. Above the speed the rate is HASTE times higher, so that an error of the model
-    leaves a smaller excess of speed.
+    It is rate · gap, so the speed converges to the allowed one. Far below the allowed speed it is
+    up to EAGERNESS times larger, so that a blocked tool can still push: to the model its force
+    looks like a large acceleration. Above the allowed speed (gap < 0) the rate is HASTE times
+    higher, so that an error of the model causes a smaller excess of speed.
+
+    Parameters
+    ----------
+    gap : float
+    fastest : float
+        Velocity limit, to which the gap is compared.
+    rate, quickest : float [1/s]
+        Rate, and the highest one that the length of a tick allows.
 
     """
     if gap < 0.0:
@@ -45,12 +53,12 @@ def _acceleration_towards(gap, fastest, rate, quickest):
 @inlined
 def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
     """
-    Largest acceleration of a joint towards a limit that is `distance` ahead of it.
+    Largest acceleration of a joint towards a position limit at a distance [rad, m].
 
-    The allowed speed v is the one whose stopping distance, v²/2D for braking and v/rate for the
-    reaction, equals the distance; the joint approaches it with the rate. Both are smooth, and a
-    joint that starts within its limits passes none. Beyond a limit, or too fast for it, the joint
-    is brought back with at most twice the deceleration.
+    The allowed speed v is the one whose stopping distance v²/2D + v/rate equals the distance, with
+    the deceleration D and the reaction time 1/rate. The joint's speed converges to v with the
+    rate. v is smooth in the distance, and a joint that starts within its limits never passes one.
+    A joint beyond its limit, or too fast, brakes with at most 2D.
 
     """
     hasty = deceleration / rate
@@ -66,11 +74,12 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
 
 @inlined
 def _put_bounds(q, qd, table, quickest, lower, upper):
+    """Write the bounds of `acceleration_bounds`."""
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
         upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest)
         lower[i] = -_ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest)
-        # if they contradict, the limit that the joint moves towards counts
+        # if they contradict each other, the limit that the joint moves towards has priority
         if qd[i] > 0.0:
             lower[i] = min(lower[i], upper[i])
         else:
@@ -80,16 +89,17 @@ def _put_bounds(q, qd, table, quickest, lower, upper):
 @kernel
 def acceleration_bounds(q, qd, table, quickest, lower, upper):
     """
-    Bounds of the accelerations (n,) that keep every joint within position and velocity.
+    Write bounds of the accelerations that keep the joints within position and velocity limits.
 
     Parameters
     ----------
     q, qd : (n,)
     table : (8, n)
-        Of `Limits`.
+        See `Limits.table`.
     quickest : float
         Highest rate that the length of a tick allows [1/s].
-    lower, upper : (n,), written; lower ≤ upper
+    lower, upper : (n,), written [rad/s², m/s²]
+        With lower ≤ upper.
 
     """
     _put_bounds(q, qd, table, quickest, lower, upper)
@@ -98,13 +108,13 @@ def acceleration_bounds(q, qd, table, quickest, lower, upper):
 @kernel
 def exceeds(accelerations, q, qd, tau, table, quickest):
     """
-    Whether the acceleration of the law, or a torque, is beyond its bounds.
+    Whether an acceleration or a torque of the law exceeds its bounds.
 
     Parameters
     ----------
     accelerations : (4, n), overwritten
-        Of the tasks, and in 3 of the posture: their sum goes into 0, the lower and upper bounds
-        (see `acceleration_bounds`) into 1 and 2.
+        Input: row 3 the posture's, row 0 the rest of the law's. Output: row 0 their sum, rows 1
+        and 2 the lower and upper bounds (see `acceleration_bounds`).
     q, qd, tau : (n,)
     table, quickest
         See `acceleration_bounds`.
@@ -121,7 +131,18 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
 
 @kernel
 def allowed_share(last, wanted, table, duration):
-    """Largest share of the way from the last torques (n,) to the wanted ones that rates allow."""
+    """
+    Largest share, at most 1, of the step from the last to the wanted torques that rates allow.
+
+    Parameters
+    ----------
+    last, wanted : (n,) [N·m; N]
+    table : (8, n)
+        See `Limits.table`.
+    duration : float
+        Time since the last torques [s].
+
+    """
     share = 1.0
     for i in range(len(last)):
         step, rate = np.abs(wanted[i] - last[i]), table[EFFORT_RATE, i]

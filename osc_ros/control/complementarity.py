@@ -1,4 +1,4 @@
-"""The linear complementarity problem of bounds: the least change that satisfies all of them."""
+"""Solver of a linear complementarity problem: the least change of q̈ that satisfies bounds."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from osc_ros.dynamics.compiled import inlined, kernel
 
-_ROUNDING = 1e-12  # relative tolerance of a bound
+_ROUNDING = 1e-12  # tolerance of a bound, relative to 1 + |q̈|
 
 
 @inlined
 def _put_cholesky(K, chosen, count, factor):
-    """Cholesky factor of the chosen rows and columns of a symmetric positive definite K."""
+    """Write the Cholesky factor of K, limited to the chosen rows and columns."""
     for a in range(count):
         for b in range(a + 1):
             total = K[chosen[a], chosen[b]]
@@ -22,7 +22,7 @@ def _put_cholesky(K, chosen, count, factor):
 
 @inlined
 def _solve_by_cholesky(factor, count, x):
-    """x = K⁻¹ x, by the factor of K."""
+    """Overwrite x (count,) with K⁻¹ x, from the Cholesky factor of K."""
     for a in range(count):
         for c in range(a):
             x[a] -= factor[a, c] * x[c]
@@ -35,12 +35,12 @@ def _solve_by_cholesky(factor, count, x):
 
 @inlined
 def put_inverse(A, chosen, factor, inverse):
-    """A⁻¹, symmetric positive definite; its rows are those of its transpose."""
+    """Write the inverse of a symmetric positive definite A (n, n)."""
     n = len(A)
     for i in range(n):
         chosen[i] = i
     _put_cholesky(A, chosen, n, factor)
-    for i in range(n):
+    for i in range(n):  # row by row: the inverse is symmetric
         for j in range(n):
             inverse[i, j] = 1.0 if i == j else 0.0
         _solve_by_cholesky(factor, n, inverse[i])
@@ -49,27 +49,30 @@ def put_inverse(A, chosen, factor, inverse):
 @kernel
 def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
     """
-    Least change Kλ of q̈ that brings it within bounds, in the norm of K⁻¹.
+    Write the change K λ of q̈, least in the norm of K⁻¹, that brings q̈ within its bounds.
 
-    This is the linear complementarity problem of bounds and pushes λ. K is positive definite, so
-    it has one solution, which is continuous in q̈ and the bounds. Principal pivoting finds it: all
-    rows that violate a condition change sides together while their number falls, otherwise only
-    the last of them, which terminates (Murty; Júdice and Pires). It starts with the given sides:
-    from one tick to the next one iteration is mostly enough.
+    λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
+    is positive definite, so the solution is unique, and continuous in q̈ and the bounds. Principal
+    pivoting finds it: all rows that violate a condition change sides together while their number
+    falls; otherwise only the last of them does, which terminates (Murty; Júdice and Pires). The
+    search starts from the given sides; with those of the last tick it mostly takes one iteration.
 
     Parameters
     ----------
     K : (n, n)
+        Symmetric, positive definite.
     qdd, lower, upper : (n,)
     side : (n,) int, overwritten
         -1 at the lower bound, 1 at the upper bound, 0 between them.
     chosen, factor : (n,) int, (n, n), overwritten
+        Buffers.
     push, change : (n,), written
-        λ, not positive at an upper bound nor negative at a lower one, and Kλ.
+        λ, which is ≤ 0 at an upper bound, ≥ 0 at a lower one and 0 between them; and K λ.
 
     Returns
     -------
-    Whether it was found.
+    bool
+        Whether the solution was found.
 
     """
     n = len(qdd)
@@ -85,7 +88,7 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
                 count += 1
         _put_cholesky(K, chosen, count, factor)
         _solve_by_cholesky(factor, count, push)
-        for a in range(count - 1, -1, -1):  # chosen[a] ≥ a: nothing is lost
+        for a in range(count - 1, -1, -1):  # in place: chosen[a] ≥ a, so no value is overwritten
             value, push[a] = push[a], 0.0
             push[chosen[a]] = value
         for i in range(n):

@@ -1,41 +1,44 @@
-"""From poses and targets to the forces of the tasks: pose error, feedback, one compiled call."""
+"""Forces of the tasks from poses and targets: pose error, feedback, and one compiled call."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.rotation import rotation_of, rotation_vector
+from osc_ros.control.kinds.pose import put_error
+from osc_ros.control.kinds.table import put_kind
 from osc_ros.control.task import Gains, Target
+from osc_ros.control.task_numbers import (
+    ACTIVATION,
+    AXES,
+    axes_of,
+    BOUNDS,
+    COMMANDED,
+    DRAG,
+    GAIN,
+    IS_SPRING,
+    MOVES,
+    put_in_base,
+    SEEN,
+    SEEN_TWIST,
+    SHAPE,
+    TURNS_WITH,
+)
 from osc_ros.dynamics import level_row, priority
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.spatial import compose, rotate, transpose, unrotate
+from osc_ros.dynamics.spatial import unrotate
 
 Array = NDArray[np.float64]
-
-# One row of numbers a task. Of the target: pose (16), twist (6), acceleration (6). Rotation of
-# the task's frame (9). Shape (36): six rows that `_put_row` tells of. Found: pose error (6), its
-# part along the axes of motion (6), commanded acceleration (6), pose (16) and twist (6) of the
-# link. Whether the task is a spring; the link that the frame turns with, -1 for none.
-TARGET, TWIST, ACCELERATION, AXES, SHAPE = 0, 16, 22, 28, 37
-ERROR, LAG, COMMANDED, SEEN, SEEN_TWIST = 73, 79, 85, 91, 107
-IS_SPRING, TURNS_WITH, TASK_WIDTH = 113, 114, 115
-# Rows of the shape: 1 where motion is controlled; rate that brakes the axes of force [1/s];
-# natural frequency or stiffness; damping ratio; bounds (4); activation.
-MOVES, DRAG, GAIN, RATIO, BOUNDS, ACTIVATION = range(6)
 
 
 @kernel
 def _pose_error(pose, target, error):
-    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
-    for i in range(3):
-        error[i] = turn[i]
-        error[3 + i] = target[i, 3] - pose[i, 3]
+    put_error(pose, target, error)
 
 
 @inlined
 def _scale_to(x, start, most):
-    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
+    """Factor, at most 1, that limits the norm of x[start:start + 3] to `most`."""
     total = 0.0
     for k in range(start, start + 3):
         total += x[k] * x[k]
@@ -44,7 +47,7 @@ def _scale_to(x, start, most):
 
 @inlined
 def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
+    """Write u of `task_acceleration`, from the error, its rate and the target's acceleration."""
     for part in range(2):
         axes = range(3 * part, 3 * part + 3)
         for k in axes:
@@ -66,24 +69,8 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 
 
 @inlined
-def _in_axes(R, x, mask, y):
-    """Y = mask · (Rᵀ x), of six numbers."""
-    for part in range(0, 6, 3):
-        turned = unrotate(R, (x[part], x[part + 1], x[part + 2]))
-        for i in range(3):
-            y[part + i] = mask[part + i] * turned[i]
-
-
-@inlined
-def _to_base(R, x, y):
-    """Y = R x, of six numbers."""
-    for part in range(0, 6, 3):
-        y[part], y[part + 1], y[part + 2] = rotate(R, (x[part], x[part + 1], x[part + 2]))
-
-
-@inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """The part of a row that a spring has: force, roots of the stiffness and of the damping."""
+    """Fill the spring's part of a row: force, roots of the stiffness and of the damping."""
     for part in range(2):
         for k in range(3 * part, 3 * part + 3):
             u[k] = a[k]
@@ -98,7 +85,7 @@ def _put_spring(row, motion, gains, bounds, u, e, a):
 @inlined
 def _put_row(task, pose, twist, row):
     """
-    Fill a task's row of `osc_ros.dynamics.priority`, and what the task found, base axes.
+    Fill a task's row of `osc_ros.dynamics.priority`, and its results.
 
     Parameters
     ----------
@@ -110,27 +97,15 @@ def _put_row(task, pose, twist, row):
     """
     shape = task[SHAPE:SHAPE + 36].reshape((6, 6))
     motion, drag, gains, bounds = shape[MOVES], shape[DRAG], shape[GAIN:BOUNDS], shape[BOUNDS]
-    target, target_twist = task[TARGET:TWIST].reshape((4, 4)), task[TWIST:ACCELERATION]
-    error, lag = task[ERROR:LAG], task[LAG:COMMANDED]
-    R = (task[AXES], task[AXES + 1], task[AXES + 2], task[AXES + 3], task[AXES + 4],
-         task[AXES + 5], task[AXES + 6], task[AXES + 7], task[AXES + 8])
-    turn = rotation_vector(compose(rotation_of(target), transpose(rotation_of(pose))))
+    share = put_kind(task, pose, twist, row)
+    R = axes_of(task)
     for i in range(9):
         row[level_row.FRAME + i] = R[i]
-    for i in range(3):
-        error[i] = turn[i]
-        error[3 + i] = target[i, 3] - pose[i, 3]
+    for i in range(6):
+        row[level_row.ACTIVATION + i] = share * shape[ACTIVATION, i]
     u, e = row[level_row.U:level_row.U + 6], row[level_row.SPRING:level_row.SPRING + 6]
     rate = row[level_row.RATE:level_row.RATE + 6]
-    a = row[level_row.ROOT:level_row.ROOT + 6]  # filled with its own below
-    for i in range(6):
-        row[level_row.ACTIVATION + i] = shape[ACTIVATION, i]
-        u[i] = target_twist[i] - twist[i]
-    _in_axes(R, u, motion, rate)
-    _in_axes(R, error, motion, e)
-    _to_base(R, e, lag)
-    _in_axes(R, task[ACCELERATION:AXES], motion, a)
-    _in_axes(R, target_twist, motion, row[level_row.VELOCITY:level_row.FRAME])
+    a = row[level_row.ROOT:level_row.ROOT + 6]  # overwritten below
     if task[IS_SPRING] != 0.0:
         _put_spring(row, motion, gains, bounds, u, e, a)
     else:
@@ -141,20 +116,20 @@ def _put_row(task, pose, twist, row):
         v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
         for i in range(3):
             u[part + i] -= drag[part + i] * v[i]
-    _to_base(R, u, task[COMMANDED:SEEN])
+    put_in_base(R, u, task[COMMANDED:SEEN])
 
 
 @kernel
 def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
     """
-    Forces of all tasks on their links, by priority, into the room of `Priorities`.
+    Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
     Parameters
     ----------
     integers, numbers : `Priorities.arrays`
         The wrenches and the highest natural frequencies in its rows are set before.
     tasks : (k, TASK_WIDTH)
-        What they found is written.
+        Their results are written.
     poses, twists : (m, 4, 4), (6 m,)
         Of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
@@ -163,7 +138,7 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
 
     Returns
     -------
-    How many solves were made.
+    Number of solves.
 
     """
     room = priority.opened(integers, numbers)
@@ -184,7 +159,7 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
 
 def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
     """
-    Pose error (6,): the motion of the tip to its target, base axes, [angular; linear].
+    Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
 
     The angular part is the rotation vector from the present orientation to the target's, its
     length the angle between them, in [0, π]; the linear part is the difference of positions.
@@ -208,7 +183,7 @@ def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
                       out: Array | None = None) -> Array:
     """
-    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of all of them.
+    Commanded acceleration u = a_d + 2ζω(v_d - v) + ω² e of the tip, in the axes of the arguments.
 
     Written as u = a_d + 2ζω(v_d - v + ω/(2ζ) e). The approach speed ω/(2ζ) e, and then the whole
     feedback, are scaled down to their limits and keep their directions, so the tip approaches a

@@ -1,35 +1,43 @@
-"""One target that moves smoothly, whatever is asked for and whenever: C² on SE(3)."""
+"""Target of a task: it moves from one commanded motion to the next, C² on SE(3)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.joining import AT_THE_EDGE, difference, Drift, joining_offset, Offset
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-LONGEST_STEP = 0.04  # between two ticks; after a longer pause the target goes on where it was [s]
-LONGEST_STEPS = 4.0  # times the step before, of slow states: neither is that a pause
-LONGEST_BACK = 0.25  # that time goes back; and a longer step is a pause in any case [s]
-TOLERATED = 1.02  # of a limit, to be spared a stop on the way
-SPARSEST = 0.25  # between two poses of one stream [s]
-FORESIGHT = 1000.0  # a face of the box that a twist meets later is none yet [s]
+# A longer step from tick to tick is a pause of the clock: the target then resumes where it was.
+LONGEST_STEP = 0.04  # [s]
+LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
+LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
+TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
+SPARSEST = 0.25  # longest time between two poses of one stream [s]
+FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
 
-_FREE = np.array([[-np.inf] * 3, [np.inf] * 3])
+_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 
 
 @dataclass(frozen=True, eq=False)
 class Jog:
     """
-    A twist (6,) to move with until a time [s], and then a stop; base axes, [angular; linear].
+    A motion with a constant twist until a time, and then a stop.
+
+    Attributes
+    ----------
+    twist : (6,) [rad/s, m/s]
+        Base axes, [angular; linear].
+    until : float [s]
 
     Raises
     ------
@@ -40,6 +48,9 @@ class Jog:
 
     twist: Array
     until: float
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, twist: ArrayLike, until: float) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert the twist to an array and validate it."""
@@ -53,35 +64,12 @@ Motion: TypeAlias = Hold | Path | Jog
 STOP = Jog(np.zeros(6), np.inf)
 
 
-def require(path: Path, limits: TargetLimits) -> None:
-    """
-    Refuse a path that does not keep the limits: slowed or cut it would be another path.
-
-    Raises
-    ------
-    InputError
-        A path that is too fast, accelerates too much, or leaves the box.
-
-    """
-    for found, accepted, units in zip(path.peaks, (limits.speed, limits.acceleration),
-                                      (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))):
-        for part in range(2):
-            if not found[part] <= accepted[part]:
-                raise InputError(f'the path asks for {found[part]:.3g} {units[part]}: '
-                                 f'accepted is at most {accepted[part]:g} {units[part]}')
-    for axis, found, accepted in zip('xyz', path.extent.T, limits.box.T):
-        if not accepted[0] - AT_THE_EDGE <= found[0] <= found[1] <= accepted[1] + AT_THE_EDGE:
-            raise InputError(f'the path leaves the workspace box: {axis} goes from {found[0]:.4g} '
-                             f'to {found[1]:.4g} m, accepted is {accepted[0]:g} to '
-                             f'{accepted[1]:g} m')
-
 
 def rehearse() -> None:
-    """Use everything once, so that all is compiled."""
+    """Call every kernel of the guide once, so that all are compiled."""
     guide, limits, elsewhere = Guide(np.eye(4)), TargetLimits(), np.eye(4)
     elsewhere[0, 3] = 0.1
-    path = Path([0.0, 9.0], [elsewhere] * 2, np.zeros((2, 6)), np.zeros((2, 6)))
-    require(path, limits)
+    path = path_within(path_through([0.0, 9.0], [elsewhere] * 2, limits), limits)
     guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))
@@ -91,34 +79,36 @@ def rehearse() -> None:
 
 class Guide:
     """
-    Leads the tip: the target at every tick, C² in time from one motion to the next.
+    Computes the target of a task at every tick, C² in time across changes of the motion.
 
-    A new motion takes over where the target is, with the velocity and acceleration that it has:
-    the target is the motion ⊕ an offset, the turn R_motion exp(φ×) and the distance p_motion + d.
-    (φ, d) begins as the difference, so nothing jumps, and goes to zero as fast as the limits allow
-    with bounded jerk (Ruckig: Berscheid and Kröger, RSS 2021). So a pose is approached, a path is
-    caught up with, and a twist is taken on. Whatever is planned is compared with the limits, and
-    planned slower where it would exceed them.
+    A new motion takes over at the target's present pose, velocity and acceleration. The target is
+    the motion ⊕ an offset: the rotation R_motion exp(φ×) and the position p_motion + d. The offset
+    (φ, d) starts as the difference of target and motion, so nothing jumps, and decays to zero as
+    fast as the limits allow with bounded jerk (Ruckig: Berscheid and Kröger, RSS 2021). In this
+    way the target approaches a pose, catches up with a path, and reaches a twist. Every plan is
+    compared with the limits of the whole target; if it exceeds them, a slower plan is tried.
 
-    `at` gives the target of a tick, `plan` does what takes longer: it is called when the target
-    has been used. A plan begins at the last target, so it makes no difference to the motion.
+    `at` returns the target of a tick. `plan` does the slow part, and is called when the target has
+    been used. A plan starts from the last target, so its time of computation has no effect on the
+    motion.
 
-    The target stops where its arm cannot follow: see `TargetLimits.leash`. After a pause of the
-    clock it goes on where it was; if the clock goes back, it stops and forgets what was planned.
+    If the arm cannot follow, the target pauses: see `TargetLimits.leash`. After a pause of the
+    clock the target resumes where it was. If the clock goes back, the target stops and all
+    scheduled motions are dropped.
 
     Attributes
     ----------
     target : Target
         The last one.
     waits : bool
-        The target has stopped because the arm lags.
+        Whether the target pauses because the arm lags.
     clamped : bool
-        The motion asks for more than the box or, as a twist, the speed limit lets it have.
+        Whether the motion was changed to keep the box or, for a twist, the speed limit.
 
     Parameters
     ----------
     pose : (4, 4)
-        Where the target rests until something starts.
+        The target until the first motion starts, in the base frame.
 
     """
 
@@ -130,19 +120,18 @@ class Guide:
         self._base: Hold | Path | Drift = Hold(pose)
         self._offset: Offset | None = None
         self._rest: Target | None = self.target
-        # times: of the last tick; the end of a twist; on the late clock of the motion: when the
-        # arm was left behind, when there is something to do next, when the last pose came
-        self._now, self._until = -np.inf, np.inf
-        self._pace = 0.0
-        self._stopped, self._event = 0.0, np.inf
-        self._posed = -np.inf
+        # time of the last tick, step before it, and end of a twist [s]
+        self._now, self._pace, self._until = -np.inf, 0.0, np.inf
+        # delay of the motion's clock; on that clock: when the target paused for the arm, when an
+        # offset or a path ends, when the last pose was commanded [s]
         self._late = 0.0
-        self._bounds = _FREE
-        # limits and error at the last target, where there is something to plan
+        self._stopped, self._event, self._posed = 0.0, np.inf, -np.inf
+        self._bounds = _NO_BOX
+        # limits and error at the last target, if `plan` has something to do
         self._open: tuple[TargetLimits, Array | None] | None = None
 
     def add(self, motion: Motion, start: float) -> None:
-        """Schedule a motion at `start` [s]; pending motions from then on are dropped."""
+        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
 
@@ -155,19 +144,20 @@ class Guide:
 
     def at(self, time: float, limits: TargetLimits, error: Array | None = None) -> Target:
         """
-        The target at a time [s], by what is planned.
+        The target at a time [s], from the present plan.
 
-        Nothing is planned here: a motion that starts now is planned by `plan`, from this target,
-        and so changes the next one. Without a call of `plan` in between, that is done first.
+        A motion that starts now is planned by `plan`, from this target, and affects the next one.
+        If `plan` was not called since the last tick, this calls it first.
 
         Parameters
         ----------
         time : float
-            On the clock of the motions.
+            On the clock of the motions [s].
         limits : TargetLimits
-            Of the motions that begin now.
+            For motions that start now.
         error : (6,), optional
-            Of the tip at the last tick, [angular; linear], zero along axes that are free.
+            Pose error at the last tick [rad, m], base axes, [angular; linear], zero along axes
+            without motion control.
 
         """
         if self._open is not None and time != self._now:
@@ -177,14 +167,14 @@ class Guide:
             self._open = limits, error
             self.plan()
         while time - self._late >= self._event:
-            self._pass(limits)
+            self._handle_end(limits)
         self.target = self._rest or self._sample(time - self._late)
         if self._pending or time > self._until or self._rest is None or self.waits:
             self._open = limits, error
         return self.target
 
     def plan(self) -> None:
-        """Plan what starts at the time of the last target: to be called after its use."""
+        """Plan the motions that start at the last target; call this when it has been used."""
         if self._open is None:
             return
         (limits, error), self._open = self._open, None
@@ -195,9 +185,19 @@ class Guide:
         if error is not None and (self._rest is None or self.waits):
             self._watch(error, limits)
 
-    # what the target does next
+    def predicted(self, time: float) -> Target:
+        """The target at a time [s], from the last target on, if no more motions are commanded."""
+        scheduled = [motion for start, motion in self._pending if start <= time]
+        if not scheduled and time <= self._until:
+            return self._rest or self._sample(max(time, self._now) - self._late)
+        if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
+            return Target(self.target.pose)
+        return scheduled[-1].at(time)
+
+    # changes of the motion
 
     def _advance(self, time: float) -> None:
+        """Set the time [s]; a pause of the clock delays the motion."""
         step = time - self._now
         if not 0.0 <= step <= LONGEST_STEP and self._now > -np.inf:
             longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
@@ -210,18 +210,31 @@ class Guide:
 
     def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
                now: float | None = None) -> None:
-        """Let the target join a motion whose clock is late by so much [s], now or before."""
+        """
+        Start the transition to a motion; after an error everything is as before.
+
+        Parameters
+        ----------
+        motion : Motion
+        limits : TargetLimits
+        late : float
+            Delay of the motion's clock [s].
+        now : float, optional
+            Start of the transition on that clock [s]; the present time if not given.
+
+        """
         before = dict(vars(self))
         try:
-            self._turn_to(motion, limits, late, self._now - late if now is None else now)
+            self._change_motion(motion, limits, late, self._now - late if now is None else now)
         except InputError:
             vars(self).update(before)
             raise
 
-    def _turn_to(self, motion: Motion, limits: TargetLimits, late: float, now: float) -> None:
+    def _change_motion(self, motion: Motion, limits: TargetLimits, late: float, now: float
+                       ) -> None:
         present = self._rest or self._sample(now + late - self._late)
         if isinstance(motion, Path) and now >= motion.times[-1]:
-            motion = Hold(motion.poses[-1])  # it is over: there is its end to go to
+            motion = Hold(motion.poses[-1])  # the path is over: go to its end
         self._motion, self._late, self._event = motion, late, np.inf
         self._until = motion.until if isinstance(motion, Jog) else np.inf
         self.waits = self.clamped = False
@@ -232,12 +245,12 @@ class Guide:
         elif isinstance(motion, Hold):
             goal = Hold(limits.inside(motion.pose))
             self.clamped = goal.pose is not motion.pose
-            # of a stream, each pose is on the way when the next one comes
+            # in a stream of poses the target still moves to one when the next one comes
             apart, self._posed = now - self._posed, now
             pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
             share = self._join(goal, present, limits, now,
                                duration=max(pace, motion.arrival - now))
-            # where it would have to turn off sharply, it stops, and goes on from there
+            # if the change of direction exceeds the limits, stop first; `_handle_end` goes on
             if share > TOLERATED and present.twist.any():
                 self._jog(STOP, present, limits, now)
         elif now < motion.times[0]:
@@ -247,8 +260,8 @@ class Guide:
         else:
             self._join(motion, present, limits, now)
 
-    def _pass(self, limits: TargetLimits) -> None:
-        """Do what there is to do at the end of an offset, and at the ends of a path."""
+    def _handle_end(self, limits: TargetLimits) -> None:
+        """Continue at the end of an offset, and at the start and the end of a path."""
         now, motion, base = self._event, self._motion, self._base
         if isinstance(base, Path):
             end = base.at(float(base.times[-1]))
@@ -273,12 +286,12 @@ class Guide:
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
 
     def _settle(self, base: Hold | Drift, until: float = np.inf) -> None:
-        """Let the base be the target."""
+        """Make the base the target, without an offset, until a time on its clock [s]."""
         self._base, self._offset, self._event = base, None, until
         self._rest = Target(base.pose) if isinstance(base, Hold) else None
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """Stop a target that leaves its arm behind; let it go on when the arm is there again."""
+        """Pause the target if the arm lags by more than the leash; resume at half of it."""
         turning, moving = limits.reach
         if not self.waits and not _leaves(error, self.target.twist, turning, moving):
             return
@@ -287,18 +300,19 @@ class Guide:
             self._begin(STOP, limits)
             self._motion, self._until, self._stopped, self.waits = motion, until, now, True
         elif _is_near(error, 0.5 * turning, 0.5 * moving):
-            # a path goes on where it was left
+            # a path resumes where it paused
             self._begin(motion, limits,
                         self._now - self._stopped if isinstance(motion, Path) else 0.0)
 
     def _sample(self, now: float) -> Target:
+        """The target at a time on the motion's clock [s]."""
         base = self._base.at(now)
-        return base if self._offset is None else self._offset.applied(base, now, self._bounds)
+        return base if self._offset is None else self._offset.target(base, now, self._bounds)
 
-    # how it gets there
+    # plans
 
     def _jog(self, jog: Jog, present: Target, limits: TargetLimits, now: float) -> None:
-        """Take on a twist, except towards faces of the box: up to them."""
+        """Plan the transition to a twist, which ends at the faces of the box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         for part, most in enumerate(limits.speed):
             own = twist[3 * part:3 * part + 3]
@@ -321,9 +335,9 @@ class Guide:
               duration: float = 0.0, goal: Target | None = None, speed: Array | None = None
               ) -> float:
         """
-        Make the target base ⊕ offset; return the largest share of a limit on the way.
+        Make the target base ⊕ offset; return its largest ratio to a limit, 0 if not needed.
 
-        The parameters are those of `joining_offset`.
+        See `joining_offset` for the parameters.
 
         """
         self._base, self._offset, self._rest, self._event = base, None, None, now
@@ -344,7 +358,16 @@ class Guide:
 
 @kernel
 def _leaves(error, twist, turning, moving):
-    """Whether a target farther ahead than (turning, moving) goes still farther, in either."""
+    """
+    Whether an error exceeds its limit, and the target still moves away from the tip.
+
+    Parameters
+    ----------
+    error, twist : (6,)
+    turning, moving : float
+        Limits of the angular [rad] and the linear error [m].
+
+    """
     for part, most in ((0, turning), (3, moving)):
         ahead = going = 0.0
         for i in range(part, part + 3):
@@ -357,5 +380,6 @@ def _leaves(error, twist, turning, moving):
 
 @kernel
 def _is_near(error, turning, moving):
+    """Whether the angular [rad] and the linear error [m] are within their limits."""
     return (error[0] ** 2 + error[1] ** 2 + error[2] ** 2 <= turning * turning
             and error[3] ** 2 + error[4] ** 2 + error[5] ** 2 <= moving * moving)

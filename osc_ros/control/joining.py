@@ -1,4 +1,4 @@
-"""How a target joins a motion: an offset from it that goes to zero within limits."""
+"""Transition of a target to a new motion: an offset that decays to zero within limits."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from osc_ros.dynamics.spatial import add, compose, cross, rotate, sub, transpose
 
 Array = NDArray[np.float64]
 
-PIECES = 12  # of constant jerk: two into the limits, seven, the end, and room
-SAMPLES = np.linspace(0.0, 1.0, 33)  # of a plan, where it is compared with the limits
-WITHIN = 1.0 + 1e-3  # of a limit: what rounding may add
-SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed that are tried, until a plan fits
-SMALLEST = 0.05  # share of a limit for an axis that hardly moves: it may need it to stop
-# An offset below this, and its derivatives, are zero [rad, m and per s, s²].
+PIECES = 12  # segments of constant jerk: 2 that brake into the limits, 7, the end, 2 spare
+SAMPLES = np.linspace(0.0, 1.0, 33)  # shares of a plan's duration at which it is checked
+WITHIN = 1.0 + 1e-3  # ratio to a limit that counts as within it, for rounding
+SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed limit, tried in turn until a plan fits
+SMALLEST = 0.05  # least share of a limit for one axis: it may have to brake
+# Offsets and their first and second derivatives below these values count as zero
+# [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
-AT_THE_EDGE = 1e-9  # [m]
+AT_THE_EDGE = 1e-9  # tolerance for rounding at a face of the workspace box [m]
 
 _POSITION, _VELOCITY = ruckig.ControlInterface.Position, ruckig.ControlInterface.Velocity
-# Buffers of one plan at a time: only one thread plans.
+# Buffers that every plan overwrites: only one thread plans.
 _STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
@@ -46,12 +47,15 @@ _ruckig = ruckig.Ruckig(6)
 @dataclass(frozen=True, eq=False)
 class Drift:
     """
-    A pose (4, 4) at a time [s], and a steady twist (6,) from then on; base axes.
+    A motion with a constant twist.
 
     Attributes
     ----------
-    pose, twist : (4, 4), (6,)
-    since : float
+    pose : (4, 4)
+        At the time `since`, in the base frame.
+    twist : (6,) [rad/s, m/s]
+        Base axes, [angular; linear].
+    since : float [s]
 
     """
 
@@ -60,9 +64,9 @@ class Drift:
     since: float
 
     def at(self, time: float) -> Target:
-        """The motion at a time [s]."""
+        """The target at a time [s]."""
         target = Target(np.empty((4, 4)), self.twist)
-        _drifted(self.pose, self.twist, time - self.since, target.pose)
+        _put_drift(self.pose, self.twist, time - self.since, target.pose)
         return target
 
 
@@ -71,14 +75,24 @@ Base: TypeAlias = Hold | Path | Drift
 
 class Offset:
     """
-    A rotation vector and a displacement (6,) whose jerk is constant by pieces, until they end.
+    Offset of a target from a motion: a rotation vector and a displacement (6,) over time.
+
+    The jerk of each component is piecewise constant. After `end` the offset is constant.
 
     Attributes
     ----------
-    start, end : float
-        On the clock of the motion that the offset is relative to [s].
+    start, end : float [s]
+        On the clock of the motion.
     pieces : (6, PIECES, 5)
-        For each axis: begin [s] after `start`, position, velocity, acceleration, jerk.
+        Segments of each component: their beginning [s] after `start`, and the position, velocity,
+        acceleration and jerk there.
+
+    Parameters
+    ----------
+    plan : ruckig.Trajectory
+    x : (3, 6)
+        Offset at the start, from `difference`.
+    start : float [s]
 
     """
 
@@ -87,26 +101,32 @@ class Offset:
         last = []
         for parts, axis in zip(_PARTS, plan.profiles[0]):
             brake = axis.brake
-            # first into the limits, where it is beyond them
+            # Ruckig first brakes a component that starts beyond its limits
             parts[0], parts[1] = [*brake.t, *axis.t], [*brake.j, *axis.j]
             last.append((axis.p[-1], axis.v[-1], axis.a[-1]))
         self.pieces: Array = np.empty((6, PIECES, 5))
-        _integrated(_PARTS, x, np.array(last), self.pieces)
+        _put_pieces(_PARTS, x, np.array(last), self.pieces)
 
-    def applied(self, target: Target, time: float, bounds: Array) -> Target:
-        """The target at the offset of a time [s] from another one, inside of a box (2, 3)."""
-        moved = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
-        _joined(target.pose, target.twist, target.acceleration, self.pieces,
-                min(time, self.end) - self.start, bounds, moved.pose, moved.twist,
-                moved.acceleration)
-        return moved
+    def target(self, base: Target, time: float, bounds: Array) -> Target:
+        """Return base ⊕ the offset at a time [s], its position clipped to a box (2, 3) [m]."""
+        found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+        _put_target(base.pose, base.twist, base.acceleration, self.pieces,
+                    min(time, self.end) - self.start, bounds, found.pose, found.twist,
+                    found.acceleration)
+        return found
 
 
 def difference(begin: Target, present: Target) -> Array:
-    """Offset (3, 6) of a target from another: position, velocity, acceleration."""
+    """
+    Offset (3, 6) of the target `present` from the target `begin`.
+
+    Its rows are position, velocity and acceleration [rad, m; and per s, s²]. Columns 0 to 2 are
+    the rotation vector in the axes of `begin`, 3 to 5 the displacement in base axes.
+
+    """
     x = np.empty((3, 6))
-    _offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
-            present.acceleration, x)
+    _put_offset(begin.pose, begin.twist, begin.acceleration, present.pose, present.twist,
+                present.acceleration, x)
     x[np.abs(x) < NEGLIGIBLE] = 0.0
     return x
 
@@ -115,35 +135,38 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
                    duration: float = 0.0, goal: Target | None = None,
                    speed: Array | None = None) -> tuple[Offset | None, float]:
     """
-    The offset that brings a target to its motion, and the largest share of a limit on the way.
+    Plan the offset with which a target joins a motion.
 
-    Plans of bounded jerk by Ruckig (Berscheid and Kröger, RSS 2021). Each is compared with the
-    limits of the whole target, and planned slower where it exceeds them.
+    The jerk is bounded (Ruckig: Berscheid and Kröger, RSS 2021). Every plan is compared with the
+    limits of the whole target; if it exceeds them, a slower plan is tried.
 
     Parameters
     ----------
-    base : motion
-        What the offset is relative to.
+    base : Hold, Path or Drift
+        Motion that the offset is relative to.
     x : (3, 6)
-        Offset at the beginning, from `difference`.
+        Offset at the start, from `difference`.
     limits : TargetLimits
     bounds : (2, 3)
-        Box that the target stays in [m].
+        Box for the target's position [m].
     now : float
-        On the clock of the base [s].
+        Start, on the clock of the base [s].
     duration : float
-        Least that the offset takes [s].
+        Least duration of the offset [s].
     goal : Target, optional
-        That the offset ends with, at the base's pose; if not given, at rest relative to it.
+        Its twist and acceleration are those of the target when the offset reaches zero; at rest
+        relative to the base if not given.
     speed : (6,), optional
-        Along axes with a finite one the offset goes to zero with at most that; along the
-        others only its velocity does. If not given, all of it goes to zero.
+        Speed limits of single components [rad/s, m/s]. A component with a finite limit goes to
+        zero, of the others only the velocity. All components go to zero if not given.
 
     Returns
     -------
     Offset or None
-        None if no plan was found.
+        The plan with the smallest ratio to a limit; None if no plan was found.
     float
+        Its largest ratio to a limit, 2 or more outside of the box; WITHIN if it keeps all limits,
+        0 without a plan.
 
     """
     end = np.zeros((2, 6))
@@ -165,7 +188,7 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     best: tuple[float, float, Offset] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:
-        # shares by need are best from rest, equal ones where the target turns off its way
+        # shares by need are best from rest, equal shares for a change of direction
         for shares in (_BY_NEED, _EQUAL):
             _bounds(shares, slower, end, speed, limits.speed, limits.acceleration, limits.jerk,
                     _BOUNDS)
@@ -174,7 +197,7 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
             try:
                 if _ruckig.calculate(ask, plan) != ruckig.Result.Working:
                     continue
-            except (ruckig.RuckigError, ValueError):  # ValueError: a result that has no name
+            except (ruckig.RuckigError, ValueError):  # ValueError: a result code without a name
                 continue
             offset = Offset(plan, x, now)
             share = max(_share(base, offset, limits, bounds, now), WITHIN)
@@ -187,12 +210,12 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
 
 def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now: float
            ) -> float:
-    """Largest share of a limit that the target takes while it joins; 2 outside of the box."""
+    """Largest ratio of the target's motion to a limit while it joins; ≥ 2 outside the box."""
     times = (offset.end - now) * SAMPLES
     poses, twists, accelerations = _STATES
     if isinstance(base, Path):
         base.sample(now + times, poses, twists, accelerations)
-    else:  # the twist of a steady base has the same length all the time
+    else:  # the speed of the base is constant, so its state at one time is enough
         state = base.at(now)
         poses[:], twists[:], accelerations[:] = state.pose, state.twist, state.acceleration
     return float(_largest_share(poses, twists, accelerations, offset.pieces, times,
@@ -201,7 +224,13 @@ def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now:
 
 @kernel
 def _shares_by_need(x, end, speed, most_speed, most_acceleration, most_jerk, shares):
-    """Shares of the limits by the way of each axis (6,), or the time it needs alone; of norm 1."""
+    """
+    Write the shares (6,) of the limits that the components get, in proportion to their needs.
+
+    From rest the need is the distance, otherwise the time that the component would take alone.
+    The shares of rotation and those of translation have the norm 1.
+
+    """
     is_moving = False
     for i in range(6):
         is_moving = is_moving or x[1, i] != end[0, i] or x[2, i] != 0.0
@@ -232,12 +261,12 @@ def _shares_by_need(x, end, speed, most_speed, most_acceleration, most_jerk, sha
 
 @kernel
 def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk, bounds):
-    """Velocity, acceleration and jerk (3, 6) that each axis may take."""
+    """Write the largest velocity, acceleration and jerk (3, 6) of each component."""
     for i in range(6):
         part = i // 3
         fastest = slower * shares[i] * most_speed[part] if np.isinf(speed[i]) else speed[i]
         jerk = shares[i] * most_jerk[part]
-        # with its acceleration a goal has to come from within the limits, and to go on there
+        # a component with the acceleration a at the goal had, or will have, the speed |v| + a²/2j
         needed = np.abs(end[0, i]) + 0.5 * end[1, i] ** 2 / jerk
         bounds[0, i] = max(fastest, (1.0 + 1e-9) * needed)
         bounds[1, i] = max(shares[i] * most_acceleration[part], (1.0 + 1e-9) * np.abs(end[1, i]))
@@ -245,8 +274,8 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 
 
 @kernel
-def _integrated(parts, x, last, pieces):
-    """Pieces (6, PIECES, 5) from durations and jerks (6, 2, 9), the beginning and the end."""
+def _put_pieces(parts, x, last, pieces):
+    """Integrate durations and jerks (6, 2, 9) from x (3, 6); write the pieces (6, PIECES, 5)."""
     for i in range(6):
         begin, p, v, a, k = 0.0, x[0, i], x[1, i], x[2, i], 0
         for m in range(9):
@@ -264,7 +293,8 @@ def _integrated(parts, x, last, pieces):
 
 
 @kernel
-def _drifted(pose, twist, time, out):
+def _put_drift(pose, twist, time, out):
+    """Write the pose (4, 4) that a constant twist reaches from a pose after a time [s]."""
     R = compose(exponential((time * twist[0], time * twist[1], time * twist[2])),
                 rotation_of(pose))
     for i in range(3):
@@ -275,8 +305,8 @@ def _drifted(pose, twist, time, out):
 
 
 @kernel
-def _offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x):
-    """The offset (3, 6) of a state to another: φ of R exp(φ×), d of p + d, and derivatives."""
+def _put_offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x):
+    """Write the offset (3, 6): φ, d with R_to = R exp(φ×), p_to = p + d, and derivatives."""
     R = rotation_of(to_pose)
     phi = rotation_vector(compose(transpose(rotation_of(pose)), R))
     omega = (twist[0], twist[1], twist[2])
@@ -294,8 +324,8 @@ def _offset(pose, twist, acceleration, to_pose, to_twist, to_acceleration, x):
 
 
 @inlined
-def _along(pieces, time):
-    """Position, velocity and acceleration of an axis (k, 5) whose jerk is constant by pieces."""
+def _component_at(pieces, time):
+    """Position, velocity and acceleration of a component with pieces (k, 5) at a time [s]."""
     k = 0
     while k + 1 < len(pieces) and pieces[k + 1, 0] <= time:
         k += 1
@@ -304,10 +334,11 @@ def _along(pieces, time):
 
 
 @inlined
-def _combined(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
-    x, dx, ddx = _along(pieces[0], time)
-    y, dy, ddy = _along(pieces[1], time)
-    z, dz, ddz = _along(pieces[2], time)
+def _add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration):
+    """Write the state of base ⊕ offset (6, k, 5) at a time [s] after the offset's start."""
+    x, dx, ddx = _component_at(pieces[0], time)
+    y, dy, ddy = _component_at(pieces[1], time)
+    z, dz, ddz = _component_at(pieces[2], time)
     phi, rate = (x, y, z), (dx, dy, dz)
     R = compose(rotation_of(pose), exponential(phi))
     v = rotate(R, body_rate(phi, rate))
@@ -317,7 +348,7 @@ def _combined(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acc
         to_pose[i, 0], to_pose[i, 1], to_pose[i, 2] = R[3 * i], R[3 * i + 1], R[3 * i + 2]
         to_pose[3, i] = 0.0
         to_twist[i], to_acceleration[i] = twist[i] + v[i], acceleration[i] + a[i]
-        x, dx, ddx = _along(pieces[3 + i], time)
+        x, dx, ddx = _component_at(pieces[3 + i], time)
         to_pose[i, 3] = pose[i, 3] + x
         to_twist[3 + i] = twist[3 + i] + dx
         to_acceleration[3 + i] = acceleration[3 + i] + ddx
@@ -325,9 +356,10 @@ def _combined(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acc
 
 
 @kernel
-def _joined(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist, to_acceleration):
-    """The state at an offset (6, k, 5) from another, its position within bounds (2, 3)."""
-    _combined(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration)
+def _put_target(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist,
+                to_acceleration):
+    """Write the state of base ⊕ offset (6, k, 5), its position clipped to a box (2, 3)."""
+    _add_offset(pose, twist, acceleration, pieces, time, to_pose, to_twist, to_acceleration)
     for i in range(3):
         position = to_pose[i, 3]
         to_pose[i, 3] = min(max(position, bounds[0, i]), bounds[1, i])
@@ -338,11 +370,11 @@ def _joined(pose, twist, acceleration, pieces, time, bounds, to_pose, to_twist, 
 @kernel
 def _largest_share(poses, twists, accelerations, pieces, times, speed, acceleration, bounds,
                    to_pose, to_twist, to_acceleration):
-    """Largest share of limits (2,) that states at an offset from others take; 2 outside."""
+    """Largest ratio to limits (2,) of base ⊕ offset at many times; ≥ 2 outside of the box."""
     most = 0.0
     for k in range(len(times)):
-        _combined(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
-                  to_acceleration)
+        _add_offset(poses[k], twists[k], accelerations[k], pieces, times[k], to_pose, to_twist,
+                    to_acceleration)
         for i in range(3):
             if not (bounds[0, i] - AT_THE_EDGE <= to_pose[i, 3] <= bounds[1, i] + AT_THE_EDGE):
                 most = max(most, 2.0)

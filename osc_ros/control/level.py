@@ -1,4 +1,4 @@
-"""One task at work: its target, its wrench, and how much of it is in force."""
+"""State of one task from tick to tick: target, wrench, activation, and the gains in force."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control import feedback
+from osc_ros.control import task_numbers
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
     largest_natural_frequency,
 )
 from osc_ros.control.fade import settling, smoother_step
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide
+from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
 from osc_ros.dynamics import level_row
 
@@ -26,9 +28,9 @@ FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
 
 class Level:
     """
-    A task with its state from one tick to the next.
+    A task with its state from tick to tick.
 
-    Attributes describe the last tick; all but `wrench` in base axes.
+    Attributes describe the last tick, in base axes unless stated otherwise.
 
     Attributes
     ----------
@@ -37,35 +39,36 @@ class Level:
     pose, twist : (4, 4), (6,)
         Of the link.
     error, u : (6,)
-        See `osc_ros.control.task`.
+        Error as the kind of the task defines it; see `osc_ros.control.kinds`.
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
-    wrench : (6,)
-        By the robot on the environment, wanted along the axes of force, the task's axes [N·m, N].
-    longest_period : float
-        Longest period of the states at which the gains are stable as they are set [s].
+    wanted_wrench, wrench : (6,) [N·m, N]
+        By the robot on the environment along the axes of force, in the task's axes: as commanded,
+        and its present value on the way there.
+    longest_period : float [s]
+        Longest period of the states for which the set gains are stable.
     moves : (6,)
         1 for the axes of motion, 0 for the others.
     rate : float [1/s]
-        Highest rate of its velocity feedback, springs not counted.
+        Highest rate of the velocity feedback, without the damping of springs.
     axes : (3, 3)
-        Of the task's frame, in the base frame.
+        Rotation of the task's frame in the base frame.
     has_force : bool
-        Whether an axis is one of force.
+        Whether the task has an axis of force.
 
     Parameters
     ----------
     task : Task
     blend_time : float
-        In which activations and wanted wrenches come into force [s].
+        Duration of changes of activation and wrench [s].
     pose : (4, 4)
-        Of the link: the first target.
+        Pose of the link: the first target.
     rows : (TASK_WIDTH,), (WIDTH,)
-        The task's rows of numbers for `osc_ros.control.feedback.task_forces` and of `Priorities`.
+        The task's rows for `osc_ros.control.feedback.task_forces` and of `Priorities`.
     before : Level, optional
-        The level of the task that this one replaces.
+        State of the task that this one replaces.
     is_new : bool
-        Whether other tasks are at work already: the activation then starts from 0.
+        Whether the task is added to others that are active: its activation then starts from 0.
 
     """
 
@@ -80,7 +83,7 @@ class Level:
         gains = task.gains
         self._yields = not isinstance(gains, Gains)
         self._row = rows[1]
-        self._take_memory(rows[0])
+        self._create_views(rows[0])
         if isinstance(gains, Gains):
             pace, bounds = gains.natural_frequency, (*gains.speed, *gains.acceleration)
             self.rate = max(self.rate, float((2.0 * gains.damping_ratio * pace).max()))
@@ -95,30 +98,32 @@ class Level:
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
         self.latch(pose)
-        if before is not None and before.task.link == task.link:
+        if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
         self._from = self.activation.copy()
         if not np.array_equal(self._from, self._wanted_activation):
             self._since = math.inf  # until the first tick
 
-    def _take_memory(self, memory: Array) -> None:
-        """Find the parts of the row of numbers that the compiled kernel reads and writes."""
+    def _create_views(self, memory: Array) -> None:
+        """Create views of the parts of the array (TASK_WIDTH,) that `task_forces` works on."""
         memory[:] = 0.0
-        memory[feedback.IS_SPRING] = self._yields
+        memory[task_numbers.IS_SPRING] = self._yields
+        memory[task_numbers.KIND] = number_of(self.task.kind)
+        memory[task_numbers.OWN:] = self.task.kind.numbers()
         self._memory = memory
-        self._target_pose = memory[:feedback.TWIST].reshape(4, 4)
-        self._target_rates = (memory[feedback.TWIST:feedback.ACCELERATION],
-                              memory[feedback.ACCELERATION:feedback.AXES])
-        self.axes: Array = memory[feedback.AXES:feedback.SHAPE].reshape(3, 3)
-        self._shape = memory[feedback.SHAPE:feedback.ERROR].reshape(6, 6)
-        self.activation: Array = self._shape[feedback.ACTIVATION]
-        self._found = memory[feedback.ERROR:feedback.SEEN]
-        self.error: Array = memory[feedback.ERROR:feedback.LAG]
-        # behind the last target, along the axes of motion
-        self._lag = memory[feedback.LAG:feedback.COMMANDED]
-        self.u: Array = memory[feedback.COMMANDED:feedback.SEEN]
-        self._seen = memory[feedback.SEEN:feedback.SEEN_TWIST].reshape(4, 4)
-        self._seen_twist = memory[feedback.SEEN_TWIST:feedback.IS_SPRING]
+        self._target_pose = memory[:task_numbers.TWIST].reshape(4, 4)
+        self._target_rates = (memory[task_numbers.TWIST:task_numbers.ACCELERATION],
+                              memory[task_numbers.ACCELERATION:task_numbers.AXES])
+        self.axes: Array = memory[task_numbers.AXES:task_numbers.SHAPE].reshape(3, 3)
+        self._shape = memory[task_numbers.SHAPE:task_numbers.ERROR].reshape(6, 6)
+        self.activation: Array = self._shape[task_numbers.ACTIVATION]
+        self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
+        self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
+        # pose error along the axes of motion, zero along the others
+        self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
+        self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
+        self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
+        self._seen_twist = memory[task_numbers.SEEN_TWIST:task_numbers.IS_SPRING]
         self._written: Target | None = None
 
     @property
@@ -132,7 +137,7 @@ class Level:
         return self._seen_twist.copy()
 
     def _find_bandwidth(self, task: Task) -> None:
-        """Find the largest stable gains, times the period."""
+        """Compute the largest stable gains times the period; they do not depend on the period."""
         moves, ratios = task.along('motion'), task.gains.damping_ratio
         self._set = self._shape[1:3].copy()
         self._largest = np.array([
@@ -161,7 +166,7 @@ class Level:
                                   largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array) -> float:
-        """Least share of a set gain that is in force, with the link's Λ⁻¹ (6, 6), base axes."""
+        """Return the least ratio of gain in force to set gain, given Λ⁻¹ (6, 6) in base axes."""
         axes = self._set > 0.0
         share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(self._fastest):
@@ -173,9 +178,9 @@ class Level:
         return min(share, math.sqrt(self._fastest / highest) if highest > 0.0 else 1.0)
 
     def latch(self, pose: Array) -> None:
-        """Make the pose (4, 4) the target, with no wrench, and discard all plans."""
+        """Set the target to a pose (4, 4) and the wrench to zero, and drop all motions."""
         self._seen[:] = pose
-        self.target: Target = Target(pose.copy())
+        self.target: Target = Target(self.task.kind.set_point(pose))
         self.guide: Guide = Guide(self.target.pose)
         self.wanted_wrench: Array = np.zeros(6)
         self.wrench: Array = np.zeros(6)
@@ -187,13 +192,13 @@ class Level:
         self._time: float = math.nan
 
     def carry(self, T: Array) -> None:
-        """Move the link's point by T (4, 4) in its own frame; the target moves with it."""
+        """Move the controlled frame by T (4, 4), given in that frame; the target as its kind."""
         self._seen[:] = self._seen @ T
-        self.target = Target(self.target.pose @ T)
+        self.target = Target(self.task.kind.carried(self.target.pose, T))
         self.guide = Guide(self.target.pose)
 
     def _go_on_as(self, before: Level) -> None:
-        """Take over the state of another task on the same link."""
+        """Copy the state of the previous task on the same link."""
         self._seen[:], self.target, self.guide = before._seen, before.target, before.guide
         self._found[:] = before._found
         self.activation[:] = before.activation
@@ -219,41 +224,42 @@ class Level:
         goal = self.goal
         if goal is None:
             return None
-        error = feedback.pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
+        error = pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
         return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
 
     def measure(self, wrench: Array, time: float) -> None:
-        """Take a measured wrench (6,) of the link, base axes, at a time [s]."""
+        """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
         self._measured, self._measured_at = wrench, time
 
     def set_target(self, time: float) -> None:
-        """Bring the target and the activation to a time [s], for `task_forces`."""
+        """Compute target and activation at a time [s], and write them for `task_forces`."""
         self.target = target = self.guide.at(time, self.task.limits, self._lag)
         if target is not self._written:
             self._target_pose[:] = target.pose
             self._target_rates[0][:], self._target_rates[1][:] = target.twist, target.acceleration
             self._written = target
         if self._since > -math.inf:
-            self._activate(time)
+            self._advance_activation(time)
 
     def set_wrench(self, time: float, axes: Array, is_saturated: bool) -> None:
         """
-        Bring the wrench along the axes of force to a time [s], for `task_forces`.
+        Compute the wrench along the axes of force at a time [s]; write it for `task_forces`.
 
         Parameters
         ----------
+        time : float
         axes : (3, 3)
-            Of the task's frame, in the base frame.
+            Rotation of the task's frame in the base frame.
         is_saturated : bool
-            Whether the limits changed the torque: integrals then wait.
+            Whether the limits changed the torque: then the integral of the force error pauses.
 
         """
         wrench = self._row[level_row.WRENCH:level_row.WRENCH + 6]
         wrench[:] = self._wrench_at(time, axes, is_saturated)
         self._time = time
 
-    def _activate(self, time: float) -> None:
-        """Bring the activation to its wanted value, C²."""
+    def _advance_activation(self, time: float) -> None:
+        """Advance the change of the activation to a time [s], C²."""
         self._since = min(self._since, time)
         x = (time - self._since) / self._blend_time
         if x >= 1.0:
@@ -264,7 +270,7 @@ class Level:
                 self._wanted_activation - self._from)
 
     def _wrench_at(self, time: float, R: Array, is_saturated: bool) -> Array:
-        """Force along the axes of force (6,), in the task's axes."""
+        """Wrench (6,) to apply along the axes of force, in the task's axes [N·m, N]."""
         control = self.task.force
         dt = time - self._time if time > self._time else 0.0
         away, self._rate = settling(self.wrench - self.wanted_wrench, self._rate,

@@ -1,10 +1,10 @@
 """
-Brings the torques of the law within the limits of the joints, changing the motion least.
+Changes the torques of the law such that they keep the limits of the joints, as little as possible.
 
-Limits of position and velocity bound the accelerations (`osc_ros.control.bounds`). These bounds,
-those of the torques, and the loads that joints can hold (`osc_ros.control.load`) are satisfied
-together: of all accelerations within them, the one nearest to the law's is commanded, where a
-task's acceleration counts more than the posture's (`osc_ros.control.nearest`).
+Limits of position and velocity become bounds of the accelerations (`osc_ros.control.bounds`).
+Together with the bounds of the torques and of the gravity loads (`osc_ros.control.load`) they
+define the admissible accelerations. The limiter commands the admissible acceleration nearest to
+the law's, in a norm that weights the tasks more than the posture (`osc_ros.control.nearest`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ Sides = NDArray[np.int64]
 
 class Limiter:
     """
-    Brings the torques of a law within limits.
+    Brings the torques of a law within the limits of the joints.
 
-    It remembers the last torque, for its rate, the limits before a change, and how far the
-    posture is replaced by damping. The attributes describe the last tick.
+    Its state from tick to tick: the last torque, for the rate limit; a change of the limits in
+    progress; the share of the posture that damping replaces. The attributes describe the last
+    tick.
 
     Attributes
     ----------
@@ -39,24 +40,24 @@ class Limiter:
     saturated : (n,) bool
         Whether a torque is at its limit.
     shares : (2,)
-        Shares of the accelerations of tasks and posture that the limits left, 0 to 1.
+        Shares of the accelerations of tasks and posture that remain within the limits, 0 to 1.
     rate_share : float
-        Share of the change of the torques that their rates allowed.
+        Share of the change of the torques that their rate limits allowed, 0 to 1.
     is_at_work : bool
-        Whether the torques are not those of the law.
-    accelerations : (4, n) [rad/s²]
-        Before `torque_within`, in 0 what tasks and other torques add to the posture's, in 3 the
-        posture's; after it, the law's in 0, its lower and upper bounds in 1 and 2.
+        Whether the limits changed the torques of the law.
+    accelerations : (4, n) [rad/s²; m/s²]
+        Input of `torque_within`: row 3 the posture's, row 0 the rest of the law's. Output: row 0
+        the law's, rows 1 and 2 its lower and upper bounds.
     table : (8, n)
-        The limits now: `Limits.table`, or on the way to it after a change.
+        The limits in force: `Limits.table`, or values on the way to it after a change.
 
     Parameters
     ----------
     dynamics : Method
-        Of the robot, seen from the links of the tasks.
+        Dynamics of the robot at the links of the tasks.
     limits : Limits
     blend_time : float
-        In which limits come into force [s].
+        Duration over which changed limits come into force [s].
 
     """
 
@@ -91,7 +92,7 @@ class Limiter:
         self._has_rates = bool(np.isfinite(self.table[EFFORT_RATE]).any())
 
     def go_on_from(self, before: Limiter) -> None:
-        """Take the place of another limiter, from its limits to the own in `blend_time`."""
+        """Copy another limiter's state; its limits change to the own ones in `blend_time`."""
         self._sides[:], self._calm[:] = before._sides, before._calm
         self.saturated[:] = before.saturated
         self.is_at_work, self._was_at_bound = before.is_at_work, True
@@ -102,7 +103,7 @@ class Limiter:
             self._find_rates()
 
     def forget(self) -> None:
-        """Begin anew: the next torque may be any."""
+        """Reset the state: the rate limit does not apply to the next torque."""
         self._sides[:], self.shares[:], self.saturated[:], self._calm[:] = 0, 1.0, False, 0.0
         self.loads.forget()
         self.rate_share, self.is_at_work, self._was_at_bound = 1.0, False, False
@@ -111,7 +112,7 @@ class Limiter:
         self._find_rates()
 
     def _between(self, share: float) -> Array:
-        """The limits (8, n) on their way; what was or will be infinite changes at once."""
+        """Table (8, n) after a share of the change; from or to infinity limits change at once."""
         if self._from is None:
             return self._wanted
         both = np.isfinite(self._from) & np.isfinite(self._wanted)
@@ -120,7 +121,7 @@ class Limiter:
         return np.where(both, start + share * way, self._wanted)
 
     def _blend(self, time: float) -> None:
-        """Bring the limits to where they are wanted, C¹."""
+        """Advance the change of the limits to a time [s], C¹."""
         self._since = min(self._since, time)
         share = smooth_step((time - self._since) / self._blend_time)
         self.table[:] = self._between(share)
@@ -130,19 +131,20 @@ class Limiter:
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array, solver: Priorities,
                       length: float) -> Array:
         """
-        Torques (n,) [N·m] nearest to those of the law within all limits but their rates.
+        Torques (n,) [N·m] within all limits except their rates, nearest to those of the law.
 
-        The last `outward` of the dynamics is of this state, and `accelerations` are those of tau.
+        Requires that the last `outward` of the dynamics was at this state, and that
+        `accelerations` are those of tau.
 
         Parameters
         ----------
         time : float
-            Of the state [s].
+            Stamp of the state [s].
         q, qd, tau : (n,)
         solver : Priorities
-            With the inertias of the tasks.
+            Solved for this state: provides the inertias of the tasks.
         length : float
-            A turn of 1 rad of a task counts as this length [m].
+            Length [m] that weights a rotation of 1 rad of a task like a translation.
 
         """
         if self._from is not None:
@@ -154,7 +156,7 @@ class Limiter:
         loads = self.loads
         count = 0
         if loads.is_due():
-            count = loads.look(q, qd, self._dynamics.gravity, table[EFFORT])
+            count = loads.update(q, qd, self._dynamics.gravity, table[EFFORT])
         if is_beyond or count or self._was_at_bound:
             return self._torque_at_bounds(qd, tau, dt, is_beyond, count, solver, length)
         self.is_at_work = False
@@ -162,7 +164,7 @@ class Limiter:
 
     def _torque_at_bounds(self, qd: Array, tau: Array, dt: float, is_beyond: bool, count: int,
                           solver: Priorities, length: float) -> Array:
-        """Torques (n,) [N·m] within all bounds where one of them may be reached."""
+        """Torques (n,) [N·m] within all bounds, for a tick at which a bound may be active."""
         loads, wanted = self.loads, self.accelerations[0]
         self.shares[:] = 1.0
         if not is_beyond and self._calm[0] == 0.0 and not (
@@ -181,9 +183,9 @@ class Limiter:
 
     def torque_at_rate(self, time: float, tau: Array) -> Array:
         """
-        Torques (n,) [N·m] on the way from the last ones to tau, as far as their rates allow.
+        Torques (n,) [N·m] between the last ones and tau, as near to tau as the rates allow.
 
-        All change by one share, so the direction of the change is kept.
+        One factor scales the change of all joints, so its direction is kept.
 
         """
         self.rate_share = 1.0
@@ -196,14 +198,14 @@ class Limiter:
         return tau
 
     def rehearse(self) -> None:
-        """Use everything once, for it to be compiled; then forget it. After an `outward`."""
+        """Call every kernel once, so that all are compiled, and reset; call after `outward`."""
         n = len(self.sides)
         rest, bounds = np.zeros(n), self.accelerations
         bounds[1:3] = [[-1.0], [1.0]]
         self._dynamics.inverse_mass_matrix(self._M_inv)
         exceeds(bounds, rest, rest, rest, self.table, 1.0)
         loads = self.loads
-        loads.look(rest, rest, self._dynamics.gravity, self.table[EFFORT])
+        loads.update(rest, rest, self._dynamics.gravity, self.table[EFFORT])
         limited_torques(*Priorities([0], 1, n).arrays, 1, *self._given, loads.rows, loads.most,
                         loads.joints, rest, rest.copy(), 1.0, 0, 0.0)
         allowed_share(rest, rest, self.table, 0.0)

@@ -1,15 +1,18 @@
 """
-The torques that hold the arm against gravity, and the accelerations that keep them within limits.
+Gravity loads of the joints, and bounds of the accelerations that keep the loads within limits.
 
-The load of a joint, its torque against gravity, depends on the posture. Near its effort limit a
-joint has nothing left to brake with, and beyond it the arm falls whatever the controller does. So
-the load is bounded beforehand, as a position is: its second derivative in time, ∇gᵢ q̈ + q̇ᵀ∇²gᵢ q̇,
-may at most bring it smoothly to FULL of the limit.
+The load of a joint is the torque that holds it against gravity; it depends on the configuration.
+A joint whose load is near its effort limit has no torque left to brake with; if the load exceeds
+the limit, the arm falls. So the load is bounded in the same way as a position: its second
+derivative in time, ∇gᵢ q̈ + q̇ᵀ∇²gᵢ q̇, is limited such that the load can at most converge to FULL
+of the limit.
 
-With m and s the mass and the first moment of all bodies beyond a joint, about its origin p, and z
-its axis, the load is g·(s × z), or -m g·z if it slides. A joint inside turns all of that as one
-body, so the gradient is the load in a gravity that turns the other way; it is symmetric, as that
-of a gradient. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load in time while q̈ = 0.
+For a joint with axis z and origin p, let m be the mass of all bodies outward of the joint, and s
+their first moment about p. The load is g·(s × z), or -m g·z for a prismatic joint. A revolute
+joint further inward rotates these bodies as one rigid body, which is equivalent to rotating
+gravity the other way; that gives the gradient. The gradients of all loads form a symmetric matrix,
+the Hessian of the potential energy. q̇ᵀ∇²gᵢ q̇ is the second derivative of the load in time for
+q̈ = 0.
 """
 
 from __future__ import annotations
@@ -35,46 +38,49 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Shares of a joint's effort limit: from HEAVY on its load is bounded, fully from BOUNDED on, to
-# FULL of it.
+# Shares of a joint's effort limit: a load above HEAVY is bounded, softly up to BOUNDED and firmly
+# above it; the bound is FULL.
 HEAVY, BOUNDED, FULL = 0.75, 0.85, 0.97
-PACE = 10.0  # of a load that goes to its bound, critically damped [1/s]
-IDLE = 10  # ticks between two looks at loads that were all below NEAR of their limits
+PACE = 10.0  # rate of convergence of a load to its bound, critically damped [1/s]
+IDLE = 10  # ticks until the loads are computed again if all were below NEAR of their limits
 NEAR = 0.6
-_CONSTANT = 1e-9  # relative: a load that no joint changes, as of a vertical slide, has no bound
-# Columns of `bodies`, a row a body: parent, place of its joint, whether it slides, placement in
-# the parent, mass, first moment.
+_CONSTANT = 1e-9  # relative size of a gradient that counts as 0, as of a vertical prismatic joint
+# Columns of `bodies`, one row per body: parent, index of its joint in q, whether the joint is
+# prismatic, pose in the parent (rotation, position), mass, first moment.
 _PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, _BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
-# Columns of `work`, a row a body, base axes: rotation, origin; mass and first moment, about the
-# base's origin, of all bodies from here outward; angular velocity and acceleration, velocity and
-# acceleration of the origin; momentum of these bodies, and its rate.
+# Columns of `work`, one row per body, base axes: rotation and origin of the body; mass, and first
+# moment about the base's origin, of all bodies from this one outward; angular velocity and
+# acceleration of the body, velocity and acceleration of its origin; momentum of all bodies from
+# this one outward, and its rate.
 _TURN, _ORIGIN, _MASSES, _MOMENT, _OMEGA, _ALPHA = 0, 9, 12, 13, 16, 19
 _VELOCITY, _ACCELERATION, _MOMENTUM, _FORCE, _WORK_WIDTH = 22, 25, 28, 31, 34
 
 
 @inlined
 def _axis(store):
-    """Joint axis, base axes."""
+    """Unit vector along the joint's axis, base axes."""
     return store[_TURN + 2], store[_TURN + 5], store[_TURN + 8]
 
 
 @inlined
 def _arm(store):
-    """First moment of all bodies from here outward, about the joint's origin."""
+    """First moment of all bodies from this one outward, about the joint's origin."""
     return sub(vector_at(store, _MOMENT), along(store[_MASSES], vector_at(store, _ORIGIN), ZERO))
 
 
 @kernel
 def gravity_torques(bodies, gravity, q, work, load):
     """
-    Torques (n,) that hold a robot at rest, into `load` [N·m; N for prismatic].
+    Write the torques that hold a robot at rest.
 
     Parameters
     ----------
     bodies : (n, 19)
-        Of `Weight`.
-    gravity, q : (3,), (n,)
+        See `Weight`.
+    gravity : (3,) [m/s²]
+    q : (n,)
     work : (n, 34), written
+    load : (n,), written [N·m; N for prismatic joints]
 
     """
     n, g = len(bodies), vector_at(gravity, 0)
@@ -109,7 +115,7 @@ def gravity_torques(bodies, gravity, q, work, load):
 
 @inlined
 def _put_motions(bodies, qd, work):
-    """Motions of all bodies for q̈ = 0, and the momentum and its rate from each one outward."""
+    """Write the bodies' velocities and accelerations for q̈ = 0, and momenta and their rates."""
     for i in range(len(bodies)):
         body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
         omega, alpha, v, a = ZERO, ZERO, ZERO, ZERO
@@ -138,7 +144,7 @@ def _put_motions(bodies, qd, work):
 
 @inlined
 def _bend(body, store, g):
-    """Second derivative of a load in time, for q̈ = 0."""
+    """Second derivative of a load in time for q̈ = 0 [N·m/s², N/s²]."""
     z, omega, alpha = _axis(store), vector_at(store, _OMEGA), vector_at(store, _ALPHA)
     turning = cross(omega, z)
     bending = add(cross(alpha, z), cross(omega, turning))
@@ -153,12 +159,12 @@ def _bend(body, store, g):
 
 @inlined
 def _put_gradient(bodies, work, g, i, sign, row):
-    """Gradient of the load of body i, times a sign; returns its largest entry."""
+    """Write sign · gradient (n,) of the load of joint i; return its largest absolute entry."""
     n, largest = len(bodies), 0.0
     for j in range(n):
         row[int(bodies[j, _AT])] = 0.0
     for j in range(n):
-        # the inner of the two joints turns gravity for the outer one
+        # to rotate the inner joint is to rotate gravity the other way for the outer joint
         inner, outer = min(i, j), max(i, j)
         k = outer
         while k > inner:
@@ -178,24 +184,25 @@ def _put_gradient(bodies, work, g, i, sign, row):
 @kernel
 def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, joints):
     """
-    Bounds of acceleration, rows · q̈ ≤ most, that keep the loads of the joints within limits.
+    Write bounds of the accelerations, rows · q̈ ≤ most, that keep the joints' loads within limits.
 
     Parameters
     ----------
     bodies, gravity, q, work, load
         See `gravity_torques`.
     qd, effort : (n,)
-        Effort limits may be infinite.
+        Velocities; effort limits, which may be infinite.
     near : float
-        A share of the limits.
+        Share of the limits, see the result.
     rows, most : (n, n), (n,), written
-        Of the joints that are bounded.
+        One row for every joint whose load is bounded, from the first row on.
     joints : (n, 2), written
-        Which joint each row belongs to, and how firmly it is bounded, 0 to 1.
+        Joint of each row, and firmness of its bound, 0 to 1.
 
     Returns
     -------
-    How many rows there are, or -1 if no load is at `near` of its limit.
+    int
+        Number of rows; -1 if every load is below the share `near` of its limit.
 
     """
     gravity_torques(bodies, gravity, q, work, load)
@@ -228,12 +235,12 @@ def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, 
 
 class Weight:
     """
-    The torques that hold one robot against gravity, with the memory that they take.
+    Computes the torques that hold a robot against gravity.
 
     Parameters
     ----------
     robot : Robot
-        Every joint has one freedom.
+        All joints have one degree of freedom.
 
     """
 
@@ -249,7 +256,7 @@ class Weight:
         self._work = np.zeros((n, _WORK_WIDTH))
 
     def torque(self, q: Array, gravity: Array) -> Array:
-        """Torques (n,) that hold the robot at rest at q (n,), in gravity (3,) [N·m]."""
+        """Torques (n,) that hold the robot at rest at q (n,), in gravity (3,) [N·m; N]."""
         load = np.empty(len(q))
         gravity_torques(self._bodies, gravity, q, self._work, load)
         return load
@@ -257,12 +264,12 @@ class Weight:
 
 class Loads(Weight):
     """
-    Bounds of the accelerations, for the loads of a robot's joints.
+    Bounds the accelerations of a robot so that the loads of its joints stay within limits.
 
     Attributes
     ----------
     rows, most, joints
-        Of `bounded_loads`, from the last look.
+        See `bounded_loads`; written by the last `update`.
 
     Parameters
     ----------
@@ -278,17 +285,27 @@ class Loads(Weight):
         self._idle = 0
 
     def is_due(self) -> bool:
-        """Whether to `look` at this tick: seldom while all loads are low."""
+        """Whether to `update` at this tick: at one of IDLE + 1 ticks while all loads are low."""
         self._idle -= 1
         return self._idle < 0
 
-    def look(self, q: Array, qd: Array, gravity: Array, effort: Array) -> int:
-        """How many loads are bounded at a state (n,), (n,), in gravity (3,)."""
+    def update(self, q: Array, qd: Array, gravity: Array, effort: Array) -> int:
+        """
+        Compute the bounds; return the number of their rows.
+
+        Parameters
+        ----------
+        q, qd : (n,)
+        gravity : (3,) [m/s²]
+        effort : (n,)
+            Effort limits [N·m, N]; may be infinite.
+
+        """
         count = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work, self._load,
                               self.rows, self.most, self.joints)
         self._idle = IDLE if count < 0 else 0
         return max(count, 0)
 
     def forget(self) -> None:
-        """Look again at the next tick."""
+        """Make an `update` due at the next tick."""
         self._idle = 0

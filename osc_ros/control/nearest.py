@@ -1,19 +1,21 @@
 """
-The acceleration nearest to that of the law, and the torque for it, within all limits at once.
+The acceleration within all limits that is nearest to the law's, and its torque.
 
-With x = q̈ - q̈_law, three kinds of rows have bounds: the accelerations of the joints, their
-torques M q̈ + h, and the growth of loads (`osc_ros.control.load`). Among all accelerations within
-the bounds, x minimizes
+Three kinds of quantities have bounds: the accelerations of the joints, their torques M q̈ + h, and
+the second derivatives of their gravity loads (`osc_ros.control.load`). With x = q̈ - q̈_law, the
+acceleration minimizes
 
     xᵀ M x + Σ (Jᵢ x)ᵀ Wᵢ (Jᵢ x) / YIELDINGⁱ
 
-The first term is Gauss's principle. The second is the loss of the tasks, weighted with Wᵢ. For a
-task shaped as a linear system Wᵢ is diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the arm comes to rest
-at the least pose error that the bounds allow nearby, with 1 rad counted as ℓ. For a spring Wᵢ is
-Λᵢ: it comes to rest at the least energy.
+within the bounds. The first term is Gauss's principle of least constraint. The second term is the
+loss of acceleration of the tasks; i is 1 for the task of lowest priority, 2 for the next above,
+and so on. For a task shaped as a linear system Wᵢ is diag(ℓ², ℓ², ℓ², 1, 1, 1) times a mass: the
+arm comes to rest at a local minimum of the pose error within the bounds, where 1 rad weighs as
+much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes to rest at a local minimum of the
+spring's energy.
 
 The bounds are slightly soft, those of the torques least. So the problem is strictly convex even if
-bounds contradict each other, and its one solution is continuous in all inputs.
+the bounds contradict each other, and its unique solution is continuous in all inputs.
 
 """
 
@@ -30,25 +32,26 @@ from osc_ros.dynamics.priority import opened
 
 Array = NDArray[np.float64]
 
-# Weight of a lost acceleration of the posture relative to the last task, and of each task relative
-# to the one above. A joint whose motion helps a task by less than this is not moved fast for it.
+# Weight of a loss of acceleration of the posture relative to the same loss of the last task, and
+# of each task relative to the task of the next higher priority. The smaller it is, the
+# faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
 # Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
-# where they contradict, the first give way to the last.
+# where bounds contradict each other, those of loads are violated first, those of torques last.
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
-# Damping of the null space that replaces the posture while limits act on the tasks [1/s]; it
-# comes into force, and ends, within CALMING [s].
+# Rate of the nullspace damping that replaces the posture while limits act on the tasks [1/s]; its
+# share rises and falls within CALMING [s].
 CALM, CALMING = 20.0, 0.1
-_LEAST = 1e-12  # softness of a load that hardly depends on the joints
+_LEAST = 1e-12  # softness of the bound of a load that hardly depends on the joints
 
 
 @inlined
 def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, there, B):
     """
-    B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J of one task (6, n).
+    Add the weight of one task's loss, B += Jᵀ (Λ⁻¹ + yielding W⁻¹)⁻¹ J; J is (6, n).
 
-    With C = W⁻¹ that is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding, which needs no
-    Λ⁻¹: directions that a task does not control have none.
+    With C = W⁻¹ the matrix in the middle is C^-½ (1 - (1 + yielding C^½ Λ C^½)⁻¹) C^-½ / yielding.
+    This form does not need Λ⁻¹, which is infinite in directions that the task does not control.
 
     """
     n = J.shape[1]
@@ -93,9 +96,10 @@ def _add_resistance(J, M_inv, Lambda, yields, length, yielding, chosen, A, X, th
 @inlined
 def _put_mobility(M, M_inv, B, there, rows, count, G):
     """
-    C K Cᵀ of C = [1; M; rows], with K = M⁻¹ - M⁻¹ B M⁻¹: the effect of pushes on bounded rows.
+    Write G = C K Cᵀ with C = [1; M; rows] and K = M⁻¹ - M⁻¹ B M⁻¹; `there` is M⁻¹ B.
 
-    `there` is M⁻¹ B; the softness of the bounds is added to the diagonal.
+    G is the response of the bounded quantities to the multipliers of their bounds. The softness of
+    the bounds is added to its diagonal, except for loads.
 
     """
     n = len(M)
@@ -128,24 +132,26 @@ def _put_mobility(M, M_inv, B, there, rows, count, G):
 
 @inlined
 def _soften_loads(M_inv, rows, joints, count, G):
+    """Add the softness of the bounds of loads to the diagonal of G."""
     n = len(M_inv)
     for k in range(count):
         total = 0.0
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
-        # it comes into force smoothly: soft beside the tasks first
+        # a bound comes into force smoothly: at first it is soft relative to the tasks
         firm = max(joints[k, 1], 1e-2)
         G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
 
 
 @inlined
 def _excess(value, lower, upper, unit):
+    """Distance of a value beyond its bounds, divided by `unit`; negative between them."""
     return max(value - upper, lower - value) / unit
 
 
 def room_for(n: int) -> Array:
-    """Memory for `torques_within`, for n joints."""
+    """Return a buffer for `torques_within`, for n joints."""
     return np.zeros(4 * n * n + 18 * n * n + 6 * max(n, 6) + 72 + 17 * n)
 
 
@@ -153,7 +159,7 @@ def room_for(n: int) -> Array:
 def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, effort, deceleration,
                    rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares):
     """
-    Bring the torques of the law within all limits.
+    Overwrite the torques of the law with the nearest ones within all limits except rates.
 
     Parameters
     ----------
@@ -163,30 +169,32 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     levels : (l, WIDTH)
         `Priorities.rows`; k is a multiple of l.
     length : float
-        A turn of 1 rad counts as this length [m].
+        Length [m] that weights a rotation of 1 rad like a translation.
     qd, qdd : (n,)
-        The acceleration is that of the law.
+        Joint velocities; accelerations of the law.
     lower, upper : (n,)
-        Of accelerations; widened where the joint's own torque cannot reach them.
+        Bounds of the accelerations; widened where the effort limits make them unreachable.
     effort, deceleration : (n,)
-        Torque limits; decelerations that the joints can reach.
+        Effort limits; decelerations that the joints can reach.
     rows, most, joints, count
         See `osc_ros.control.load.bounded_loads`.
     dt : float
-        Since the last tick [s], 0 at the first.
+        Time since the last tick [s], 0 at the first.
     calm : (1,), overwritten
         Share of the posture that is replaced by damping, 0 to 1.
     sides : (3 n,) int, overwritten
-        -1 or 1 for rows at their lower or upper bound: accelerations, torques, loads.
-    chosen, room : (3 n + 6,) int, see `room_for`; overwritten
+        -1 or 1 for accelerations, torques and loads at their lower or upper bound, else 0.
+    chosen, room : (6 n + 6,) int, see `room_for`; overwritten
+        Buffers.
     tau : (n,), overwritten
-        Of the law.
+        Torques of the law on entry.
     shares : (2,), written
-        Shares of the accelerations of tasks and posture that are left.
+        Shares of the accelerations of tasks and posture that remain within the limits.
 
     Returns
     -------
-    Whether anything is at a bound.
+    bool
+        Whether a bound is active.
 
     """
     n = len(qd)
@@ -249,7 +257,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         far = max(far, joints[k, 1] * (total - most[k]) / effort[int(joints[k, 0])])
     calm[0] += min(max(min(far, 1.0) - calm[0], -dt / CALMING), dt / CALMING)
     calm[0] = min(max(calm[0], 0.0), 1.0)
-    # damping of the null space replaces the posture
+    # nullspace damping replaces the share `calm` of the posture
     for i in range(n):
         x[i] = qdd[i] + CALM * qd[i]
     for i in range(n):
@@ -288,7 +296,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         sides[2 * n + int(joints[k, 0])] = start_of[2 * n + k]
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
-    # y: the whole change of acceleration, x: of torque
+    # x: multipliers as joint torques; `high`: torques with their effect; y: change of acceleration
     is_at_bound = False
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0
@@ -315,16 +323,16 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
 def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm, sides, chosen,
                     room, shares, rows, most, joints, qd, tau, length, count, dt):
     """
-    `torques_within` for what the solve of the tasks and the limiter keep.
+    Call `torques_within` with the arrays of `Priorities` and of the limiter.
 
     Parameters
     ----------
     integers, numbers, solves
-        Of `osc_ros.dynamics.priority.Priorities`.
+        See `osc_ros.dynamics.priority.Priorities`.
     accelerations : (3 or more, n)
-        Of the law; lower and upper bounds.
+        Rows: the law's accelerations, their lower bounds, their upper bounds.
     table : (8, n)
-        Of `osc_ros.control.limits.Limits`.
+        See `osc_ros.control.limits.Limits`.
 
     """
     found = opened(integers, numbers)
@@ -338,7 +346,7 @@ def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm
 
 @inlined
 def _put_shares(M, B, qdd, change, shares):
-    """Shares of q̈ that are left after a change, in the norms of tasks and of posture."""
+    """Write the shares of q̈ that a change leaves, in the norms B of tasks, M - B of posture."""
     tasks = posture = lost_tasks = lost_posture = 0.0
     for i in range(len(qdd)):
         for j in range(len(qdd)):

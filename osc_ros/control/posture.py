@@ -1,4 +1,4 @@
-"""The posture of the joints: where it is wanted, and the acceleration towards it."""
+"""The posture: set-point of the joint positions, and the acceleration towards it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-ARRIVED = 1e-9  # nearer than this the set-point is at the wanted posture [rad, m]
+ARRIVED = 1e-9  # nearer than this the set-point has reached its goal [rad, m]
 
 
 @dataclass(frozen=True, eq=False)
 class Posture:
     """
-    Gains towards the posture, in the null space of the tasks.
+    Gains of the posture, which acts in the nullspace of the tasks.
 
     Attributes
     ----------
@@ -38,12 +38,12 @@ class Posture:
 
     """
 
-    natural_frequency: float
-    damping_ratio: float
-    damping: float = 0.0
+    natural_frequency: float = 5.0
+    damping_ratio: float = 1.0
+    damping: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse negative and non-finite numbers."""
+        """Raise for negative and non-finite numbers."""
         for name in ('natural_frequency', 'damping_ratio', 'damping'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
@@ -53,17 +53,17 @@ class Posture:
 @kernel
 def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd):
     """
-    Accelerations (n,) towards a posture, and out of the soft zones of the joints.
+    Write the accelerations towards a posture, and out of the soft zones of the joints.
 
     Parameters
     ----------
     q, qd, posture : (n,)
     wraps : (n,) bool
-        Angles without limits: the short way round.
+        Continuous joints, which take the shorter way.
     table : (8, n)
-        Of `Limits`. A far posture is approached at most at the velocity limits.
+        See `Limits.table`. The speed of approach is at most the velocity limit.
     frequency, rate : float [rad/s], [1/s]
-        Natural frequency, and twice the damping ratio times it.
+        Natural frequency ω and damping rate 2ζω.
     push : float [rad/s]
         Natural frequency of the push out of the soft zones.
     qdd : (n,), written
@@ -88,15 +88,16 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
 
 class PostureSetPoint:
     """
-    The posture that the joints are led to: it moves smoothly to the one that is wanted.
+    Set-point of the joint positions, which moves smoothly to its goal.
 
     Attributes
     ----------
     wanted : (n,)
+        The goal.
     wraps : (n,) bool
         Angles without limits: they take the short way round.
     is_moving : bool
-        Whether the set-point is not yet at the wanted posture.
+        Whether the set-point is not yet at the goal.
 
     Parameters
     ----------
@@ -112,14 +113,14 @@ class PostureSetPoint:
         self.latch(q)
 
     def latch(self, q: Array) -> None:
-        """Want the posture q (n,), and be there."""
+        """Make the posture q (n,) goal and set-point."""
         self.wanted, self._now = q, q
         self._offset, self._rate = np.zeros(len(q)), np.zeros(len(q))
         self.is_moving = False
 
     def take(self, posture: ArrayLike, robot: Robot) -> None:
         """
-        Want another posture (n,); the set-point moves there from where it is.
+        Set another goal (n,); the set-point moves there from its present value.
 
         Raises
         ------
@@ -138,14 +139,14 @@ class PostureSetPoint:
         self.lead_to(wanted)
 
     def lead_to(self, wanted: Array) -> None:
-        """Want a posture (n,) without checks."""
+        """Set the goal (n,) without checks."""
         away = self.wanted + self._offset - wanted
         turns = np.round(away / (2.0 * np.pi)) * (2.0 * np.pi)
         self.wanted, self._offset = wanted, away - self.wraps * turns
         self._now, self.is_moving = wanted + self._offset, True
 
     def advance(self, dt: float, blend_time: float) -> None:
-        """Bring the set-point to a time dt [s] later; it arrives within `blend_time` [s]."""
+        """Advance the set-point by dt [s]; it arrives at its goal within `blend_time` [s]."""
         self._offset, self._rate = settling(self._offset, self._rate, blend_time, dt)
         self.is_moving = bool((np.abs(self._offset) > ARRIVED).any())
         if not self.is_moving:

@@ -13,6 +13,7 @@ from osc_ros.control.limits import SPEED
 from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.level_map import subtract_velocity
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
 from osc_ros.dynamics.trees.articulated import Articulated
@@ -20,6 +21,9 @@ from osc_ros.dynamics.trees.articulated import Articulated
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
+# Time constant [s] with which a long interval between two ticks is forgotten: a loop that was
+# interrupted a moment ago will be interrupted again.
+MEMORY = 5.0
 
 
 @kernel
@@ -45,9 +49,11 @@ def _put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damp
         own, link = 6 * i, 6 * room.at[i]
         velocity_wanted(room.rows[i], parts, r, own)
         for a in range(6):
+            parts[a] = 0.0
             for j in range(n):
-                r[own + a] -= J[link + a, j] * velocity[j]
-    forces_for(room.at, room.W, room.inertias, count, r, parts, forces)
+                parts[a] += J[link + a, j] * velocity[j]
+        subtract_velocity(room.rows[i], parts, r, own)
+    forces_for(room, count, r, parts, forces)
 
 
 @kernel
@@ -91,7 +97,7 @@ class Reference:
     model : (n,) [N·m]
         Torques of this acceleration at the measured state, including C and G.
     tick : float [s]
-        Time between the last two different times.
+        Longest of the latest intervals between two ticks, forgotten with `MEMORY`.
     rate : float [1/s]
         Highest rate of the velocity feedback of the tasks.
 
@@ -151,8 +157,9 @@ class Reference:
         self.rate = _put_motion(arrays[0], dt, self._change, self._table,
                                 self._dynamics.Lambda_inv, self._rates, self._memory, self.motion)
         self.model = self._model.inverse_dynamics(q, qd, self.motion[1])
-        if 0.0 < dt <= PAUSE:
-            self.tick = dt
+        if 0.0 < dt < math.inf:
+            dt = min(dt, PAUSE)
+            self.tick = max(dt, self.tick + (dt - self.tick) * dt / MEMORY)
         self._time = time
 
 

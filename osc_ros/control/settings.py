@@ -1,8 +1,8 @@
-"""The settings of a law: tasks, posture, limits, and what it knows of friction and driver."""
+"""The settings of a law: tasks, posture, limits, friction, driver."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.task import Task
 from osc_ros.dynamics.task_inertia import SingularityDamping
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, require_type
+from osc_ros.model.robot import Robot
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,17 +21,20 @@ class Settings:
     """
     Everything that may change while the law runs, by `Law.change`.
 
+    All of them have defaults, which are those of the ROS node too. `dataclasses.replace` makes
+    changed copies: `law.change(replace(law.settings, posture=Posture(natural_frequency=2.0)))`.
+
     Attributes
     ----------
     tasks : tuple of Task
         Highest priority first; each acts in the null space of those before it. Usually the first
-        is the tip's.
+        is the tip's. Default: the pose of the tip.
     posture : Posture
     damping : SingularityDamping
     limits : Limits
-        Of the joints.
+        Of the joints. Default: the law takes `Limits.of(robot)`, and has them in `law.settings`.
     blend_time : float
-        In which changes come into force [s].
+        Duration of the blend after a change [s].
     friction : Friction, optional
         The friction to compensate.
     driver : Driver, optional
@@ -39,24 +43,36 @@ class Settings:
     Raises
     ------
     InputError
-        No task, two of one name, a blend time that is not positive and finite.
+        No task, two of one name, a blend time that is not positive and finite, a value of
+        another type.
 
     """
 
-    tasks: tuple[Task, ...]
-    posture: Posture
-    damping: SingularityDamping
-    limits: Limits
+    tasks: tuple[Task, ...] = (Task(),)
+    posture: Posture = Posture()
+    damping: SingularityDamping = field(default_factory=SingularityDamping)
+    limits: Limits = None  # type: ignore[assignment]  # until the law knows the robot
     blend_time: float = 0.3
     friction: Friction | None = None
     driver: Driver | None = None
 
     def __post_init__(self) -> None:
-        """Refuse tasks without names of their own, and a blend time that is not positive."""
+        """Refuse other types, tasks without names of their own, and bad blend times."""
+        require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
         object.__setattr__(self, 'tasks', tuple(self.tasks))
+        for task in self.tasks:
+            require_type('an entry of tasks', task, Task, 'a Task')
+        for name, kind in (('posture', Posture), ('damping', SingularityDamping),
+                           ('limits', Limits), ('friction', Friction), ('driver', Driver)):
+            if getattr(self, name) is not None or name in ('posture', 'damping'):
+                require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]
         if not names or len(set(names)) < len(names):
             raise InputError(f"tasks are named {', '.join(names) or 'nothing'}: accepted are one "
                              'or more, each with a name of its own')
         if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
             raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+
+    def with_limits_of(self, robot: Robot) -> Settings:
+        """Return settings with limits: these, or with the robot's limits if `limits` is None."""
+        return self if self.limits is not None else replace(self, limits=Limits.of(robot))

@@ -1,4 +1,4 @@
-"""The law under one choice of robot and settings: the torque of posture and tasks."""
+"""Torque of posture and tasks for one robot and one choice of settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.compiled_tick import compiled_tick, Kernel
-from osc_ros.control.feedback import task_forces, TASK_WIDTH, TURNS_WITH
+from osc_ros.control.feedback import task_forces
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -17,6 +17,7 @@ from osc_ros.control.posture import posture_acceleration, PostureSetPoint
 from osc_ros.control.reference import Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
+from osc_ros.control.task_numbers import TASK_WIDTH, TURNS_WITH
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
@@ -28,33 +29,33 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-PERIOD_CHANGE = 0.01  # relative: a smaller change of the mean period leaves the gains as they are
+PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
 
 
 class Setup:
     """
-    All that the law needs for one robot and one choice of settings; a change makes another one.
+    All that the law needs for one robot and one choice of settings; a change makes a new one.
 
     Attributes
     ----------
     robot : Robot
     settings : Settings
     links : tuple of str
-        The links of the tasks.
+        Links of the tasks.
     at : list of int
-        The link of each task.
+        Index of each task's link in `links`.
     space : OperationalSpace
-        The robot as seen from the links; `dynamics` is its method, which the ticks use.
+        Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
     model : Articulated
-        The same robot, for inverse dynamics beside the tick.
+        Dynamics of the same robot, for inverse dynamics apart from the ticks.
     solver : Priorities
     limiter : Limiter
     levels : list of Level
-        The tasks at work, once the setup is started.
+        State of the tasks, from `start` on.
     J : (6 m, n)
         Jacobian of the last tick.
     longest_period : float
-        Of the states, with which the loops carry all gains as they are set [s].
+        Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
         In force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
 
@@ -111,7 +112,7 @@ class Setup:
                                 tips=self.links, workers=1 if several else workers)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
-        """Axes of a task's frame: of any link, or the place of a link with a task, or the base."""
+        """Frame of a task: the index of a link with a task, axes of another link, None: base."""
         if not task.frame:
             return None
         if task.frame in self.links:
@@ -122,7 +123,7 @@ class Setup:
         """
         Begin at q (n,), or go on from the state of another setup.
 
-        This is quick, unlike the construction, which may be done in another thread than the ticks.
+        This is quick. The construction is not; it may run in another thread than the ticks.
 
         """
         poses = self.poses(q)
@@ -144,7 +145,7 @@ class Setup:
                                    self.limiter.table)
         self._find_bandwidth()
         if before is not None:
-            if self.least_inertia is None:  # the compensation until now has to fade out
+            if self.least_inertia is None:  # the previous friction compensation fades out
                 self.least_inertia = before.least_inertia
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
@@ -154,7 +155,7 @@ class Setup:
         return self.space.outward(q, np.zeros(len(q))).pose.reshape(-1, 4, 4)
 
     def _find_bandwidth(self) -> None:
-        """Find the longest period of the states with which the loops carry their gains [s]."""
+        """Find the longest period of the states at which all gains are stable as set [s]."""
         posture, push = self.settings.posture, float(self.settings.limits.repulsion)
         frequency = float(posture.natural_frequency)
         rate = float(max(2.0 * posture.damping_ratio * frequency, posture.damping))
@@ -167,10 +168,10 @@ class Setup:
 
     def soften(self, period: float) -> None:
         """
-        Reduce the gains to those that the loops carry when the states come in this period [s].
+        Reduce the gains to the largest stable ones for this period of the states [s].
 
-        A longer period than stated, or a gain that is too high, costs accuracy instead of
-        stability. At `longest_period` and below all gains are as they were set.
+        So a period that is longer than configured, or a gain that is too high, costs accuracy and
+        not stability. Up to `longest_period` all gains are as they are set.
 
         """
         if abs(period - self.softened_for) <= PERIOD_CHANGE * period:
@@ -186,14 +187,14 @@ class Setup:
             self.posture_share = min(share, self.posture_gains[2] / push)
 
     def gain_share(self) -> float:
-        """Least share of its set-point that a natural frequency or damping rate has, 0 to 1."""
+        """Smallest ratio of a natural frequency or damping rate in force to its set value."""
         W = self.dynamics.Lambda_inv
         return min(self.posture_share, *(
             level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
             for level, i in zip(self.levels, self.at)))
 
     def _take_tool(self, before: Setup) -> None:
-        """Hold the tip where its target is, if it is at another point of its body now."""
+        """Move the targets of the tip with it, if the tip is another point of its body now."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -245,7 +246,7 @@ class Setup:
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:
-        """The steps of the compiled tick by any method, for tasks of any kind."""
+        """Compute a tick that is not compiled as a whole; return the number of solves, or -1."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
@@ -259,19 +260,19 @@ class Setup:
         return int(solves)
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """Torques (n,) [N·m] within all limits but their rates; after `torque` for this state."""
+        """Torques (n,) [N·m] within all limits except rates; call after `torque`."""
         return self.limiter.torque_within(time, q, qd, tau, self.solver,
                                           self.settings.damping.length)
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
-        """Use the ways of all methods once, for them to be compiled."""
+        """Run the steps of a tick once, so that their kernels are compiled."""
         rest = self._rest
         self._torque(0.0, q, rest, posture, rest, rest.copy())
         self.limiter.rehearse()
         _ = self.solver.ratios
 
     def set_targets(self, time: float, q: Array) -> None:
-        """Bring targets and frames of the tasks to a time [s]."""
+        """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
         for level in self.levels:
             level.set_target(time)
         for level, frame in self._turning:

@@ -1,20 +1,26 @@
-"""Tasks as they are configured: target, limits, gains, spring, force control."""
+"""Configuration of tasks: target, limits, gains, spring, force control."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_integral_rate
-from osc_ros.errors import InputError
+from osc_ros.control.kinds.kind import Kind
+from osc_ros.control.kinds.pose import Pose
+from osc_ros.errors import InputError, require_type
 
 Array = NDArray[np.float64]
 
 AXES = ('motion', 'force', 'free')
-FARTHEST = 1e3  # no arm's target is farther from its base [m]
+TOO_FAST = ('refuse', 'slow')
+ALL_MOTION = ('motion',) * 6
+FARTHEST = 1e3  # largest accepted coordinate of a target [m]
+NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
 
@@ -51,6 +57,9 @@ class TargetLimits:
         half of it. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
+    too_fast : 'refuse' or 'slow'
+        What becomes of a path above the speed or acceleration; 'slow' stretches all of its times
+        by one factor, so that it keeps them.
 
     Raises
     ------
@@ -65,6 +74,12 @@ class TargetLimits:
     jerk: Array = (125.0, 50.0)  # type: ignore[assignment]
     leash: Array = (1.0, 0.2)  # type: ignore[assignment]
     box: Array = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
+    too_fast: str = 'refuse'
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, speed: ArrayLike = ..., acceleration: ArrayLike = ...,
+                     jerk: ArrayLike = ..., leash: ArrayLike = ..., box: ArrayLike = ...,
+                     too_fast: str = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -76,6 +91,9 @@ class TargetLimits:
             raise InputError(f'workspace box {box.tolist()}: accepted are three lowest positions '
                              'and three highest, above them')
         object.__setattr__(self, 'box', box)
+        if self.too_fast not in TOO_FAST:
+            raise InputError(f"too_fast is '{self.too_fast}': accepted is one of "
+                             f"{', '.join(TOO_FAST)}")
         rates = np.array([self.speed, self.acceleration, self.jerk])
         if np.isfinite(rates).any() and not np.isfinite(rates).all():
             raise InputError(f'target speed, acceleration, jerk {rates.tolist()}: accepted are '
@@ -86,7 +104,7 @@ class TargetLimits:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The leash as floats, which are quicker to read."""
+        """Largest lag of the arm, `leash`, as two floats for faster access [rad], [m]."""
         return float(self.leash[0]), float(self.leash[1])
 
     @cached_property
@@ -130,10 +148,14 @@ class Gains:
 
     """
 
-    natural_frequency: Array
-    damping_ratio: Array
-    speed: Array
-    acceleration: Array
+    natural_frequency: Array = (20.0,) * 6  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    speed: Array = (2.5, 1.0)  # type: ignore[assignment]
+    acceleration: Array = (60.0, 20.0)  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, natural_frequency: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     speed: ArrayLike = ..., acceleration: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -148,7 +170,7 @@ class Stiffness:
     """
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
-    The arm keeps its own inertia Λ, so that no force needs to be measured. With S = √K and
+    The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
     same coordinates, and each of them has the damping ratio ζ (if that is the same on all axes).
 
@@ -168,9 +190,13 @@ class Stiffness:
 
     """
 
-    stiffness: Array
-    damping_ratio: Array
-    force: Array
+    stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
+    damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
+    force: Array = (10.0, 60.0)  # type: ignore[assignment]
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, stiffness: ArrayLike = ..., damping_ratio: ArrayLike = ...,
+                     force: ArrayLike = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -189,8 +215,8 @@ class ForceControl:
     with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
     damping / 2.
 
-    In contact with a stiffness k the mass Λ, braked by the damping c, is an oscillator of the
-    natural frequency √(k/Λ), which no filter knows. With the gain g and the integral rate r the
+    In contact with a stiffness k the mass Λ, damped by c, is an oscillator of the unknown natural
+    frequency √(k/Λ). With the gain g and the integral rate r the
     loop stays stable for every k as long as r + g c/2 is less than c (Routh's criterion); accepted
     is half of that, r ≤ (1 - g) c/2.
 
@@ -217,6 +243,10 @@ class ForceControl:
     integral_rate: float = 0.0
     correction: Array = field(default_factory=lambda: np.array([5.0, 20.0]))
 
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, damping: float = ..., gain: float = ..., integral_rate: float = ...,
+                     correction: ArrayLike = ...) -> None: ...
+
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
         for name in ('damping', 'gain', 'integral_rate'):
@@ -235,14 +265,14 @@ class ForceControl:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a measured wrench changes anything."""
+        """Whether the force loop is closed: gain or integral rate is not 0."""
         return self.gain > 0.0 or self.integral_rate > 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """
-    A task of one link, axis by axis.
+    A task of one link.
 
     Attributes
     ----------
@@ -260,25 +290,35 @@ class Task:
         0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
+    kind : Kind
+        What the task controls. A kind that determines the axes, such as `LookAt`, takes their
+        default here, no frame, and Gains.
 
     Raises
     ------
     InputError
-        Unknown kinds of axes, or not six of them; an activation out of its range.
+        Unknown names of axes, or not six of them; an activation out of its range; axes, a frame or
+        a Stiffness that the kind does not take.
 
     """
 
-    gains: Gains | Stiffness
+    gains: Gains | Stiffness = field(default_factory=Gains)
     name: str = 'tip'
     link: str = ''
-    axes: tuple[str, ...] = ('motion',) * 6
+    axes: tuple[str, ...] = ALL_MOTION
     frame: str = ''
     activation: float = 1.0
     force: ForceControl = field(default_factory=ForceControl)
     limits: TargetLimits = field(default_factory=TargetLimits)
+    kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Refuse unknown kinds of axes, and an activation out of range."""
+        """Raise for wrong types, axes and activations, and for settings that the kind excludes."""
+        require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
+                     "Task(Gains(), name='tip')")
+        require_type('force', self.force, ForceControl, 'a ForceControl')
+        require_type('limits', self.limits, TargetLimits, 'TargetLimits')
+        require_type('kind', self.kind, Kind, 'a Kind, such as LookAt')
         object.__setattr__(self, 'axes', tuple(self.axes))
         if len(self.axes) != 6 or any(kind not in AXES for kind in self.axes):
             raise InputError(f"axes of task '{self.name}' are {', '.join(self.axes)}: accepted "
@@ -286,9 +326,25 @@ class Task:
         if not 0.0 <= self.activation <= 1.0:
             raise InputError(f"activation of task '{self.name}' is {self.activation}: accepted is "
                              '0 to 1')
+        if self.kind.axes is not None:
+            self._take_axes_of_kind(self.kind.axes)
+
+    def _take_axes_of_kind(self, axes: tuple[str, ...]) -> None:
+        if self.axes not in (ALL_MOTION, axes):
+            raise self._refusal(f"axes {', '.join(self.axes)}", 'those of the kind, '
+                                + ', '.join(axes))
+        if self.frame:
+            raise self._refusal(f"the frame '{self.frame}'", 'none')
+        if not isinstance(self.gains, Gains):
+            raise self._refusal(f'a {type(self.gains).__name__}', 'Gains')
+        object.__setattr__(self, 'axes', axes)
+
+    def _refusal(self, found: str, accepted: str) -> InputError:
+        return InputError(f"task '{self.name}' of kind {self.kind.name} has {found}: accepted "
+                          f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """1 for the axes (6,) of these kinds, 0 for the others."""
+        """Array (6,) with 1 for the axes of these kinds, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 

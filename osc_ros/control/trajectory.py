@@ -1,7 +1,8 @@
-"""Motions of a target over time: a pose to hold, and a path through poses."""
+"""Motions of a target over time: a pose to hold, a path through poses, a schedule of both."""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,21 +25,22 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-RIGID_TOLERANCE = 1e-6  # of Rᵀ R - 1: products of rotations drift by far less
-PIECE, OVERLAP = 128, 28  # knots that a spline is solved for at once, and beside them
+RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
+PIECE, OVERLAP = 128, 28  # knots of a spline that are solved together, and more on either side
+AT_REST = np.zeros(6)
 
 
 @dataclass(frozen=True, eq=False)
 class Hold:
     """
-    A pose to stay at.
+    A pose to move to and to hold.
 
     Attributes
     ----------
     pose : (4, 4)
         In the base frame.
     arrival : float
-        Time of arrival [s]; as soon as possible if not given, or if that is too soon.
+        Time of arrival [s]; as early as possible if not given, or if this time is too early.
 
     """
 
@@ -46,7 +48,7 @@ class Hold:
     arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
-        """The pose at rest, at every time."""
+        """The target at a time [s]: at every time the pose, at rest."""
         return Target(self.pose)
 
 
@@ -55,16 +57,20 @@ class Path:
     A C² motion through poses, by quintics in position and in rotation vector.
 
     Between two knots the orientation is R_k exp(φ(t)×) with φ a quintic that has the angular
-    velocities and accelerations of both knots, so it is C² as the position is. Before its first
-    knot the path waits there at rest, and after its last one.
+    velocities and accelerations of both knots, so it is C² as the position is. Before the first
+    knot the target rests there, after the last knot at the last one.
 
     Attributes
     ----------
-    peaks : (2, 2)
-        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], turning and moving, of nine
-        samples between each two knots.
-    extent : (2, 3)
-        Lowest and highest position of the same samples [m].
+    times, poses, twists, accelerations : (m,), (m, 4, 4), (m, 6), (m, 6)
+        The knots.
+    points : (k,)
+        Times by which errors name the points of the path: those of the knots, or as it was given.
+    peaks, peak_times : (2, 2)
+        Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
+        at nine samples from each knot to the next, and their times [s].
+    extent, extent_times : (2, 3)
+        Lowest and highest position at the same samples [m], and their times [s].
 
     Parameters
     ----------
@@ -72,9 +78,12 @@ class Path:
         Increasing [s], on the clock of the joint states.
     poses : (m, 4, 4)
         In the base frame.
-    twists, accelerations : (m, 6), optional
+    twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
         Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
-        through the poses that start and end at rest.
+        through the poses. See `osc_ros.control.waypoints.path_through`, too.
+    ends : tuple of two (6,), optional
+        Twists of these splines at the first and the last knot, at rest if not given; for a None
+        in the tuple the splines are natural there: straight on.
 
     Raises
     ------
@@ -85,7 +94,8 @@ class Path:
     """
 
     def __init__(self, times: ArrayLike, poses: ArrayLike, twists: ArrayLike | None = None,
-                 accelerations: ArrayLike | None = None) -> None:
+                 accelerations: ArrayLike | None = None,
+                 ends: tuple[Array | None, Array | None] = (AT_REST, AT_REST)) -> None:
         self.times = np.array(times, dtype=np.float64)
         self.poses = np.array(poses, dtype=np.float64)
         if (twists is None) != (accelerations is None):
@@ -97,9 +107,9 @@ class Path:
                              'more, increasing and finite')
         if self.poses.shape != (m, 4, 4):
             raise InputError(f'path has {m} times and poses of shape {self.poses.shape}')
-        _require_rigid(self.poses)
+        require_rigid('path: pose', self.poses)
         if twists is None or accelerations is None:
-            rates = _spline_rates(self.times, self.poses)
+            rates = _spline_rates(self.times, self.poses, ends)
         else:
             rates = (np.array(twists, dtype=np.float64), np.array(accelerations, dtype=np.float64))
         for what, values in zip(('twists', 'accelerations'), rates):
@@ -108,6 +118,7 @@ class Path:
             if not np.isfinite(values).all():
                 raise InputError(f'path: {what} are not finite')
         self._start, self._end = float(self.times[0]), float(self.times[-1])
+        self.points, (self.twists, self.accelerations) = self.times, rates
         self._coefficients = np.empty((m - 1, 6, 6))
         _quintics(self.times, self.poses, rates[0], rates[1], self._coefficients)
         turns = np.linalg.norm(self._coefficients[:, :3, :].sum(axis=2), axis=1)
@@ -116,25 +127,37 @@ class Path:
             raise InputError(f'path turns by {np.degrees(turns[k]):.0f}° from knot {k} to '
                              f'{k + 1}: accepted is less than half a turn between knots')
         self.peaks, self.extent = np.zeros((2, 2)), np.array([[np.inf] * 3, [-np.inf] * 3])
+        self.peak_times, self.extent_times = np.zeros((2, 2)), np.zeros((2, 3))
         sample = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
         _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
-               sample.acceleration, *self.peaks, *self.extent)
+               sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
+
+    def slowed(self, factor: float) -> Path:
+        """The same path from its first time on, taking `factor` times as long."""
+        slow = copy(self)
+        slow.times, slow.points, slow.peak_times, slow.extent_times = (
+            self._start + factor * (times - self._start)
+            for times in (self.times, self.points, self.peak_times, self.extent_times))
+        slow._end = float(slow.times[-1])
+        slow.peaks = self.peaks / np.array([[factor], [factor ** 2]])
+        slow.twists, slow.accelerations = self.twists / factor, self.accelerations / factor ** 2
+        return slow
 
     def sample(self, times: Array, poses: Array, twists: Array, accelerations: Array) -> None:
         """
-        Write the motion at many times.
+        Write the motion at several times.
 
         Parameters
         ----------
         times : (k,)
-            Not decreasing [s].
+            Ascending [s]; equal times are accepted.
         poses, twists, accelerations : (k, 4, 4), (k, 6), (k, 6), written
 
         """
         _samples(self.times, self.poses, self._coefficients, times, poses, twists, accelerations)
 
     def at(self, time: float) -> Target:
-        """The motion at a time [s]."""
+        """The target at a time [s]; at rest before the first knot and after the last."""
         if not self._start <= time <= self._end:
             return Target(self.poses[0 if time < self._start else -1])
         target = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
@@ -145,12 +168,12 @@ class Path:
 
 class Schedule:
     """
-    Motions with start times: each replaces the one before at its start.
+    Motions with start times: at its start each motion replaces the one before.
 
     Parameters
     ----------
     now : Hold or Path
-        In force until the first one starts.
+        Motion until the first scheduled one starts.
 
     """
 
@@ -159,12 +182,12 @@ class Schedule:
         self._pending: list[tuple[float, Hold | Path]] = []
 
     def add(self, motion: Hold | Path, start: float) -> None:
-        """Let a motion take over at `start` [s]; what was to start then or later is dropped."""
+        """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
 
     def at(self, time: float) -> Target:
-        """The target at a time [s]; times must not go back by more than the next motion."""
+        """The target at a time [s]; a motion that was replaced does not return."""
         while self._pending and self._pending[0][0] <= time:
             self._current = self._pending.pop(0)[1]
         return self._current.at(time)
@@ -173,32 +196,33 @@ class Schedule:
 def figure_of_eight(pose: Array, width: float, height: float, period: float, turns: float,
                     start: float, rate: float = 50.0, swing: float = 0.0) -> Path:
     """
-    A path that traces a lemniscate of Gerono in the y-z plane of the base, and comes back to rest.
+    Path along a lemniscate of Gerono in the y-z plane of the base, from rest to rest.
 
-    It starts and ends at the given pose at rest: the phase runs with a smooth ramp of one quarter
-    period at either end.
+    It starts and ends at the given pose. Its phase accelerates during the first quarter period,
+    and decelerates during one more at the end.
 
     Parameters
     ----------
     pose : (4, 4)
-        The crossing of the eight.
+        Crossing of the eight, in the base frame.
     width, height : float
         Of the whole figure [m].
     period : float
-        Of one eight at full speed [s].
+        Duration of one eight at full speed [s].
     turns : float
-        Number of eights, in halves.
+        Number of eights, a multiple of 1/2.
     start : float
         Time of the first knot [s].
     rate : float
-        Knots a second.
+        Knots per second [1/s].
     swing : float
-        Amplitude of a rotation about the base's x axis that goes with it [rad].
+        Amplitude of a rotation about the base's x axis, in phase with the motion along y [rad].
 
     Raises
     ------
     InputError
-        A period, rate or number of turns that is not positive, or turns that end elsewhere.
+        A period, rate or number of turns that is not positive, or a number of turns that is not a
+        multiple of 1/2.
 
     """
     if not (period > 0.0 and rate > 0.0 and turns > 0.0 and 2.0 * turns % 1.0 == 0.0):
@@ -223,15 +247,25 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     return Path(start + times, poses, twists, accelerations)
 
 
-def _require_rigid(poses: Array) -> None:
+def require_rigid(what: str, poses: Array) -> None:
+    """
+    Require that poses (m, 4, 4) are rotations and positions.
+
+    Raises
+    ------
+    InputError
+        Names the first that is not: `what` and, of several, its index.
+
+    """
     k = _first_not_rigid(poses)
     if k >= 0:
-        raise InputError(f'path: pose {k} is not a rotation and a position: {poses[k].tolist()}')
+        index = f' {k}' if len(poses) > 1 else ''
+        raise InputError(f'{what}{index} is not a rotation and a position: {poses[k].tolist()}')
 
 
 def _phase(times: Array, duration: float, ramp: float, period: float
            ) -> tuple[Array, Array, Array]:
-    """Phase of the eight: a C² rise to full speed, full speed, a C² fall."""
+    """Phase of the eight (m,) [rad] and its derivatives: C², with ramps of the speed [s]."""
     speed = 2.0 * np.pi / period
     x = np.clip(np.minimum(times, duration - times) / ramp, 0.0, 1.0)
     dphase = speed * x ** 2 * (3.0 - 2.0 * x)
@@ -244,13 +278,14 @@ def _phase(times: Array, duration: float, ramp: float, period: float
     return np.where(times < 0.5 * duration, half, total - half), dphase, ddphase
 
 
-def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
+def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | None]
+                  ) -> tuple[Array, Array]:
     """
-    Twists and accelerations (m, 6) of cubic splines through the poses, at rest at the ends.
+    Twists and accelerations (m, 6) of cubic splines through the poses; for `ends` see `Path`.
 
-    Piece by piece, since scipy holds the GIL while it solves: at a knot a spline feels another
-    one that is j knots away by 0.27ʲ, so with OVERLAP knots more on both sides each piece is the
-    whole spline to rounding.
+    The splines are solved in pieces, because scipy holds the GIL during a solve. The effect of a
+    knot decays as 0.27ʲ with the distance of j knots, so with OVERLAP more knots on both sides
+    each piece equals the whole spline, up to rounding.
 
     """
     m = len(times)
@@ -260,13 +295,18 @@ def _spline_rates(times: Array, poses: Array) -> tuple[Array, Array]:
         own = slice(max(first - OVERLAP, 0), min(last + OVERLAP, m))
         inner = slice(first - own.start, last - own.start)
         R, t = poses[own, :3, :3], times[own]
-        linear = CubicSpline(t, poses[own, :3, 3], bc_type='clamped')
+        at_ends = [end if is_end else AT_REST
+                   for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
+        # the velocity there, or no acceleration
+        conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
+        linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
         turning = RotationSpline(t, Rotation.from_matrix(R))
         for found, order in ((twists, 1), (accelerations, 2)):
             found[first:last, :3] = np.einsum('kij,kj->ki', R, turning(t, order))[inner]
             found[first:last, 3:] = linear(t, order)[inner]
-    twists[[0, -1]] = 0.0
-    accelerations[[0, -1], :3] = 0.0
+    for k, end in zip((0, -1), ends):
+        if end is not None:
+            twists[k], accelerations[k, :3] = end, 0.0
     return twists, accelerations
 
 
@@ -294,7 +334,7 @@ def _first_not_rigid(poses):
 
 @released
 def _quintics(times, poses, twists, accelerations, coefficients):
-    """Coefficients (m-1, 6, 6) of [φ; p] in powers of s in [0, 1]; p from the first knot."""
+    """Write coefficients (m-1, 6, 6) of [φ; p - p_k] in powers of s, 0 to 1 from knot k on."""
     for k in range(len(times) - 1):
         h = times[k + 1] - times[k]
         n = k + 1
@@ -317,7 +357,7 @@ def _quintics(times, poses, twists, accelerations, coefficients):
 
 @inlined
 def _quintic(c, end, v0, v1, a0, a1):
-    """The quintic in s from 0 to end with the given rates and bends at s = 0 and 1."""
+    """Write the quintic (6,) from 0 at s = 0 to `end` at s = 1, with derivatives v and a there."""
     c[0], c[1], c[2] = 0.0, v0, 0.5 * a0
     c[3] = 10.0 * end - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1
     c[4] = -15.0 * end + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1
@@ -334,6 +374,7 @@ def _polynomial(c, s):
 
 @inlined
 def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
+    """Write the motion at s in [0, 1] of a segment that takes `duration` [s]."""
     R0 = rotation_of(knot)
     x, dx, ddx = _polynomial(coefficients[0], s)
     y, dy, ddy = _polynomial(coefficients[1], s)
@@ -356,7 +397,7 @@ def _motion(knot, coefficients, s, duration, pose, twist, acceleration):
 
 @kernel
 def _sample(times, poses, coefficients, time, pose, twist, acceleration):
-    """The motion at a time, which is neither before nor after it."""
+    """Write the motion at a time [s] from the first to the last knot."""
     k, end = 0, len(times) - 1
     while end - k > 1:
         middle = (k + end) // 2
@@ -371,7 +412,7 @@ def _sample(times, poses, coefficients, time, pose, twist, acceleration):
 
 @kernel
 def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations):
-    """The motion at many times, at rest before it and after it."""
+    """Write the motion at ascending times [s]; at rest before and after the path."""
     k, last = 0, len(times) - 2
     for m in range(len(wanted)):
         time = wanted[m]
@@ -386,16 +427,24 @@ def _samples(times, poses, coefficients, wanted, to_poses, twists, accelerations
 
 
 @released
-def _peaks(times, poses, coefficients, pose, twist, acceleration, speeds, accelerations, lowest,
-           highest):
+def _peaks(times, poses, coefficients, pose, twist, acceleration, peaks, peak_times, extent,
+           extent_times):
+    """Write the attributes `peaks` and `extent` of a `Path`, and their times."""
     for k in range(len(times) - 1):
+        duration = times[k + 1] - times[k]
         for j in range(9):
-            _motion(poses[k], coefficients[k], j / 8.0, times[k + 1] - times[k], pose, twist,
-                    acceleration)
-            for values, largest in ((twist, speeds), (acceleration, accelerations)):
+            _motion(poses[k], coefficients[k], j / 8.0, duration, pose, twist, acceleration)
+            time = times[k] + j / 8.0 * duration
+            for row in range(2):
                 for part in range(2):
-                    x, y, z = values[3 * part], values[3 * part + 1], values[3 * part + 2]
-                    largest[part] = max(largest[part], np.sqrt(x * x + y * y + z * z))
+                    square = 0.0
+                    for i in range(3 * part, 3 * part + 3):
+                        x = twist[i] if row == 0 else acceleration[i]
+                        square += x * x
+                    if not np.sqrt(square) <= peaks[row, part]:
+                        peaks[row, part], peak_times[row, part] = np.sqrt(square), time
             for i in range(3):
-                lowest[i] = min(lowest[i], pose[i, 3])
-                highest[i] = max(highest[i], pose[i, 3])
+                if pose[i, 3] < extent[0, i]:
+                    extent[0, i], extent_times[0, i] = pose[i, 3], time
+                if pose[i, 3] > extent[1, i]:
+                    extent[1, i], extent_times[1, i] = pose[i, 3], time

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
 import gc
 import hashlib
+import logging
 import os
 from pathlib import Path
 import sys
@@ -34,6 +35,7 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
+_ANNOUNCED: list[bool] = []  # that this process compiles
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -172,9 +174,14 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
 
 
 def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
-    if is_new:
-        for observer in OBSERVERS:
-            observer(compiled.py_func.__name__, begins)
+    if not is_new:
+        return
+    for observer in OBSERVERS:
+        observer(compiled.py_func.__name__, begins)
+    if not (OBSERVERS or _ANNOUNCED):  # nobody else says why this takes so long
+        _ANNOUNCED.append(True)
+        logging.getLogger(_PACKAGE.name).warning(
+            'osc_ros compiles its kernels: up to two minutes, once; then they are in %s', _CACHE)
 
 
 def is_cached(compiled: Any, signature: Any) -> bool:

@@ -12,6 +12,9 @@ hold their accelerations, and what is left of Jⱼ how it can still move. E = V 
 task's frame that are controlled; it takes out the singular directions V of the scaled Jⱼ by their
 share s, smoothly (see `osc_ros.dynamics.task_inertia`). D is 0 where s is 1.
 
+A level whose coordinates are not those of its link's twist has S J in place of J (S is the MAP of
+its row): then W and a⁰ are mapped too, and the force on the link is Sᵀ f.
+
 An activation between 0 and 1 is no weight in there: a task that is held back a little would still
 win over all below it, or lose to them. Instead the answers with and without it are mixed. With
 several, F is the mean over θ in (0, 1) of the answers in which the axes count that have a > θ.
@@ -36,7 +39,19 @@ from osc_ros.dynamics.level_inertia import (
     scaled_mobility,
     turned_back,
 )
-from osc_ros.dynamics.level_row import ACTIVATION, FASTEST, FRAME, ROOT, U, VELOCITY, WIDTH, WRENCH
+from osc_ros.dynamics.level_map import add_link_force, map_level, put_link_force
+from osc_ros.dynamics.level_row import (
+    ACTIVATION,
+    FASTEST,
+    FRAME,
+    MAP,
+    MAPPED,
+    ROOT,
+    U,
+    VELOCITY,
+    WIDTH,
+    WRENCH,
+)
 from osc_ros.dynamics.task_inertia import SingularityDamping
 
 Array = NDArray[np.float64]
@@ -59,6 +74,10 @@ def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
             for j in range(len(rows)):
                 for b in range(6):
                     W[6 * i + a, 6 * j + b] = links_W[own + a, 6 * at[j] + b]
+    for i in range(len(rows)):
+        if rows[i, MAPPED] != 0.0:
+            own = 6 * at[i]
+            map_level(rows[i, MAP:MAP + 36], i, a0[own:own + 6], J, W, r, x)
 
 
 @inlined
@@ -227,6 +246,8 @@ def solve(integers, numbers, links_J, links_W, a0, length, low, high):
     for k in range(len(room.F)):
         room.F[k] = 0.0
     for i in range(len(rows)):
+        if rows[i, MAPPED] != 0.0:
+            put_link_force(rows[i], room.forces[6 * i:6 * i + 6], room.scratch)
         for a in range(6):
             room.F[6 * room.at[i] + a] += room.forces[6 * i + a]
     return count
@@ -263,7 +284,7 @@ def velocity_wanted(row, x, y, start):
 
 
 @inlined
-def forces_for(at, W, inertias, count, r, parts, F):
+def forces_for(room, count, r, parts, F):
     """
     Write the forces F (6 m,) on the links that change the accelerations of the levels by r (6 k,).
 
@@ -271,15 +292,15 @@ def forces_for(at, W, inertias, count, r, parts, F):
 
     Parameters
     ----------
-    at, W, inertias
-        Of `Room`: the factors.
+    room : Room
+        With the factors.
     count : int
         `Priorities.solves`.
     r, parts : (6 k,), (6 k,)
         Accelerations in base axes; working memory.
 
     """
-    size = len(r)
+    at, W, inertias, size = room.at, room.W, room.inertias, len(r)
     for k in range(len(F)):
         F[k] = 0.0
     for c in range(count):
@@ -297,7 +318,7 @@ def forces_for(at, W, inertias, count, r, parts, F):
                 for j in range(i + 6, size):
                     total -= W[c, j, i + a] * parts[j]
                 parts[i + a] = total
-                F[6 * at[i // 6] + a] += total
+            add_link_force(room.rows[i // 6], parts[i:i + 6], F[6 * at[i // 6]:])
 
 
 class Priorities:

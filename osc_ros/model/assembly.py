@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.model import urdf
+from osc_ros.model.joint_types import JOINT_TYPES, MOVING, OF_ONE_FREEDOM
 
 Array = NDArray[np.float64]
 
@@ -43,7 +44,7 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
                if description.kinds[i] != 'fixed' and i not in given}
     if not (on_path or floating_base):
         raise ModelError(f"no joint moves between base '{base}' and tip {urdf.quoted(tips)}: "
-                         f"at least one must ({', '.join(urdf.MOVING)}, planar, floating)")
+                         f"at least one must ({', '.join(MOVING)})")
     moving = sorted(on_path.union(_freed_links(description, free, base_link, given)))
     _refuse_mimics(description, moving)
     q_locked = _locked_positions(description, set(moving), given)
@@ -62,7 +63,8 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
         **{limits: [getattr(description, limits)[i] if i >= 0 else unlimited
                     for i in tree.limited]
            for limits, unlimited in (('position_limits', (-np.inf, np.inf)),
-                                     ('velocity_limits', np.inf), ('effort_limits', np.inf))},
+                                     ('velocity_limits', np.inf), ('effort_limits', np.inf),
+                                     ('coulomb_friction', 0.0), ('viscous_friction', 0.0))},
         'gravity': gravity,
         'frames': dict(zip(description.links, zip(tree.body, tree.T_body_link, strict=True),
                            strict=True)),
@@ -125,9 +127,9 @@ def _given_positions(
             raise ModelError(f"locked: '{joint}' is not a joint of robot '{description.name}'; "
                              + urdf.near(joint, index))
         kind = description.kinds[index[joint]]
-        if kind not in urdf.MOVING:
+        if kind not in OF_ONE_FREEDOM:
             raise ModelError(f"locked: joint '{joint}' is {kind} and takes no value "
-                             f"(accepted: {', '.join(urdf.MOVING)})")
+                             f"(accepted: {', '.join(OF_ONE_FREEDOM)})")
         values[index[joint]] = _finite(f"locked: the value of joint '{joint}'", value)
     return values
 
@@ -234,30 +236,20 @@ class _Tree:
         T_link_body (4, 4), the pose of the last body in that link.
 
         """
-        z = _axis_on_z(axis)
-        steps = [(kind, z)]
-        if kind == 'planar':
-            steps = [('prismatic', z @ _Z_TO_X), ('prismatic', z @ _Z_TO_Y), ('revolute', z)]
-        elif kind == 'floating':
-            z = np.eye(4)
-            steps = [('prismatic', _Z_TO_X), ('prismatic', _Z_TO_Y), ('prismatic', z),
-                     ('spherical', z)]
+        made_of = JOINT_TYPES[kind]
+        z = _axis_on_z(axis) if made_of.has_axis else np.eye(4)
         T_link_last = np.eye(4)
-        for step, T_link_body in steps:
+        for step, along in made_of.steps:
+            T_link_body = z @ along
             self.T_parent_body.append(T @ T_link_last.T @ T_link_body)
             self.parent.append(parent)
             self.joints.append(joint)
             self.kinds.append(step)
             width = 3 if step == 'spherical' else 1
             self.freedoms += [joint] * width
-            self.limited += [link if kind in urdf.MOVING else -1] * width
+            self.limited += [link if kind in OF_ONE_FREEDOM else -1] * width
             parent, T, T_link_last = len(self.parent) - 1, np.eye(4), T_link_body
         return T_link_last
-
-
-# Rotations whose third columns are x and y.
-_Z_TO_X = np.eye(4)[:, [1, 2, 0, 3]]
-_Z_TO_Y = np.eye(4)[:, [2, 0, 1, 3]]
 
 
 def _tree(description: urdf.Description, moving: list[int], q_locked: Array, base: int,
@@ -295,7 +287,8 @@ def _locked_origins(description: urdf.Description, q: Array) -> Array:
     T = description.T_parent_link.copy()
     for i in np.flatnonzero(q):
         motion = np.eye(4)
-        if description.kinds[i] == 'prismatic':
+        [(step, _)] = JOINT_TYPES[description.kinds[i]].steps
+        if step == 'prismatic':
             motion[:3, 3] = q[i] * description.axis[i]
         else:
             K = urdf.cross_matrices(description.axis[i:i + 1])[0]
@@ -377,9 +370,11 @@ def _rotor_inertias(
 
 
 def _warn_of_limits(description: urdf.Description, moving: list[int]) -> None:
-    links = np.array([i for i in moving if description.kinds[i] in urdf.MOVING], dtype=np.intp)
-    continuous = np.array([description.kinds[i] == 'continuous' for i in links], dtype=np.bool_)
-    unbounded = np.isinf(description.position_limits[links]).any(axis=1) & ~continuous
+    links = np.array([i for i in moving if description.kinds[i] in OF_ONE_FREEDOM],
+                     dtype=np.intp)
+    has_range = np.array([JOINT_TYPES[description.kinds[i]].has_range for i in links],
+                         dtype=np.bool_)
+    unbounded = np.isinf(description.position_limits[links]).any(axis=1) & has_range
     gaps = [
         f'no {what} limit for {urdf.quoted(description.joints[i] for i in links[open_])}'
         for what, open_ in (

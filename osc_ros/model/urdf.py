@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import ModelError
+from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
 
 Array = NDArray[np.float64]
 
-MOVING = ('revolute', 'continuous', 'prismatic')
-KINDS = (*MOVING, 'fixed', 'planar', 'floating')
 APART = 0.6  # distance of the two arms of `pair` [m]
 
 
@@ -60,6 +59,8 @@ class Description:
     position_limits : (m, 2)
     velocity_limits, effort_limits : (m,)
         [rad, m], [rad/s, m/s], [N·m, N]; infinite if missing.
+    coulomb_friction, viscous_friction : (m,)
+        Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
 
     """
@@ -76,6 +77,8 @@ class Description:
     position_limits: Array
     velocity_limits: Array
     effort_limits: Array
+    coulomb_friction: Array
+    viscous_friction: Array
     mimics: Mapping[int, Mimic]
 
 
@@ -102,6 +105,7 @@ def description(text: str) -> Description:
     kinds = tuple('fixed' if e is None else e.attrib['type'] for e in elements)
     parent = [-1 if e is None else index[_link_of(e, 'parent')] for e in elements]
     limits = np.array([_limits(e) for e in elements])
+    friction = np.array([_friction(e) for e in elements])
     inertia, moments = _inertias(order, [links[link] for link in order])
     return Description(
         name=robot.get('name', ''),
@@ -117,6 +121,8 @@ def description(text: str) -> Description:
         position_limits=limits[:, :2],
         velocity_limits=limits[:, 2],
         effort_limits=limits[:, 3],
+        coulomb_friction=friction[:, 0],
+        viscous_friction=friction[:, 1],
         mimics=_mimics(elements, joint_index),
     )
 
@@ -199,7 +205,8 @@ def _robot_element(text: str) -> ElementTree.Element:
 
 def _parse_hint(body: str) -> str:
     if not body.startswith('<'):
-        return f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file'
+        return (f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file, '
+                'or a pathlib.Path')
     if '<xacro:' in body:
         return '; it holds xacro elements: run xacro first and pass its output'
     return ''
@@ -236,9 +243,9 @@ def _tree(
     carrier: dict[str, str] = {}
     children: dict[str, list[str]] = {link: [] for link in links}
     for name, joint in joints.items():
-        if joint.get('type') not in KINDS:
-            raise ModelError(
-                f"joint '{name}': type '{joint.get('type')}' is unknown ({', '.join(KINDS)})")
+        if joint.get('type') not in JOINT_TYPES:
+            raise ModelError(f"joint '{name}': type '{joint.get('type')}' is unknown "
+                             f"({', '.join(JOINT_TYPES)})")
         parent, child = _link_of(joint, 'parent'), _link_of(joint, 'child')
         for role, link in (('parent', parent), ('child', child)):
             if link not in links:
@@ -318,7 +325,7 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
 
 def _axis(joint: ElementTree.Element | None) -> Array:
     element = None if joint is None else joint.find('axis')
-    if joint is None or element is None or joint.get('type') not in (*MOVING, 'planar'):
+    if joint is None or element is None or not JOINT_TYPES[joint.attrib['type']].has_axis:
         return np.array([1.0, 0.0, 0.0])
     axis = np.array(_numbers(element, 'xyz', _label(joint), '1 0 0', 3))
     largest = np.abs(axis).max()
@@ -332,11 +339,12 @@ def _axis(joint: ElementTree.Element | None) -> Array:
 def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, float]:
     """Return the limits: lower and upper position, velocity, effort; infinite if missing."""
     limit = None if joint is None else joint.find('limit')
-    if joint is None or limit is None or joint.get('type') not in MOVING:
+    if joint is None or limit is None or joint.get('type') not in OF_ONE_FREEDOM:
         return -np.inf, np.inf, np.inf, np.inf
     where = _label(joint)
     lower, upper = -np.inf, np.inf
-    if joint.get('type') != 'continuous' and ('lower' in limit.attrib or 'upper' in limit.attrib):
+    has_range = JOINT_TYPES[joint.attrib['type']].has_range
+    if has_range and ('lower' in limit.attrib or 'upper' in limit.attrib):
         (lower,) = _numbers(limit, 'lower', where, '0')
         (upper,) = _numbers(limit, 'upper', where, '0')
         if lower > upper:
@@ -349,13 +357,27 @@ def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, flo
     return lower, upper, velocity or np.inf, effort or np.inf
 
 
+def _friction(joint: ElementTree.Element | None) -> tuple[float, float]:
+    """Return friction and damping of <dynamics>; zero if missing."""
+    dynamics = None if joint is None else joint.find('dynamics')
+    if joint is None or dynamics is None or joint.get('type') not in OF_ONE_FREEDOM:
+        return 0.0, 0.0
+    where = _label(joint)
+    (coulomb,) = _numbers(dynamics, 'friction', where, '0')
+    (viscous,) = _numbers(dynamics, 'damping', where, '0')
+    if coulomb < 0 or viscous < 0:
+        raise ModelError(f'{where}: its friction {coulomb:g} and damping {viscous:g} must not be '
+                         'negative')
+    return coulomb, viscous
+
+
 def _mimics(
     elements: list[ElementTree.Element | None], joint_index: Mapping[str, int],
 ) -> dict[int, Mimic]:
     mimics: dict[int, Mimic] = {}
     for i, joint in enumerate(elements):
         mimic = None if joint is None else joint.find('mimic')
-        if joint is None or mimic is None or joint.get('type') not in MOVING:
+        if joint is None or mimic is None or joint.get('type') not in OF_ONE_FREEDOM:
             continue
         source = mimic.get('joint', '')
         if source not in joint_index:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
-from osc_ros.control.supervisor import (
+from osc_ros.control.friction import Friction
+from osc_ros.control.kinds.table import KINDS
+from osc_ros.control.limits import Limits
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -15,7 +20,7 @@ from osc_ros.control.supervisor import (
     REACTIONS,
     STALE_STATE,
 )
-from osc_ros.control.task import AXES
+from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
@@ -25,6 +30,24 @@ from osc_ros.nodes.states import VELOCITY
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
+# Default values of the parameters are those of the library.
+_LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
+_GAINS: Any = _LAW.tasks[0].gains
+
+
+def _parts(vector: Any) -> tuple[Any, Any]:
+    """Return what is for rotation and for translation of a (6,) or (2,): tuples, or numbers."""
+    if len(vector) == 2:
+        return float(vector[0]), float(vector[1])
+    return tuple(vector[:3].tolist()), tuple(vector[3:].tolist())
+
+
+def _rotation(vector: Any) -> Any:
+    return _parts(vector)[0]
+
+
+def _translation(vector: Any) -> Any:
+    return _parts(vector)[1]
 
 
 @dataclass(frozen=True)
@@ -131,61 +154,85 @@ _TIP = (
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
           'damping ratio, with the inertia of the arm', choices=('acceleration', 'impedance'),
           live=True),
-    Entry('translation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the position '
+    Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
+          'Natural frequency of the position '
           'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
           upper=1e3, size=3, live=True),
-    Entry('translation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the position error; 1 '
+    Entry('translation.damping_ratio', _translation(_GAINS.damping_ratio),
+          'Damping ratio of the position error; 1 '
           'is critical', lower=1e-3, upper=1e2, size=3, live=True),
-    Entry('translation.speed', 1.0, 'Largest speed that the feedback commands [m/s]', lower=1e-6,
+    Entry('translation.speed', _translation(_GAINS.speed),
+          'Largest speed that the feedback commands [m/s]', lower=1e-6,
           upper=1e3, live=True),
-    Entry('translation.acceleration', 20.0, 'Largest acceleration that the feedback commands '
+    Entry('translation.acceleration', _translation(_GAINS.acceleration),
+          'Largest acceleration that the feedback commands '
           '[m/s²]', lower=1e-6, upper=1e4, live=True),
-    Entry('translation.stiffness', (500.0, 500.0, 500.0), 'Stiffness along x y z of the task '
+    Entry('translation.stiffness', _translation(_SPRING.stiffness),
+          'Stiffness along x y z of the task '
           'frame [N/m]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
-    Entry('translation.spring_limit', 60.0, 'Largest force of the spring [N]; mode impedance',
+    Entry('translation.spring_limit', _translation(_SPRING.force),
+          'Largest force of the spring [N]; mode impedance',
           lower=1e-6, upper=1e6, live=True),
     Entry('translation.axes', MOTION, 'What is controlled along x y z of the task frame: motion, '
           'force, or free (left to lower tasks and the posture)', of=str, size=3,
           choices=AXES, live=True),
-    Entry('rotation.natural_frequency', (20.0, 20.0, 20.0), 'Natural frequency of the orientation '
+    Entry('rotation.natural_frequency', _rotation(_GAINS.natural_frequency),
+          'Natural frequency of the orientation '
           'error about x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
           upper=1e3, size=3, live=True),
-    Entry('rotation.damping_ratio', (1.0, 1.0, 1.0), 'Damping ratio of the orientation error; 1 '
+    Entry('rotation.damping_ratio', _rotation(_GAINS.damping_ratio),
+          'Damping ratio of the orientation error; 1 '
           'is critical', lower=1e-3, upper=1e2, size=3, live=True),
-    Entry('rotation.speed', 2.5, 'Largest angular speed that the feedback commands [rad/s]',
+    Entry('rotation.speed', _rotation(_GAINS.speed),
+          'Largest angular speed that the feedback commands [rad/s]',
           lower=1e-6, upper=1e3, live=True),
-    Entry('rotation.acceleration', 60.0, 'Largest angular acceleration that the feedback '
+    Entry('rotation.acceleration', _rotation(_GAINS.acceleration),
+          'Largest angular acceleration that the feedback '
           'commands [rad/s²]', lower=1e-6, upper=1e4, live=True),
-    Entry('rotation.stiffness', (30.0, 30.0, 30.0), 'Stiffness about x y z of the task frame '
+    Entry('rotation.stiffness', _rotation(_SPRING.stiffness),
+          'Stiffness about x y z of the task frame '
           '[N m/rad]; mode impedance', lower=1e-3, upper=1e6, size=3, live=True),
-    Entry('rotation.spring_limit', 10.0, 'Largest moment of the spring [N m]; mode impedance',
+    Entry('rotation.spring_limit', _rotation(_SPRING.force),
+          'Largest moment of the spring [N m]; mode impedance',
           lower=1e-6, upper=1e6, live=True),
     Entry('rotation.axes', MOTION, 'What is controlled about x y z of the task frame', of=str,
           size=3, choices=AXES, live=True),
     Entry('task.frame', '', 'Link whose axes are those of the task, its gains and its stiffness; '
           'empty: the base', live=True),
-    Entry('task.activation', 1.0, 'Activation of the task of the tip, 0 (off) to 1', lower=0.0,
+    Entry('task.activation', _LAW.tasks[0].activation,
+          'Activation of the task of the tip, 0 (off) to 1', lower=0.0,
           upper=1.0, live=True),
 )
 
 _TARGET = (
-    Entry('target.translation.speed', 1.0, 'Largest speed of the set-point [m/s]. If this and '
+    Entry('target.translation.speed', _translation(_SET_POINT.speed),
+          'Largest speed of the set-point [m/s]. If this and '
           'the speed, acceleration and jerk of target.translation and target.rotation are all '
           'infinite, the set-point steps to each target', lower=1e-6, live=True),
-    Entry('target.translation.acceleration', 5.0, 'Largest acceleration of the set-point [m/s²]',
+    Entry('target.translation.acceleration', _translation(_SET_POINT.acceleration),
+          'Largest acceleration of the set-point [m/s²]',
           lower=1e-6, live=True),
-    Entry('target.translation.jerk', 50.0, 'Largest jerk of the set-point [m/s³]', lower=1e-6,
+    Entry('target.translation.jerk', _translation(_SET_POINT.jerk),
+          'Largest jerk of the set-point [m/s³]', lower=1e-6,
           live=True),
-    Entry('target.translation.leash', 0.2, 'If the arm lags the set-point by more than this '
+    Entry('target.translation.leash', _translation(_SET_POINT.leash),
+          'If the arm lags the set-point by more than this '
           'distance, the set-point pauses [m]', lower=1e-6, live=True),
-    Entry('target.rotation.speed', 2.5, 'Largest angular speed of the set-point [rad/s]',
+    Entry('target.rotation.speed', _rotation(_SET_POINT.speed),
+          'Largest angular speed of the set-point [rad/s]',
           lower=1e-6, live=True),
-    Entry('target.rotation.acceleration', 12.5, 'Largest angular acceleration of the set-point '
+    Entry('target.rotation.acceleration', _rotation(_SET_POINT.acceleration),
+          'Largest angular acceleration of the set-point '
           '[rad/s²]', lower=1e-6, live=True),
-    Entry('target.rotation.jerk', 125.0, 'Largest angular jerk of the set-point [rad/s³]',
+    Entry('target.rotation.jerk', _rotation(_SET_POINT.jerk),
+          'Largest angular jerk of the set-point [rad/s³]',
           lower=1e-6, live=True),
-    Entry('target.rotation.leash', 1.0, 'If the arm lags the set-point by more than this angle, '
+    Entry('target.rotation.leash', _rotation(_SET_POINT.leash),
+          'If the arm lags the set-point by more than this angle, '
           'the set-point pauses [rad]', lower=1e-6, live=True),
+    Entry('target.too_fast', _SET_POINT.too_fast, 'What becomes of a trajectory above these '
+          'speeds or accelerations: refuse it, or slow it down, by one factor for all of its '
+          'times', choices=TOO_FAST, live=True),
     Entry('target.twist_timeout', 0.2, 'A twist is followed for this time after its stamp [s]',
           lower=1e-3, upper=60.0, live=True),
     Entry('goal.translation.tolerance', 2e-3, 'Largest distance from a goal that has been reached '
@@ -201,43 +248,58 @@ _TARGET = (
 )
 
 _FORCE = (
-    Entry('force.damping', 50.0, 'Damping rate of a link along force axes [1/s]; at most half of '
+    Entry('force.damping', _FORCE_LOOP.damping,
+          'Damping rate of a link along force axes [1/s]; at most half of '
           '`rate`', lower=0.0, upper=1e4, live=True),
-    Entry('force.gain', 0.0, 'Proportional gain on the force error, measured by '
+    Entry('force.gain', _FORCE_LOOP.gain, 'Proportional gain on the force error, measured by '
           '~/measured_wrench, behind a low-pass filter of half of force.damping; 0 here and for '
           'force.integral_rate: open loop', lower=0.0, upper=0.99, live=True),
-    Entry('force.integral_rate', 0.0, 'Integral gain on the force error [1/s]; at most (1 - '
+    Entry('force.integral_rate', _FORCE_LOOP.integral_rate,
+          'Integral gain on the force error [1/s]; at most (1 - '
           'force.gain) times half of force.damping', lower=0.0, upper=1e3, live=True),
-    Entry('force.correction', 20.0, 'Largest force of the proportional part, and of the integral '
+    Entry('force.correction', _translation(_FORCE_LOOP.correction),
+          'Largest force of the proportional part, and of the integral '
           'part [N]', lower=1e-6, upper=1e6, live=True),
-    Entry('force.moment_correction', 5.0, 'Largest moment of the proportional part, and of the '
+    Entry('force.moment_correction', _rotation(_FORCE_LOOP.correction),
+          'Largest moment of the proportional part, and of the '
           'integral part [N m]', lower=1e-6, upper=1e6, live=True),
     Entry('force.measured', 'by_robot', 'Sign of ~/measured_wrench: the wrench by the robot on '
           'its environment, or on the robot', choices=('by_robot', 'on_robot'), live=True),
-    Entry('blend_time', 0.3, 'Time in which changed parameters and target wrenches take effect '
+    Entry('blend_time', _LAW.blend_time,
+          'Time in which changed parameters and target wrenches take effect '
           '[s]', lower=1e-3, upper=60.0, live=True),
 )
 
 _JOINTS = (
-    Entry('posture.natural_frequency', 5.0, 'Natural frequency of the joints in the nullspace '
+    Entry('posture.natural_frequency', _LAW.posture.natural_frequency,
+          'Natural frequency of the joints in the nullspace '
           '[rad/s]; at most 116 at a `rate` of 500 Hz', lower=0.0, upper=1e3, live=True),
-    Entry('posture.damping_ratio', 1.0, 'Damping ratio of the joints in the nullspace',
+    Entry('posture.damping_ratio', _LAW.posture.damping_ratio,
+          'Damping ratio of the joints in the nullspace',
           lower=0.0, upper=1e2, live=True),
-    Entry('posture.damping', 1.0, 'Least damping rate in the nullspace, whatever '
+    Entry('posture.damping', _LAW.posture.damping, 'Least damping rate in the nullspace, whatever '
           'posture.natural_frequency and posture.damping_ratio [1/s]; at most half of `rate`',
           lower=0.0, upper=1e3, live=True),
-    Entry('singularity.length', 0.3, 'Characteristic length of the arm, which scales rotation to '
+    Entry('singularity.length', _LAW.damping.length,
+          'Characteristic length of the arm, which scales rotation to '
           'translation [m]', lower=1e-6, upper=1e6, live=True),
-    Entry('singularity.low', 0.02, 'A direction is not controlled if its singular value of the '
+    Entry('singularity.low', _LAW.damping.low,
+          'A direction is not controlled if its singular value of the '
           'scaled Jacobian, relative to the largest, is below this', lower=1e-12, upper=1.0,
           live=True),
-    Entry('singularity.high', 0.06, 'A direction is fully controlled if its relative singular '
+    Entry('singularity.high', _LAW.damping.high,
+          'A direction is fully controlled if its relative singular '
           'value is above this', lower=1e-12, upper=1.0, live=True),
+    Entry('friction.from_description', 0.5, 'Share of the friction and damping in <dynamics> of '
+          'the robot description that is compensated; 0.5 leaves room for coefficients that are '
+          'twice too high, 1 is for measured ones, 0 is none', lower=0.0, upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Coulomb friction of every joint, base first, compensated in '
-          'the direction of the commanded motion [N m]; empty: 0', lower=0.0, live=True),
+          'the direction of the commanded motion [N m]; empty: friction.from_description',
+          lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of every joint, base first [N m s/rad]; '
-          'empty: 0', lower=0.0, live=True),
-    Entry('friction.velocity', 0.02, 'Speed below which the compensation of Coulomb friction '
+          'empty: friction.from_description', lower=0.0, live=True),
+    Entry('friction.velocity', Friction.velocity,
+          'Speed below which the compensation of Coulomb friction '
           'fades out [rad/s]', lower=1e-6, upper=1e2, live=True),
     Entry('limits.effort', (), 'Largest torque of every joint, base first [N m]; empty: those of '
           'the robot description, which these may exceed', lower=1e-9, live=True),
@@ -249,12 +311,15 @@ _JOINTS = (
     Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
           '[rad/s²]; empty: computed from the effort limits in the worst pose', lower=1e-3,
           live=True),
-    Entry('limits.reaction_time', 0.04, 'Time in which braking before a limit builds up [s]; '
+    Entry('limits.reaction_time', Limits.reaction_time,
+          'Time in which braking before a limit builds up [s]; '
           'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0,
           live=True),
-    Entry('limits.soft_zone', 0.05, 'Share of the range of a joint, at both ends, in which the '
+    Entry('limits.soft_zone', Limits.soft_zone,
+          'Share of the range of a joint, at both ends, in which the '
           'posture pushes it back', lower=0.0, upper=0.5, live=True),
-    Entry('limits.repulsion', 10.0, 'Natural frequency of the push in the soft zone [rad/s]',
+    Entry('limits.repulsion', Limits.repulsion,
+          'Natural frequency of the push in the soft zone [rad/s]',
           lower=0.0, upper=1e3, live=True),
 )
 
@@ -265,12 +330,18 @@ def task_parameters(name: str) -> tuple[Entry, ...]:
     """Return the parameters of a further task; its speed limits are those of the tip."""
     return (
         Entry(f'{name}.link', '', 'Link that the task controls; empty: the tip'),
-        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame',
-              of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.kind', 'pose', 'What the task controls: ' + '; '.join(
+            f'{kind.name}, {kind.controls}' for kind in KINDS.values()),
+              choices=tuple(KINDS), live=True),
+        *(Entry(f'{name}.{field.name}', field.default, field.metadata['description'],
+                size=len(field.default) if isinstance(field.default, tuple) else None, live=True)
+          for kind in KINDS.values() for field in fields(kind)),
+        Entry(f'{name}.translation.axes', MOTION, 'What is controlled along x y z of its frame; '
+              'kind pose', of=str, size=3, choices=AXES, live=True),
         Entry(f'{name}.rotation.axes', ('free',) * 3, 'What is controlled about x y z of its '
-              'frame', of=str, size=3, choices=AXES, live=True),
-        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base',
-              live=True),
+              'frame; kind pose', of=str, size=3, choices=AXES, live=True),
+        Entry(f'{name}.frame', '', 'Link whose axes are those of the task; empty: the base; kind '
+              'pose', live=True),
         Entry(f'{name}.activation', 1.0, 'Activation of the task, 0 (off) to 1', lower=0.0,
               upper=1.0, live=True),
         Entry(f'{name}.natural_frequency', 10.0, 'Natural frequency of its errors [rad/s]',

@@ -1,4 +1,4 @@
-"""What the controller publishes beside its commands: pose, error, forces, terms, diagnostics."""
+"""Reports of the controller: pose, error, forces, parts of the torque, diagnostics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.errors import InputError
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, IDLE, Loop
 from osc_ros.nodes.reaction_log import state_text
@@ -29,7 +29,7 @@ SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is nam
 
 class Diagnosis:
     """
-    Publishers of a configured controller, all but those of the commands and the goals.
+    Publishers of a configured controller, except those of the commands and the goals.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Diagnosis:
         self._publishers = []
 
     def state(self) -> str:
-        """Return what the controller does, and why if a watchdog acts."""
+        """Return the state of the controller in words, with the reason if a watchdog acts."""
         return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
@@ -113,13 +113,13 @@ class Diagnosis:
     def _publish_command(self, time: Any, tau: Array) -> None:
         """Publish a command (n,); `time` is the stamp of the state, or seconds without one."""
         if self._publishers:
-            self._commands.publish(messages.command_message(self._loop.joints, tau, time))
+            self._commands.publish(commands.command_message(self._loop.joints, tau, time))
 
     def _torque_rows(self) -> dict[str, Array]:
         """Torques by term (n,), and joint accelerations of the last tick: predicted, measured."""
         rows = self._law.terms()
         try:
-            rows['predicted'], rows['met'] = self._law.predicted_and_met()
+            rows['predicted'], rows['met'] = self._law.predicted_and_measured()
         except InputError:  # needs two ticks
             rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
         return rows

@@ -11,6 +11,7 @@ from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import (
     InertiaStamped,
+    PointStamped,
     Pose,
     PoseStamped,
     Transform,
@@ -35,7 +36,6 @@ from osc_ros.nodes import serialized
 
 Array = NDArray[np.float64]
 
-HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 
@@ -49,6 +49,11 @@ def stamp(time: float) -> Time:
     """Return the stamp of a time [s], rounded to 1 ns."""
     whole, rest = divmod(round(time * 1e9), 1_000_000_000)
     return Time(sec=int(whole), nanosec=int(rest))
+
+
+def label_of(time: Time) -> str:
+    """Return the label of a command that was computed from the joint state with this stamp."""
+    return f'{time.sec}.{time.nanosec:09d}'
 
 
 class UnrelatedError(InputError):
@@ -166,59 +171,6 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
     return message
 
 
-def command_message(names: Sequence[str], tau: Array, time: Time | float) -> JointState:
-    """
-    Return torques (n,) as a joint state of n joints that has only efforts.
-
-    `time` is the stamp of the state that they answer; without one it is a number of seconds on the
-    same clock, and the message's frame is HOLD_LABEL.
-
-    """
-    message = JointState(name=list(names), effort=array('d', tau.tobytes()))
-    if isinstance(time, Time):
-        message.header.stamp = time
-    else:
-        message.header.stamp, message.header.frame_id = stamp(max(0.0, time)), HOLD_LABEL
-    return message
-
-
-class Command:
-    """
-    A message of joint torques that is allocated once and filled for every command.
-
-    Parameters
-    ----------
-    size : int
-        Number of joints.
-
-    """
-
-    def __init__(self, size: int) -> None:
-        self._message = Float64MultiArray()
-        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
-
-    def filled(self, tau: Array, label: str) -> Float64MultiArray:
-        """Return the message with torques (n,) and a label: the joint state that they answer."""
-        self._message.data = array('d', tau.tobytes())
-        self._message.layout.dim[0].label = label
-        return self._message
-
-
-def label(message: Float64MultiArray) -> str:
-    """Return the label of a command: the joint state that it answers; empty if it has none."""
-    return str(message.layout.dim[0].label) if message.layout.dim else ''
-
-
-def label_of(time: Time) -> str:
-    """Return the label of the command that answers the joint state of this time."""
-    return f'{time.sec}.{time.nanosec:09d}'
-
-
-def labelled_time(label: str) -> float | None:
-    """Return the time of the joint state that a label names [s], or None if it names none."""
-    return float(label) if label.replace('.', '', 1).isdecimal() else None
-
-
 def payload(message: InertiaStamped) -> dict[str, Any]:
     """Return the payload as parameters; the inertia is about the centre of mass."""
     inertia, centre = message.inertia, message.inertia.com
@@ -236,6 +188,11 @@ def pose_array(message: Pose) -> Array:
     """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.position, message.orientation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
+def point_array(message: PointStamped) -> Array:
+    """Return the point (3,) of a message."""
+    return np.array([message.point.x, message.point.y, message.point.z])
 
 
 def transform_array(message: Transform) -> Array:
@@ -317,8 +274,8 @@ def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
     return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
 
 
-def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
-         ) -> tuple[Path | Hold, float]:
+def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
+         through: Callable[[Array, Array], Path] = Path) -> tuple[Path | Hold, float]:
     """
     Return the path of a trajectory of the tip, in the base frame, and its start time [s].
 
@@ -332,6 +289,8 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
         Time of the newest joint state [s].
     frame_pose : callable
         Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
+    through : callable
+        Returns the path of times (m,) and poses (m, 4, 4), for points without derivatives.
 
     Raises
     ------
@@ -355,7 +314,7 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array]
                              'accepted is one at rest, or two points and more')
         return Hold(there[0], arrival=float(times[0])), start
     if velocities == accelerations == 0:
-        return Path(times, there), start
+        return through(times, there), start
     if not (found.counts[:, 1:] == 1).all():
         raise InputError(f'target_trajectory: {m} points, {velocities} velocities, '
                          f'{accelerations} accelerations: accepted is one each a point, or '

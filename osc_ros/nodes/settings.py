@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
+from osc_ros.control.kinds.kind import Kind
+from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import Supervision, Watchdog
+from osc_ros.control.supervision import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
 from osc_ros.nodes.controller_parameters import WATCHDOGS
@@ -154,9 +157,19 @@ def _tip(values: Values) -> Task:
 def _further_task(values: Values, name: str) -> Task:
     gains = Gains([values[f'{name}.natural_frequency']] * 6, [values[f'{name}.damping_ratio']] * 6,
                   _six(values, 'speed'), _six(values, 'acceleration'))
-    return Task(gains, name, values[f'{name}.link'], _axes(values, f'{name}.'),
-                values[f'{name}.frame'], values[f'{name}.activation'], _force_control(values),
-                replace(_target_limits(values), box=UNBOUNDED))
+    kind = _kind(values, name)
+    axes, frame = ((_axes(values, f'{name}.'), values[f'{name}.frame']) if kind.axes is None
+                   else (kind.axes, ''))
+    return Task(gains, name, values[f'{name}.link'], axes, frame, values[f'{name}.activation'],
+                _force_control(values), replace(_target_limits(values), box=UNBOUNDED), kind)
+
+
+def _kind(values: Values, name: str) -> Kind:
+    kind = KINDS[values[f'{name}.kind']]
+    try:
+        return kind(**{field.name: values[f'{name}.{field.name}'] for field in fields(kind)})
+    except InputError as error:
+        raise InputError(f"task '{name}': {error}") from None
 
 
 def _six(values: Values, name: str) -> Any:
@@ -178,14 +191,17 @@ def _target_limits(values: Values) -> TargetLimits:
     pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
              for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED
-    return TargetLimits(**pairs, box=(values['workspace.lower'] or lower,
-                                      values['workspace.upper'] or upper))
+    return TargetLimits(**pairs, too_fast=values['target.too_fast'],
+                        box=(values['workspace.lower'] or lower,
+                             values['workspace.upper'] or upper))
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:
+    share = values['friction.from_description']
     coulomb, viscous = (
-        description.per_joint(values, f'friction.{name}', np.zeros(robot.n), robot)
-        for name in ('coulomb', 'viscous'))
+        description.per_joint(values, f'friction.{name}', share * described, robot)
+        for name, described in (('coulomb', robot.coulomb_friction),
+                                ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
     return Friction(coulomb, viscous, values['friction.velocity'])
@@ -197,7 +213,4 @@ def _joint_limits(values: Values, robot: Robot) -> Limits:
     for name in ('effort', 'effort_rate', 'velocity', 'deceleration'):
         if values[f'limits.{name}']:
             given[name] = description.per_joint(values, f'limits.{name}', (), robot)
-    limits = Limits.of(robot, **given)
-    if 'effort_rate' in given:
-        return limits
-    return replace(limits, effort_rate=2.0 * limits.effort / limits.reaction_time)
+    return Limits.of(robot, **given)

@@ -8,6 +8,7 @@ from typing import Any
 
 from geometry_msgs.msg import (
     InertiaStamped,
+    PointStamped,
     PoseStamped,
     TwistStamped,
     Vector3Stamped,
@@ -23,7 +24,9 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.guide import Motion
+from osc_ros.control.task import NO_ROTATION, pose
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.controller_parameters import STALE_TARGET
@@ -66,6 +69,7 @@ class Targets:
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
+                (PointStamped, 'target_point', self._on_point),
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
@@ -117,8 +121,27 @@ class Targets:
             Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
             messages.seconds(message.header.stamp)))
 
+    def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
+        def read() -> tuple[Motion, float]:
+            point = pose(messages.point_array(message), NO_ROTATION)
+            there = self._frame_pose(message.header.frame_id) @ point
+            there[:3, :3] = point[:3, :3]
+            return Hold(there), messages.seconds(message.header.stamp)
+
+        self._follow(task, topic, read)
+
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        self._follow(task, topic, lambda: messages.path(data, self._loop.time, self._frame_pose))
+        self._follow(task, topic, lambda: messages.path(
+            data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
+
+    def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
+        """Return the path through poses; it may begin with the velocity of the target."""
+        level = self._law.levels[task]
+        with self._loop.lock:
+            present = level.guide.predicted(float(times[0]))
+        path = path_through(times, poses, level.task.limits, present)
+        self._log_delay(topic, float(times[-1]), path)
+        return path
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, lambda: messages.jog(
@@ -131,7 +154,12 @@ class Targets:
             self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
+            self._require_goal(task, topic)
             motion, stamp = read()
+            if isinstance(motion, Path):
+                fitting = path_within(motion, self._law.levels[task].task.limits)
+                self._log_delay(topic, float(motion.times[-1]), fitting)
+                motion = fitting
             with self._loop.lock:
                 start = self._start_of(stamp)
                 inside = self._law.follow(motion, start, task)
@@ -145,6 +173,21 @@ class Targets:
             self._node.get_logger().warning(
                 f'{topic} is outside of the workspace box: the nearest position inside is used',
                 throttle_duration_sec=1.0)
+
+    def _log_delay(self, topic: str, end: float, path: Path) -> None:
+        """Log that a path arrives later than at the end that was asked for [s], if it does."""
+        late = float(path.times[-1]) - end
+        if late > 1e-6:
+            self._node.get_logger().warning(
+                f'{topic} is too fast for the limits, and ends {late:.3g} s later '
+                '(see target.too_fast)')
+
+    def _require_goal(self, task: str, topic: str) -> None:
+        """Refuse a command that the kind of the task does not accept."""
+        kind = next(one.kind for one in self._law.settings.tasks if one.name == task)
+        if topic.rpartition('target_')[2] not in kind.goals:
+            raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
+                             + ', '.join(f'target_{goal}' for goal in kind.goals))
 
     def _start_of(self, stamp: float) -> float:
         """When a target with this stamp takes effect [s]; a past stamp means now."""

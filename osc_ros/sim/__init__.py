@@ -1,5 +1,21 @@
 """A simulated arm in place of a real one."""
 
-from osc_ros.sim.plant import Plant
+from __future__ import annotations
 
-__all__ = ['Plant']
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from osc_ros.sim.plant import Plant
+    from osc_ros.sim.simulation import Record, Simulation
+
+__all__ = ['Plant', 'Record', 'Simulation']
+
+_PLACES = {'Plant': 'plant', 'Record': 'simulation', 'Simulation': 'simulation'}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(f'{__name__}.{_PLACES[name]}'), name)
+    return found

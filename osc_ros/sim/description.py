@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 import difflib
 import math
+from pathlib import Path
 import re
 from xml.etree import ElementTree
 
@@ -13,9 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError, ModelError
+from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
+from osc_ros.sim.meshes import add_meshes
 
-MOVING = ('revolute', 'continuous', 'prismatic')
 FLOOR = 0  # index of the floor among the geoms of a scene
+LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # of a moving body in MuJoCo [kg], [kg m²]
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
 
@@ -47,7 +51,7 @@ class Urdf:
     def span(self, joint: str) -> tuple[float, float]:
         """Return lower and upper position; infinite without <limit> and for continuous joints."""
         lower, upper = (self.number(joint, 'limit', end) for end in ('lower', 'upper'))
-        if self._kind(joint) == 'continuous' or lower == upper == 0.0:
+        if not JOINT_TYPES[self._kind(joint)].has_range or lower == upper == 0.0:
             return -math.inf, math.inf
         if not -math.inf < lower < upper < math.inf:
             raise ModelError(f"joint '{joint}': limits {lower} to {upper}; "
@@ -62,9 +66,9 @@ class Urdf:
             raise InputError(f'joint_names {list(moving)}, locked {list(locked)}; '
                              'accepted: at least one joint to move, each joint once')
         for name in moving:
-            if self._kind(name) not in MOVING:
+            if self._kind(name) not in OF_ONE_FREEDOM:
                 raise ModelError(f"joint '{name}' is {self._kind(name)} and cannot move; "
-                                 f"accepted: {', '.join(MOVING)}")
+                                 f"accepted: {', '.join(OF_ONE_FREEDOM)}")
             if self._joints[name].find('mimic') is not None:
                 raise ModelError(f"joint '{name}' mimics another and cannot move by itself")
         return {name: self._lock(name, locked, moving)
@@ -82,9 +86,9 @@ class Urdf:
             value = (self.number(name, 'mimic', 'multiplier', 1.0)
                      * self._lock(source, locked, (*barred, name))
                      + self.number(name, 'mimic', 'offset'))
-        if not math.isfinite(value) or value != 0.0 and self._kind(name) not in MOVING:
+        if not math.isfinite(value) or value != 0.0 and self._kind(name) not in OF_ONE_FREEDOM:
             raise InputError(f"joint '{name}' ({self._kind(name)}) is locked at {value}; "
-                             f"accepted: finite, and 0 unless {', '.join(MOVING)}")
+                             f"accepted: finite, and 0 unless {', '.join(OF_ONE_FREEDOM)}")
         return value
 
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
@@ -112,6 +116,8 @@ class Urdf:
             spec = mujoco.MjSpec.from_string(text + '</robot>')
         except ValueError as error:
             raise self._refusal(error) from error
+        # links without mass between two joints are accepted, with next to none
+        spec.compiler.boundmass, spec.compiler.boundinertia = LEAST_MASS, LEAST_INERTIA
         for name, value in locks.items():
             body = spec.body(self._end(name, 'child'))
             for joint in list(body.joints):
@@ -120,15 +126,23 @@ class Urdf:
                 spec.delete(joint)
         return spec
 
-    def scene(self, locks: Mapping[str, float], gravity: ArrayLike) -> mujoco.MjModel:
+    def scene(self, locks: Mapping[str, float], gravity: ArrayLike, folder: Path | None = None
+              ) -> mujoco.MjModel:
         """
         Return a model for drawing only: the arm's visual shapes, a floor and light.
 
-        The root is rotated so that gravity, given in its frame, points down. Meshes are left out;
-        without any other shapes, rods are drawn between the joints.
+        The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
+        their files are found from the folder of the URDF and MuJoCo can read all of them; without
+        any shapes, rods are drawn between the joints.
 
         """
         spec = self.spec(locks, looks=True)
+        if folder is not None:
+            with suppress(ValueError):  # unreadable: go on without meshes
+                with_meshes = self.spec(locks, looks=True)
+                add_meshes(with_meshes, self.links, self._colours, folder)
+                with_meshes.compile()
+                spec = with_meshes
         for link in self.links:
             for i, shape in enumerate(spec.body(link).geoms):
                 shape.name = f'{link} visual {i}'

@@ -1,0 +1,210 @@
+"""Commands to a law: motions, wrenches, measured wrenches, postures."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.control.cycle import ControlCycle
+from osc_ros.control.guide import Jog, Motion, STOP
+from osc_ros.control.kinds.kind import Kind
+from osc_ros.control.level import Level
+from osc_ros.control.task import NO_ROTATION, pose
+from osc_ros.control.trajectory import Hold, Path, require_rigid
+from osc_ros.control.waypoints import path_through, path_within
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
+
+
+class CommandedCycle(ControlCycle):
+    """
+    A control cycle with commands to its tasks and its posture.
+
+    A command takes effect at the next tick. Before `latch` or the first tick the position of the
+    arm is unknown, and commands raise.
+
+    """
+
+    def _level(self, task: str | None) -> Level:
+        levels = (self._next or self._setup).levels
+        if task is None:
+            return levels[0]
+        for level in levels:
+            if level.task.name == task:
+                return level
+        raise InputError(f"there is no task '{task}' (there are: "
+                         f"{', '.join(level.task.name for level in levels)})")
+
+    def follow(self, motion: Motion | ArrayLike, start: float = -math.inf,
+               task: str | None = None) -> bool:
+        """
+        Command a motion of a task's target; motions scheduled for `start` or later are dropped.
+
+        From `start` on the target moves to the motion without a jump, within the task's limits:
+        see `Guide`.
+
+        Parameters
+        ----------
+        motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
+            In the base frame. A pose or a point is a goal to move to and to hold.
+        start : float
+            On the clock of the states [s]; the next tick if not given.
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Returns
+        -------
+        bool
+            False if a pose is outside of the workspace box; the nearest position inside replaces
+            it.
+
+        Raises
+        ------
+        InputError
+            A path that exceeds the speed or acceleration limits of the task's target (unless their
+            `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
+            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick).
+
+        """
+        level = self._level(task)
+        self._require_place()
+        limits = level.task.limits
+        if math.isnan(start):
+            raise InputError('start is nan: accepted is a time [s], or none for now')
+        if isinstance(motion, Path):
+            motion = path_within(motion, limits)
+        elif not isinstance(motion, Jog):
+            motion = _hold(motion, level.task.kind)
+        level.guide.add(motion, start)
+        return not isinstance(motion, Hold) or limits.inside(motion.pose) is motion.pose
+
+    def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
+        """
+        Return a path through poses for a task, with estimated velocities.
+
+        It begins with the velocity of the target if the target will be at the first pose at that
+        time. See `osc_ros.control.waypoints.path_through`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            In the base frame.
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            As of `Path`; an unknown task.
+
+        """
+        level = self._level(task)
+        start = float(np.ravel(times)[0]) if np.size(times) else 0.0
+        return path_through(times, poses, level.task.limits, level.guide.predicted(start))
+
+    def stop(self) -> None:
+        """Stop all targets as fast as the limits allow; set the posture to the present one."""
+        for level in (self._next or self._setup).levels:
+            level.guide.add(STOP, -math.inf)
+        self._posture.lead_to(self._q)
+
+    def push(self, wrench: ArrayLike, task: str | None = None) -> None:
+        """
+        Set the wrench (6,) that a task applies along its axes of force, from the next tick on.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            By the robot on the environment, at the origin of the task's link and in the axes of
+            the task's frame, [moment; force]. It comes into force within `blend_time`.
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; an entry that is not 0 along an axis without force control; an
+            unknown task; the position of the arm is unknown (no `latch`, no tick).
+
+        """
+        level = self._level(task)
+        self._require_place()
+        wanted = _wrench(wrench)
+        for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
+            raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
+                             f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
+                             f"{', '.join(level.task.axes)})")
+        level.wanted_wrench = wanted
+
+    def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
+        """
+        Set the measured wrench of a task, for closed-loop force control.
+
+        Parameters
+        ----------
+        wrench : (6,) [N·m, N]
+            By the robot on the environment, at the origin of the task's link, base axes.
+        time : float
+            Stamp, on the clock of the states [s]. The integral pauses while it is too old.
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; an unknown task.
+
+        """
+        self._level(task).measure(_wrench(wrench), time)
+
+    def take_posture(self, q: ArrayLike) -> None:
+        """
+        Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
+
+        The set-point of the posture moves there smoothly within `blend_time`.
+
+        Raises
+        ------
+        InputError
+            A shape that does not fit, a position outside the joint's limits; the position of the
+            arm is unknown (no `latch`, no tick).
+
+        """
+        self._require_place()
+        self._posture.take(q, self.robot)
+
+    def _require_place(self) -> None:
+        if not self._is_placed:
+            raise InputError('the law does not know where the arm is: call latch(q) before '
+                             'commands, with the joint positions q')
+
+
+def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
+    """Return the `Hold` of a goal: a Hold, a pose (4, 4), or for some kinds a point (3,)."""
+    if 'point' in kind.goals and not isinstance(motion, Hold) and np.shape(motion) == (3,):
+        return Hold(pose(motion, NO_ROTATION))
+    if not isinstance(motion, (Hold, np.ndarray, list, tuple)):
+        raise InputError(f'motion is of type {type(motion).__name__}: accepted are Hold, Path, '
+                         'Jog, or a pose (4, 4)')
+    hold = motion if isinstance(motion, Hold) else Hold(motion)  # type: ignore[arg-type]
+    T = finite_array('pose', hold.pose, (4, 4)).copy()
+    require_rigid('pose', T[None])
+    return Hold(T, hold.arrival)
+
+
+def _wrench(given: ArrayLike) -> Array:
+    """Return a wrench (6,) as an array; raise if it is not finite or too large."""
+    wrench = np.array(given, dtype=np.float64)
+    if wrench.shape != (6,) or not np.isfinite(wrench).all():
+        raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')
+    if np.abs(wrench).max() > STRONGEST:
+        raise InputError(f'wrench {wrench.tolist()}: accepted is at most {STRONGEST:g}')
+    return wrench

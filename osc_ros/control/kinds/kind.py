@@ -1,0 +1,74 @@
+"""The contract of a kind of task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """
+    One kind of task, with its own parameters as fields.
+
+    Each field has a default and `metadata={'description': …}`: from them the controller node makes
+    the parameters `NAME.FIELD` of a task.
+
+    A kind defines up to six coordinates of its link: three in rad, then three in m (`axes` says
+    which of them are controlled). Their velocity is S v, where v is the twist of the link, and
+    their acceleration S a + Ṡ v; S is 6 × 6 and depends on the pose of the link and on the
+    set-point. The compiled part of the kind, a function of its module that `kinds.table` calls,
+    writes for one tick:
+
+        put_NAME(task, pose, twist, row) -> share
+
+    task : (TASK_WIDTH,)
+        See `osc_ros.control.task_numbers`. Set-point and own numbers are read; AXES, if the kind
+        determines them, ERROR and LAG are written.
+    pose, twist : (4, 4), (6,)
+        Of the link, base frame, [angular; linear].
+    row : (WIDTH,)
+        See `osc_ros.dynamics.level_row`. Written, in the task's axes, 0 where not controlled:
+        SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE, that less the
+        velocity; ROOT, the wanted acceleration less Ṡ v. If S is not the identity: MAPPED = 1 and
+        MAP, S in base axes.
+    share : float
+        0 to 1, continuous: the activation is multiplied by it. It has to be 0 wherever S, or its
+        rate of change, is not bounded.
+
+    All of it has to be finite and continuous for every finite pose, twist and set-point.
+
+    Attributes
+    ----------
+    name : str
+        Value of the parameter `NAME.kind`.
+    controls : str
+        What the task controls: completes the description of that parameter.
+    axes : tuple of 6 str, optional
+        'motion' or 'free', if the kind determines them; None if each task chooses its own.
+    goals : tuple of str
+        Commands that it accepts: of 'pose', 'twist', 'trajectory', 'point'.
+
+    """
+
+    name: ClassVar[str]
+    controls: ClassVar[str]
+    axes: ClassVar[tuple[str, ...] | None] = None
+    goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory')
+
+    def numbers(self) -> Array:
+        """The parameters (9,) for the compiled part, `task[OWN:]` there."""
+        return np.zeros(9)
+
+    def set_point(self, pose: Array) -> Array:
+        """The set-point (4, 4) with no error at the pose (4, 4) of the link."""
+        raise NotImplementedError
+
+    def carried(self, set_point: Array, T: Array) -> Array:
+        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
+        raise NotImplementedError

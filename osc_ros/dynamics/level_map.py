@@ -1,0 +1,68 @@
+"""Levels with coordinates of their own: the velocity of a level is S times its link's twist."""
+
+from __future__ import annotations
+
+from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.level_row import MAP, MAPPED
+
+# S (6 × 6, flat) is the MAP of a row of `Priorities`, in base axes; the identity if not MAPPED.
+
+
+@inlined
+def map_level(S, i, a0, J, W, r, x):
+    """Replace J, W and r of level i, which are for its link's twist, by those for S · twist."""
+    own = 6 * i
+    for a in range(6):
+        r[own + a] += a0[a]
+        for c in range(6):
+            r[own + a] -= S[6 * a + c] * a0[c]
+    for k in range(J.shape[1]):
+        _multiply(S, J[own:own + 6, k], x)
+    for k in range(W.shape[1]):
+        _multiply(S, W[own:own + 6, k], x)
+    for k in range(len(W)):
+        _multiply(S, W[k, own:own + 6], x)
+
+
+@inlined
+def _multiply(S, y, x):
+    """Replace y (6,) by S y; overwrites x."""
+    for a in range(6):
+        x[a] = y[a]
+    for a in range(6):
+        y[a] = 0.0
+        for c in range(6):
+            y[a] += S[6 * a + c] * x[c]
+
+
+@inlined
+def put_link_force(row, force, x):
+    """Replace the force (6,) of a level in its coordinates by that on its link, Sᵀ f."""
+    for a in range(6):
+        x[a] = force[a]
+    for a in range(6):
+        force[a] = 0.0
+        for c in range(6):
+            force[a] += row[MAP + 6 * c + a] * x[c]
+
+
+@inlined
+def subtract_velocity(row, twist, y, start):
+    """Subtract the velocity of a level's coordinates from y[start:start + 6], base axes."""
+    for a in range(6):
+        if row[MAPPED] != 0.0:
+            for c in range(6):
+                y[start + a] -= row[MAP + 6 * a + c] * twist[c]
+        else:
+            y[start + a] -= twist[a]
+
+
+@inlined
+def add_link_force(row, force, total):
+    """Add the force on a level's link, Sᵀ f for the force (6,) in its coordinates."""
+    for a in range(6):
+        if row[MAPPED] != 0.0:
+            for c in range(6):
+                total[a] += row[MAP + 6 * c + a] * force[c]
+        else:
+            total[a] += force[a]

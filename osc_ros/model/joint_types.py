@@ -1,0 +1,52 @@
+"""The table of a URDF's joint types: the elementary joints that each one is made of."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class JointType(NamedTuple):
+    """
+    A type of joint.
+
+    Attributes
+    ----------
+    steps : tuple of (str, (4, 4))
+        The elementary joints from parent to child, each 'revolute', 'prismatic' or 'spherical',
+        with a rotation: its third column is the axis of the step where that of the joint is z.
+    has_axis : bool
+        Whether <axis> is read; if not, the axes of the joint are those of its frame.
+    has_range : bool
+        Whether <limit> may bound the position.
+
+    """
+
+    steps: tuple[tuple[str, Array], ...]
+    has_axis: bool = True
+    has_range: bool = True
+
+
+_ALONG_X = np.eye(4)[:, [1, 2, 0, 3]]
+_ALONG_Y = np.eye(4)[:, [2, 0, 1, 3]]
+_ALONG_Z = np.eye(4)
+
+JOINT_TYPES = {
+    'revolute': JointType((('revolute', _ALONG_Z),)),
+    'continuous': JointType((('revolute', _ALONG_Z),), has_range=False),
+    'prismatic': JointType((('prismatic', _ALONG_Z),)),
+    'fixed': JointType((), has_axis=False),
+    'planar': JointType((('prismatic', _ALONG_X), ('prismatic', _ALONG_Y),
+                         ('revolute', _ALONG_Z))),
+    'floating': JointType((('prismatic', _ALONG_X), ('prismatic', _ALONG_Y),
+                           ('prismatic', _ALONG_Z), ('spherical', _ALONG_Z)), has_axis=False),
+}
+# Types that move, and those with one freedom: only these may have limits, mimic another joint, or
+# be locked at a position.
+MOVING = tuple(name for name, one in JOINT_TYPES.items() if one.steps)
+OF_ONE_FREEDOM = tuple(name for name in MOVING if len(JOINT_TYPES[name].steps) == 1
+                       and JOINT_TYPES[name].steps[0][0] != 'spherical')

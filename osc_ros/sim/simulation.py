@@ -1,0 +1,252 @@
+"""A simulated arm under its law: the control loop around MuJoCo, and what it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+import math
+import os
+from time import perf_counter, sleep
+from typing import Any, TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.control.law import Law
+from osc_ros.dynamics.task_inertia import SingularityDamping
+from osc_ros.errors import InputError, require_type
+from osc_ros.model.files import urdf_text
+
+if TYPE_CHECKING:
+    from osc_ros.sim.plant import Plant
+
+Array = NDArray[np.float64]
+
+LONGEST_STEP = 1e-3  # of the physics [s]
+MIDDLE = 0.7  # share of the joints' ranges in which a start is searched
+STARTS = 300  # positions that are tried
+PICTURE = 1.0 / 30.0  # between two pictures in the window [s]
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """
+    A run of a simulation, with one row for each of k control periods.
+
+    Attributes
+    ----------
+    time : (k,) [s]
+    q, qd : (k, n) [rad, m and per s]
+        The state that the law got.
+    torque : (k, n) [N·m, N]
+        Its answer.
+    pose, target : (k, 4, 4)
+        Of the first task's link, and the set-point, base frame.
+    error : (k, 6) [rad, m]
+        Of the link from the set-point, base axes, [angular; linear].
+
+    """
+
+    time: Array
+    q: Array
+    qd: Array
+    torque: Array
+    pose: Array
+    target: Array
+    error: Array
+
+
+class Simulation:
+    """
+    An arm in MuJoCo under a law.
+
+    The simulated arm has the URDF's masses, joint damping and dry friction; payload and tool of
+    the law's robot are not simulated. After each change of state by `reset` the law holds the
+    pose.
+
+    >>> arm = Simulation(urdf, law)                          # doctest: +SKIP
+    >>> law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))          # 10 cm up
+    >>> record = arm.run(2.0)
+    >>> pyplot.plot(record.time, record.error[:, 3:])
+
+    Attributes
+    ----------
+    law : Law
+    plant : Plant
+        The arm itself: pushes, brakes, contact forces, pictures.
+    period : float [s]
+        From one torque to the next.
+
+    Parameters
+    ----------
+    urdf : str or path
+        The text of the URDF that the law's robot is made from, or its file.
+    law : Law
+    q : (n,), optional
+        Joint positions at the start [rad, m]. Default: the best conditioned of random positions
+        in the middle of the joints' ranges.
+    rate : float [Hz]
+        Of the law; the physics takes steps of at most LONGEST_STEP.
+    show : bool
+        Show the arm in a window, and run no faster than real time.
+    **plant
+        More parameters of `osc_ros.sim.Plant`, such as friction, position_noise, wall, ball, and
+        locked, if the robot has joints that are locked elsewhere than at 0.
+
+    Raises
+    ------
+    InputError, ModelError
+        Arguments that cannot be used; `show` without a display.
+    ImportError
+        MuJoCo is not installed.
+
+    """
+
+    def __init__(self, urdf: str | os.PathLike[str], law: Law, q: ArrayLike | None = None,
+                 rate: float = 500.0, show: bool = False, **plant: Any) -> None:
+        require_type('law', law, Law, 'a Law: Simulation(urdf, Law(robot))')
+        if not (math.isfinite(rate) and rate > 0.0):
+            raise InputError(f'rate is {rate} Hz: accepted is a finite number above 0')
+        try:
+            from osc_ros.sim.plant import Plant
+        except ModuleNotFoundError as error:
+            raise ImportError(f'the simulation needs MuJoCo ({error}): pip install mujoco'
+                              ) from error
+        robot = law.robot
+        self.law, self.period = law, 1.0 / rate
+        self._steps = math.ceil(self.period / LONGEST_STEP - 1e-9)
+        given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
+                 'timestep': self.period / self._steps, **plant}
+        self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
+        self._start = well_conditioned_positions(law) if q is None else q
+        self.reset()
+        self._window = self.plant.viewer() if show else None
+        self._shown = -math.inf
+
+    @property
+    def time(self) -> float:
+        """Time since the last reset [s]."""
+        return self.plant.time
+
+    @property
+    def q(self) -> Array:
+        """True joint positions (n,) [rad, m]."""
+        return self.plant.q
+
+    @property
+    def qd(self) -> Array:
+        """True joint velocities (n,) [rad/s, m/s]."""
+        return self.plant.qd
+
+    def pose(self, link: str | None = None, shift: ArrayLike = (0.0, 0.0, 0.0),
+             turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
+        """
+        Pose (4, 4) of a link in the base frame, as MuJoCo has it; moved, to be a goal.
+
+        Parameters
+        ----------
+        link : str, optional
+            Default: that of the law's first task.
+        shift : (3,) [m]
+            Is added to the position.
+        turn : (3,) [rad]
+            Rotation vector, in base axes, by which the link is turned about its origin.
+
+        """
+        T = self.plant.pose(link or self.law.settings.tasks[0].link or self.law.robot.tip)
+        T[:3, 3] += shift
+        T[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]
+        return T
+
+    def reset(self, q: ArrayLike | None = None) -> None:
+        """
+        Set the arm to rest at q (n,), or at the start, at time 0; the law then holds that pose.
+
+        Raises
+        ------
+        InputError
+            Positions that do not fit, or outside of the joints' limits.
+
+        """
+        self.plant.reset(self._start if q is None else q)
+        self.law.latch(self.plant.q)
+
+    def step(self) -> Array:
+        """Advance by one period; return the torques (n,) of the law [N·m, N]."""
+        return self._step()[2]
+
+    def _step(self) -> tuple[Array, Array, Array]:
+        q, qd, _ = self.plant.measured()
+        tau = self.law.torque(self.plant.time, q, qd)
+        self.plant.step(tau, self._steps)
+        self.law.plan()
+        return q, qd, tau
+
+    def run(self, seconds: float, each: Callable[[], object] | None = None) -> Record:
+        """
+        Advance by a time [s]; return the record of this time.
+
+        Parameters
+        ----------
+        seconds : float
+        each : callable, optional
+            Called before every step, to command the law or to push the arm.
+
+        Raises
+        ------
+        InputError
+            A time that is not finite and positive, an arm that diverged.
+
+        """
+        if not (math.isfinite(seconds) and seconds > 0.0):
+            raise InputError(f'seconds is {seconds}: accepted is a finite number above 0')
+        rows, law = [], self.law
+        began, start = perf_counter(), self.plant.time
+        for _ in range(max(1, round(seconds / self.period))):
+            if each is not None:
+                each()
+            rows.append((self.plant.time, *self._step(), law.pose, law.target.pose.copy(),
+                         law.error))
+            if self._window is not None:
+                self._show(began + self.plant.time - start)
+        return Record(*(np.array(column) for column in zip(*rows)))
+
+    def _show(self, due: float) -> None:
+        """Wait until a wall time [s], and draw the arm."""
+        if self._window is None or not self._window.is_running():
+            return  # the user has closed it
+        sleep(max(0.0, due - perf_counter()))
+        if perf_counter() - self._shown > PICTURE:
+            self._window.sync()
+            self._shown = perf_counter()
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._window is not None:
+            self._window.close()
+
+
+def well_conditioned_positions(law: Law, seed: int = 0) -> Array:
+    """
+    Joint positions (n,) far from singularities and limits, which the arm can hold [rad, m].
+
+    The best of STARTS random ones in the middle of the joints' ranges: that with the largest ratio
+    of the smallest to the largest singular value of the scaled Jacobian of the first task's link.
+
+    """
+    robot, settings = law.robot, law.settings
+    damping = SingularityDamping(settings.damping.length)
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
+    rest, first = np.zeros(robot.n), max(0, 6 - robot.n)
+    best, most = middle, -1.0
+    for share in np.random.default_rng(seed).uniform(-MIDDLE, MIDDLE, size=(STARTS, robot.n)):
+        q = middle + share * half
+        law.space.outward(q, rest)
+        damping.conditioning(law.space.jacobian()[:6])
+        ratio = float(np.sort(damping.ratios)[first])  # an arm with few joints has few directions
+        can_hold = (np.abs(law.bias_torque(q, rest)) < settings.limits.effort).all()
+        if can_hold and ratio > most:
+            best, most = q, ratio
+    return np.asarray(best)

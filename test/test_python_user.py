@@ -1,0 +1,393 @@
+"""What somebody does who has Python, numpy and a URDF: help, a first motion, own loops, errors."""
+
+import ast
+from dataclasses import fields, replace
+import os
+from pathlib import Path as File
+import pydoc
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import osc_ros
+from osc_ros import (
+    Gains,
+    Hold,
+    InputError,
+    Jog,
+    Law,
+    Limits,
+    OperationalSpace,
+    Path,
+    Posture,
+    Robot,
+    Settings,
+    shipped_urdf,
+    Simulation,
+    SingularityDamping,
+    Stiffness,
+    TargetLimits,
+    Task,
+)
+from osc_ros.sim.simulation import well_conditioned_positions
+from texts import blocks, CHECKOUT
+from tolerances import PATH_KNOT
+
+URDF = shipped_urdf('panda').read_text()
+ROBOT = Robot.from_urdf(URDF, 'panda_link0', 'panda_hand_tcp')
+
+
+@pytest.fixture(scope='module')
+def arm():
+    """Return a simulated Panda under a law with all defaults; for tests that reset it."""
+    return Simulation(URDF, Law(ROBOT))
+
+
+def lines_of_help():
+    """Return the lines of Python in the help on the package."""
+    indented = re.findall(r'^    (.*)$', osc_ros.__doc__, re.MULTILINE)
+    assert len(indented) > 5
+    return '\n'.join(indented)
+
+
+# help, and imports
+
+def test_help_on_the_package_begins_with_how_to_start():
+    shown = pydoc.plain(pydoc.render_doc(osc_ros)).splitlines()
+    first = next(k for k, line in enumerate(shown) if 'How to start' in line)
+    assert first < 20
+    for name in osc_ros.__all__:
+        assert any(name in line for line in shown), name
+
+
+def test_lines_of_help_are_those_of_the_readme_and_move_an_arm():
+    def statements(text):
+        return [line.split('  #')[0].rstrip() for line in text.splitlines() if line.strip()]
+
+    readme = [block.text for block in blocks('README.md', 'python')]
+    assert any(statements(text) == statements(lines_of_help()) for text in readme)
+    found = {}
+    exec(lines_of_help().replace('arm.pose(', 'goal := arm.pose('), found)
+    assert np.abs(found['arm'].pose() - found['goal']).max() < 1e-3
+
+
+def test_importing_the_package_is_quick_and_needs_neither_numba_nor_mujoco():
+    code = ('import sys, osc_ros\n'
+            "for name in ('numba', 'mujoco', 'scipy', 'numpy'):\n"
+            '    assert name not in sys.modules, name\n'
+            'osc_ros.Robot\n'
+            "assert 'mujoco' not in sys.modules\n"
+            'assert set(osc_ros.__all__) <= set(dir(osc_ros))\n')
+    subprocess.run([sys.executable, '-c', code], check=True, timeout=120)
+
+
+def test_what_a_user_needs_is_in_the_package_and_tools_see_the_same_names():
+    tree = ast.parse(File(osc_ros.__file__).read_text())
+    [typed] = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = [alias.name for node in typed.body for alias in node.names]
+    lazy = [name for names in osc_ros._PLACES.values() for name in names]
+    assert sorted(seen) == sorted(lazy) == sorted(osc_ros.__all__)
+    for name in osc_ros.__all__:
+        assert getattr(osc_ros, name).__doc__, name
+    with pytest.raises(AttributeError, match="module 'osc_ros' has no attribute 'Rabot'"):
+        osc_ros.Rabot  # noqa: B018
+
+
+def test_without_mujoco_help_works_and_a_simulation_says_what_to_install():
+    code = ('import sys\n'
+            "sys.modules['mujoco'] = None\n"
+            'import osc_ros, pydoc\n'
+            "assert 'Simulation' in pydoc.render_doc(osc_ros)\n"
+            "urdf = osc_ros.shipped_urdf('panda')\n"
+            "robot = osc_ros.Robot.from_urdf(urdf, 'panda_link0', 'panda_hand_tcp')\n"
+            'law = osc_ros.Law(robot)\n'
+            'try:\n'
+            '    osc_ros.Simulation(urdf, law)\n'
+            'except ImportError as error:\n'
+            "    assert 'pip install mujoco' in str(error), error\n"
+            'else:\n'
+            "    sys.exit('no error')\n")
+    subprocess.run([sys.executable, '-c', code], check=True, timeout=300)
+
+
+def test_first_use_says_that_it_compiles_and_the_second_says_nothing(tmp_path):
+    code = ('import numpy as np\n'
+            'from osc_ros.dynamics.task_inertia import task_inertia\n'
+            'task_inertia(np.eye(6))\n')
+    first, second = (subprocess.run(
+        [sys.executable, '-c', code], check=True, capture_output=True, text=True, timeout=300,
+        env={**os.environ, 'XDG_CACHE_HOME': str(tmp_path)}).stderr for _ in range(2))
+    assert 'compiles its kernels' in first and str(tmp_path) in first
+    assert second == ''
+
+
+@pytest.mark.slow
+def test_type_checker_sees_the_types_of_a_users_script(tmp_path):
+    pytest.importorskip('mypy', reason="mypy is not installed: pip install '.[lint]'")
+    assert File(osc_ros.__file__).with_name('py.typed').exists()
+    (tmp_path / 'right.py').write_text('\n'.join(
+        block.text for page in ('README.md', 'doc/python.md') for block in blocks(page, 'python')))
+    (tmp_path / 'wrong.py').write_text(
+        'from osc_ros import Law, Robot, shipped_urdf\n'
+        "robot = Robot.from_urdf(shipped_urdf('panda'), 'a', 'b')\n"
+        'reveal_type(robot.n)\n'
+        'Law(robot).change(robot)\n')
+    (tmp_path / 'osc_ros').symlink_to(File(osc_ros.__file__).parent)
+    right, wrong = (subprocess.run(
+        [sys.executable, '-m', 'mypy', '--strict', '--follow-imports=silent', name],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600).stdout
+        for name in ('right.py', 'wrong.py'))
+    assert 'Success' in right, right
+    assert 'Revealed type is "builtins.int"' in wrong
+    assert 'error: Argument 1 to "change" of "Law" has incompatible type "Robot"' in wrong
+
+
+# a law with defaults
+
+def test_law_of_a_robot_works_at_once_within_the_limits_of_the_robot(arm):
+    arm.reset()
+    settings, limits = arm.law.settings, arm.law.settings.limits
+    np.testing.assert_array_equal(limits.effort, ROBOT.effort_limits)
+    assert np.isfinite(limits.effort_rate).all() and settings.tasks[0].limits.smooth
+    goal = arm.pose(shift=(0.1, 0.1, -0.1), turn=(0.0, 0.0, 0.5))
+    arm.law.follow(goal)
+    record = arm.run(2.5)
+    assert np.abs(arm.pose() - goal).max() < 1e-3
+    assert (np.abs(record.torque) <= ROBOT.effort_limits).all()
+    assert (np.abs(np.diff(record.torque, axis=0)) <= limits.effort_rate * arm.period + 1e-9).all()
+    assert (np.abs(record.qd) <= ROBOT.velocity_limits).all()
+
+
+def test_parts_of_the_settings_are_changed_by_name_and_the_rest_keeps_its_defaults(arm):
+    soft = Settings(tasks=(Task(Stiffness()),))
+    law = Law(ROBOT, soft)
+    assert law.settings.posture.natural_frequency == Posture().natural_frequency == 5.0
+    law.change(replace(law.settings, posture=Posture(natural_frequency=2.0)))
+    assert law.settings.limits is not None and law.settings.posture.natural_frequency == 2.0
+    assert soft.limits is None
+    law.change(soft)
+    np.testing.assert_array_equal(law.settings.limits.effort, ROBOT.effort_limits)
+
+
+def test_law_that_was_never_latched_holds_the_first_state_and_refuses_commands_before_it():
+    law, q = Law(ROBOT), np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
+    for command in (lambda: law.follow(np.eye(4)), lambda: law.take_posture(q),
+                    lambda: law.push(np.zeros(6))):
+        with pytest.raises(InputError, match=r'where the arm is: call latch\(q\) before'):
+            command()
+    with pytest.raises(InputError, match='not finite'):
+        law.torque(0.0, np.full(7, np.nan), np.zeros(7))
+    tau = law.torque(0.0, q.tolist(), [0.0] * 7)
+    np.testing.assert_allclose(tau, law.bias_torque(q, np.zeros(7)), atol=1e-9)
+    assert np.abs(law.error).max() < 1e-9
+
+
+def test_pose_of_the_law_may_be_changed_and_used_as_a_goal(arm):
+    arm.reset()
+    goal = arm.law.pose
+    goal[2, 3] += 0.05
+    assert abs(arm.law.pose[2, 3] - goal[2, 3]) > 0.04
+    arm.law.follow(goal)
+    goal[2, 3] += 1.0  # later changes do not count
+    arm.run(1.5)
+    assert abs(arm.pose()[2, 3] - goal[2, 3] + 1.0) < 1e-3
+
+
+# the simulation
+
+def test_simulation_runs_resets_and_records(arm):
+    arm.reset()
+    start, seen = arm.pose(), []
+    arm.law.follow(arm.pose(shift=(0.0, 0.0, 0.05)))
+    record = arm.run(0.5, each=lambda: seen.append(arm.time))
+    k = len(record.time)
+    assert k == len(seen) == 250 and abs(arm.time - 0.5) < 1e-9
+    assert {field.name: getattr(record, field.name).shape for field in fields(record)} == {
+        'time': (k,), 'q': (k, 7), 'qd': (k, 7), 'torque': (k, 7), 'pose': (k, 4, 4),
+        'target': (k, 4, 4), 'error': (k, 6)}
+    np.testing.assert_allclose(record.time, seen)
+    np.testing.assert_allclose(record.pose[0], start, atol=1e-6)
+    np.testing.assert_allclose(record.target[:, :3, 3] - record.pose[:, :3, 3],
+                               record.error[:, 3:], atol=1e-9)
+    arm.reset()
+    assert arm.time == 0.0
+    np.testing.assert_allclose(arm.pose(), start, atol=1e-12)
+    arm.run(0.2)  # it holds that pose
+    np.testing.assert_allclose(arm.pose(), start, atol=1e-4)
+
+
+@pytest.mark.parametrize('rate', [200.0, 300.0, 1000.0])
+def test_simulation_steps_at_the_rate_that_is_asked_for(rate):
+    arm = Simulation(URDF, Law(ROBOT), rate=rate, position_noise=1e-6)
+    record = arm.run(0.1)
+    np.testing.assert_allclose(np.diff(record.time), 1.0 / rate, atol=1e-12)
+    assert record.q.std(axis=0).max() > 1e-7  # as measured
+
+
+@pytest.mark.parametrize('name, base, tip', [('panda', 'panda_link0', 'panda_hand_tcp'),
+                                             ('ur5e', 'base_link', 'tool0')])
+def test_start_of_a_simulation_is_far_from_singularities_and_the_arm_can_hold_it(name, base, tip):
+    law = Law(Robot.from_urdf(shipped_urdf(name), base, tip))
+    q = well_conditioned_positions(law)
+    law.latch(q)
+    law.space.outward(q, np.zeros(law.robot.n))
+    assert SingularityDamping().conditioning(law.space.jacobian()[:6]) > 0.1
+    weight = law.bias_torque(q, np.zeros(law.robot.n))
+    assert (np.abs(weight) < law.settings.limits.effort).all()
+    arm = Simulation(shipped_urdf(name), law)
+    goal = arm.pose(shift=(0.0, 0.0, 0.05))
+    law.follow(goal)
+    arm.run(2.0)
+    assert np.abs(arm.pose() - goal).max() < 1e-3
+
+
+# errors
+
+WRONG = {
+    'change(robot, settings)': (
+        lambda law: law.change(law.robot, law.settings),
+        r'settings, is of type Robot: accepted is settings, then a robot: change\(settings'),
+    'change(settings, settings)': (lambda law: law.change(law.settings, law.settings),
+                                   'robot, is of type Settings'),
+    'Law(settings, robot)': (lambda law: Law(law.settings, law.robot),
+                             r'robot is of type Settings: accepted is a Robot, as of Robot.from'),
+    'Law(text)': (lambda law: Law(URDF), 'robot is of type str: accepted is a Robot'),
+    'Law(robot, task)': (lambda law: Law(ROBOT, Task()), 'settings is of type Task: accepted'),
+    'OperationalSpace(text)': (lambda law: OperationalSpace(URDF), 'robot is a str: accepted is'),
+    'OperationalSpace(robot, tips)': (lambda law: OperationalSpace(ROBOT, ['panda_link4']),
+                                      'method of type list is unknown .*tips='),
+    'OperationalSpace(robot, settings)': (lambda law: OperationalSpace(ROBOT, law.settings),
+                                          'method of type Settings is unknown'),
+    'Task(name)': (lambda law: Task('elbow'), 'gains is of type str: accepted is Gains or Stiff'),
+    'Task(limits=Limits)': (lambda law: Task(limits=law.settings.limits),
+                            'limits is of type Limits: accepted is TargetLimits'),
+    'Settings(task)': (lambda law: Settings(Task()), r'type Task: .* as in tasks=\(Task\(\),\)'),
+    'Settings(tasks=(Gains,))': (lambda law: Settings((Gains(),)), 'type Gains: accepted is a Ta'),
+    'Settings(posture=…)': (lambda law: Settings(posture=SingularityDamping()),
+                            'posture is of type SingularityDamping: accepted is a Posture'),
+    'Settings(limits=…)': (lambda law: Settings(limits=TargetLimits()),
+                           'limits is of type TargetLimits: accepted is a Limits'),
+    'Limits.of(settings)': (lambda law: Limits.of(law.settings), 'robot is of type Settings'),
+    'Simulation(law, text)': (lambda law: Simulation(law, URDF), 'accepted is a Law: Simulation'),
+    'Simulation(rate=0)': (lambda law: Simulation(URDF, law, rate=0.0), 'rate is 0.0 Hz'),
+    'follow(text)': (lambda law: law.follow('up'), 'motion is of type str: accepted are Hold'),
+    'follow(position)': (lambda law: law.follow(np.zeros(3)), r'pose has shape \(3,\), accepted'),
+    'follow(Hold(position))': (lambda law: law.follow(Hold(np.zeros(3))), 'pose has shape'),
+    'follow(no rotation)': (lambda law: law.follow(2.0 * np.eye(4)), 'pose is not a rotation and'),
+    'follow(start=nan)': (lambda law: law.follow(np.eye(4), np.nan), 'start is nan'),
+    'latch(too few)': (lambda law: law.latch(np.zeros(3)), r'q has shape \(3,\), accepted is \(7'),
+    'latch(nan)': (lambda law: law.latch(np.full(7, np.nan)), 'q is not finite'),
+    'torque(text)': (lambda law: law.torque(0.0, 'q', 'qd'), 'state is not made of numbers'),
+    'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'), 'or a pathlib.Path'),
+    'shipped_urdf': (lambda law: shipped_urdf('puma'), "no robot 'puma' .* panda"),
+    'run(0)': (lambda law: Simulation(URDF, law).run(0.0), 'seconds is 0.0: accepted'),
+}
+
+
+@pytest.mark.parametrize('wrong, message', WRONG.values(), ids=WRONG)
+def test_arguments_in_the_wrong_order_or_of_another_kind_are_refused_by_name(arm, wrong, message):
+    arm.reset()
+    with pytest.raises(ValueError, match=message):
+        wrong(arm.law)
+    arm.run(0.01)  # the law goes on
+
+
+def test_documented_scripts_use_only_what_the_package_exports():
+    for page in ('README.md', 'doc/python.md'):
+        for block in blocks(page, 'python'):
+            for node in ast.walk(ast.parse(block.text)):
+                if isinstance(node, ast.ImportFrom) and node.module == 'osc_ros':
+                    assert {alias.name for alias in node.names} <= set(osc_ros.__all__)
+    assert (CHECKOUT / 'osc_ros' / 'py.typed').exists()
+
+
+# paths without velocities
+
+def line(times, speed, start):
+    """Return poses on a line along y with a speed, from a pose."""
+    poses = np.repeat(start[None], len(times), axis=0)
+    poses[:, 1, 3] += speed * (np.asarray(times) - times[0])
+    return poses
+
+
+def test_poses_that_are_in_motion_from_the_first_on_are_followed(arm):
+    arm.reset()
+    times = np.arange(0.0, 0.5001, 0.02)
+    poses = line(times, 0.4, arm.pose())
+    with pytest.raises(InputError, match='m/s² at point (0|1|24|25) of 26'):
+        arm.law.follow(Path(times, poses))
+    path = arm.law.path(times, poses)
+    arm.law.follow(path)
+    record = arm.run(1.5)
+    assert np.abs(arm.pose() - poses[-1]).max() < 1e-3
+    beyond = (record.target[:, 1, 3] - poses[-1, 1, 3]).max()
+    assert beyond < 1e-6  # it brakes before the end, not after it
+    speed = np.diff(record.target[:, 1, 3]) / arm.period
+    assert np.abs(speed[100:200] - 0.4).max() < 1e-3 and speed.max() < 0.4 + 1e-3
+    assert path.times[-1] < times[-1] + 0.2  # 0.09 s later at either end
+
+
+def test_path_that_begins_where_the_target_moves_goes_on_with_its_velocity(arm):
+    arm.reset()
+    arm.law.follow(Jog([0.0, 0.0, 0.0, 0.0, 0.2, 0.0], until=10.0))
+    arm.run(0.5)
+    start = arm.law.target.pose.copy()
+    times = arm.time + np.array([0.0, 0.6, 1.2])
+    path = arm.law.path(times, line(times, 0.2, start))
+    assert abs(path.at(times[0]).twist[4] - 0.2) < 1e-6
+    assert np.abs(path.at(times[-1]).twist).max() < PATH_KNOT
+    arm.law.follow(path)
+    record = arm.run(1.0)
+    speeds = np.diff(record.target[:, 1, 3]) / arm.period
+    assert speeds[:100].min() > 0.15  # it does not stop to begin
+
+
+def test_sparse_poses_from_rest_start_and_end_at_rest(arm):
+    arm.reset()
+    times = [0.5, 1.5, 2.5]
+    path = arm.law.path(times, line(times, 0.1, arm.pose()))
+    for time in (0.5, 2.5):
+        assert np.abs(path.at(time).twist).max() < PATH_KNOT
+    assert path.peaks[1, 1] <= 5.0
+
+
+def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
+    arm.reset()
+    times = np.linspace(0.0, 1.0, 11)
+    poses = line(times, 0.0, arm.pose())
+    poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # 1.9 m/s
+    with pytest.raises(InputError) as refused:
+        arm.law.follow(arm.law.path(times, poses))
+    found = re.search(r'asks for (\S+) m/s at point (\d+) of 11, (\S+) s after the first: '
+                      'accepted is at most 1 m/s ', str(refused.value))
+    value, point, after = (float(found[k]) for k in (1, 2, 3))
+    path = arm.law.path(times, poses)
+    assert abs(after - times[int(point)]) <= 0.05 + 1e-9 and value > 1.0
+    assert abs(np.linalg.norm(path.at(after).twist[3:]) - value) < 0.05 * value
+    arm.law.change(replace(arm.law.settings, tasks=(Task(limits=TargetLimits(too_fast='slow')),)))
+    path = arm.law.path(times, poses)
+    arm.law.follow(path)
+    assert 1.8 < path.times[-1] < 3.5  # 1.9 for the speed, and the rest to start and to brake
+    record = arm.run(path.times[-1] + 0.7)
+    assert np.abs(record.pose[-1] - poses[-1]).max() < 1e-3
+    reached = record.target[:, 1, 3] - poses[0, 1, 3]
+    assert 0.29 < reached.max() < 0.31 and reached.min() < -0.29  # the same path
+    speed = np.abs(np.diff(record.target[:, 1, 3])) / arm.period
+    assert 0.5 < speed.max() <= 1.001
+    arm.law.change(Settings())
+
+
+def test_path_out_of_the_workspace_names_the_point_even_where_it_may_be_slowed():
+    limits = TargetLimits(box=[[-1.0] * 3, [1.0] * 3], too_fast='slow')
+    law = Law(ROBOT, Settings(tasks=(Task(limits=limits),)))
+    law.latch([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
+    law.torque(0.0, [0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8], [0.0] * 7)
+    times = [0.0, 5.0, 10.0]
+    poses = line(times, 0.2, law.pose)
+    with pytest.raises(InputError, match=r'box: y is 2 m at point 2 of 3, 10 s after the first'):
+        law.follow(law.path(times, poses))
+    with pytest.raises(InputError, match='too_fast is .never.: accepted is one of refuse, slow'):
+        TargetLimits(too_fast='never')
