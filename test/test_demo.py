@@ -63,6 +63,13 @@ def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_pa
     figures, printed = demo(tmp_path, '--duration', 3, '--config', stiff, code=1)
     assert figures['followed'] is False
     assert 'NOT FOLLOWED: figure of eight: position error' in printed
+    assert 'CAUSE: The joints have friction of up to 3 N m (of osc_simulator)' in ' '.join(
+        printed.split())
+    assert figures['cause']
+    following = tmp_path / 'follow.yaml'
+    assert following.read_text() in printed  # it can be pasted, or given as it is
+    figures, printed = demo(tmp_path, '--duration', 3, '--config', following)
+    assert figures['followed'] is True
 
 
 def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
@@ -129,6 +136,20 @@ def test_bad_arguments_end_with_status_2_and_the_reason(tmp_path, arguments, mes
     _, printed = demo(tmp_path, *arguments, code=2)
     assert message in printed
     assert 'Traceback' not in printed
+
+
+def test_typo_in_a_config_is_on_the_screen(tmp_path):
+    file = tmp_path / 'mine.yaml'
+    file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')
+    _, printed = demo(tmp_path, '--config', file, code=2)
+    assert "'friction.colomb' is unknown: did you mean 'friction.coulomb'" in printed
+
+
+def test_value_that_the_nodes_refuse_is_on_the_screen(tmp_path):
+    file = tmp_path / 'mine.yaml'
+    file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')
+    _, printed = demo(tmp_path, '--config', file, code=2)
+    assert "'friction.coulomb' has 2 entries" in printed
 
 
 def processes_with(mark):

@@ -377,7 +377,7 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
     assert 0.29 < reached.max() < 0.31 and reached.min() < -0.29  # the same path
     speed = np.abs(np.diff(record.target[:, 1, 3])) / arm.period
     assert 0.5 < speed.max() <= 1.001
-    arm.law.change(Settings())
+    arm.law.change(Settings.of(ROBOT))
 
 
 def test_path_out_of_the_workspace_names_the_point_even_where_it_may_be_slowed():

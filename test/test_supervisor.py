@@ -399,9 +399,12 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
     steps = np.abs(np.diff(torques[after], axis=0)) / LIMITS
     assert steps.max() < STEEPEST * PERIOD / FADE
     if killed == 0.35:
-        drawn('relay', times, {
-            'speed [rad/s]': dict(zip(map(str, range(1, 8)), speeds.T)),
-            'torque [% of limit]': dict(zip(map(str, range(1, 8)), (100 * torques / LIMITS).T))})
+        names = [f'joint {i + 1}' for i in range(7)]
+        drawn('relay', 'The controller is killed while the arm moves: osc_relay stops the arm',
+              times, {
+                  'joint speed [rad/s]': dict(zip(names, speeds.T)),
+                  'joint torque [% of limit]': dict(zip(names, (100 * torques / LIMITS).T))},
+              {killed: 'controller killed'})
 
 
 def at_speed(share):

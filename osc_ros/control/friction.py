@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
@@ -33,6 +34,8 @@ FADE = 0.2
 # to its velocity limit in no less than (reaction time of the limits) / PUSH, so that feedback can
 # correct it.
 PUSH = 2.0
+# Share of the described friction that is compensated: the coefficients may be twice too high.
+DESCRIBED_SHARE = 0.5
 _STATES = 16  # number of configurations sampled for the least inertia
 
 
@@ -133,6 +136,16 @@ class Friction:
     viscous: Array
     velocity: float = 0.02
     _table: Array = field(init=False, repr=False)
+
+    if TYPE_CHECKING:  # sequences are accepted; they become arrays
+        def __init__(self, coulomb: ArrayLike, viscous: ArrayLike, velocity: float = ...
+                     ) -> None: ...
+
+    @classmethod
+    def of(cls, robot: Robot, share: float = DESCRIBED_SHARE) -> Friction | None:
+        """A share of the friction and damping of a robot's description; None if there is none."""
+        coulomb, viscous = share * robot.coulomb_friction, share * robot.viscous_friction
+        return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None
 
     def __post_init__(self) -> None:
         """Convert the coefficients to arrays and validate them."""

@@ -35,8 +35,8 @@ class Law(CommandedCycle):
     """
     Operational-space control of an arm: its tip, and other links beside it.
 
-    `Law(robot)` works at once: the tip goes to poses, the joint limits are the robot's, the other
-    settings have defaults. In a control loop:
+    `Law(robot)` works at once: the tip goes to poses, joint limits and friction are the robot's,
+    the other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
     >>> law.latch(q)                    # hold the pose of these joint positions
@@ -54,7 +54,7 @@ class Law(CommandedCycle):
     ----------
     robot : Robot
     settings : Settings, optional
-        Default: `Settings()`, for the pose of the tip.
+        Default: `Settings.of(robot)`, for the pose of the tip.
     method : str
         For one link; several take the default for trees where this takes only one.
     workers : int or 'auto'
@@ -70,9 +70,9 @@ class Law(CommandedCycle):
 
     def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
-        settings = Settings() if settings is None else settings
         require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '
                      'Law(robot, settings)')
+        settings = Settings.of(robot) if settings is None else settings
         require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Settings:
     blend_time : float
         Duration of the blend after a change [s].
     friction : Friction, optional
-        The friction to compensate.
+        The friction to compensate; `Settings.of(robot)` has half of what the URDF describes.
     driver : Driver, optional
         The driver, if it adds torques of its own: they are subtracted.
 
@@ -72,6 +73,11 @@ class Settings:
                              'or more, each with a name of its own')
         if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
             raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+
+    @classmethod
+    def of(cls, robot: Robot, **given: Any) -> Settings:
+        """Settings for a robot: its limits, and half of its described friction is compensated."""
+        return cls(**{'limits': Limits.of(robot), 'friction': Friction.of(robot), **given})
 
     def with_limits_of(self, robot: Robot) -> Settings:
         """These settings, with the limits of a robot where none are given."""

@@ -23,6 +23,7 @@ SYMMETRY_TOLERANCE = 1e-12
 # Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
 # has 1e-10.
 DEFINITE_TOLERANCE = 1e-12
+FRICTION = ('coulomb_friction', 'viscous_friction')
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,9 @@ class Robot:
         that body's frame, with locked joints at their locked positions.
     described_inertia : (b, 6, 6), optional
         `inertia` without payloads; None if there is no payload.
+    coulomb_friction, viscous_friction : (n,), optional
+        Friction and damping of the joints as described, not in force in any equation of the
+        dynamics [N·m, N], [N·m·s/rad, N·s/m]; default zero.
 
     """
 
@@ -113,6 +117,8 @@ class Robot:
     gravity: Array
     frames: Mapping[str, tuple[int, Array]]
     described_inertia: Array | None = None
+    coulomb_friction: Array = None  # type: ignore[assignment]
+    viscous_friction: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """
@@ -134,6 +140,9 @@ class Robot:
             freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
         freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
         self._refuse_structure()
+        for name in FRICTION:
+            if getattr(self, name) is None:
+                freeze(self, name, np.zeros(self.n))
         for name, shape in _shapes(bodies, self.n).items():
             freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({
@@ -421,6 +430,10 @@ class Robot:
         for name in ('velocity_limits', 'effort_limits'):
             self._refuse_freedoms(
                 ~(getattr(self, name) > 0), f'{name} must be positive (inf: unlimited)')
+        for name in FRICTION:
+            value = getattr(self, name)
+            self._refuse_freedoms(~((value >= 0) & np.isfinite(value)),
+                                  f'{name} must be finite and not negative')
 
     def _refuse(self, bad: NDArray[np.bool_], what: str) -> None:
         for i in np.flatnonzero(bad)[:1]:
@@ -512,5 +525,5 @@ def _shapes(bodies: int, n: int) -> dict[str, tuple[int, ...]]:
     return {
         'T_parent_body': (bodies, 4, 4), 'inertia': (bodies, 6, 6),
         'rotor_inertia': (n,), 'position_limits': (n, 2), 'velocity_limits': (n,),
-        'effort_limits': (n,), 'gravity': (3,),
+        'effort_limits': (n,), 'gravity': (3,), **dict.fromkeys(FRICTION, (n,)),
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.friction import Friction
+from osc_ros.control.friction import DESCRIBED_SHARE, Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import Settings
@@ -278,10 +278,15 @@ _JOINTS = (
     Entry('singularity.high', _LAW.damping.high,
           'A direction is fully controlled if its relative singular '
           'value is above this', lower=1e-12, upper=1.0, live=True),
+    Entry('friction.from_description', DESCRIBED_SHARE,
+          'Share of the friction and damping in <dynamics> of '
+          'the robot description that is compensated; 0.5 leaves room for coefficients that are '
+          'twice too high, 1 is for measured ones, 0 is none', lower=0.0, upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Coulomb friction of every joint, base first, compensated in '
-          'the direction of the commanded motion [N m]; empty: 0', lower=0.0, live=True),
+          'the direction of the commanded motion [N m]; empty: friction.from_description',
+          lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of every joint, base first [N m s/rad]; '
-          'empty: 0', lower=0.0, live=True),
+          'empty: friction.from_description', lower=0.0, live=True),
     Entry('friction.velocity', Friction.velocity,
           'Speed below which the compensation of Coulomb friction '
           'fades out [rad/s]', lower=1e-6, upper=1e2, live=True),

@@ -16,18 +16,20 @@ from lifecycle_msgs.msg import Transition
 import numpy as np
 import rclpy
 from rclpy.signals import SignalHandlerOptions
-import yaml
 
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
+from osc_ros.nodes.demo_parameters import text_of
 from osc_ros.nodes.witness import Witness
 
 # Simulated times: the first motion begins at START and is sent before SENT, so that the
 # controller receives it before START even on a slow machine; so all runs are equal [s].
 START, SENT = 3.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
+WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
 CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
 
 
@@ -38,17 +40,13 @@ class DemoError(OscError, RuntimeError):
 class NodeProcess:
     """A node in a process of its own, which ends with the demonstration."""
 
-    def __init__(self, name: str, configs: list[Path], parameters: dict[str, Any], work: Path,
-                 output: Path) -> None:
+    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
         self.name = name
         self._log = output / f'{name}.log'
-        # more specific than the wildcards of the configs, so it takes precedence
         own = work / f'{name}.yaml'
-        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
+        own.write_text(text_of({name: parameters}), encoding='utf-8')
         module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
-        self._command = [sys.executable, '-m', module, '--ros-args']
-        for file in (*configs, own):
-            self._command += ['--params-file', str(file)]
+        self._command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(own)]
 
     def __enter__(self) -> NodeProcess:
         """Start the process."""
@@ -70,6 +68,11 @@ class NodeProcess:
     def tail(self) -> str:
         """Return the last lines of the log."""
         return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+
+    def warnings(self) -> list[str]:
+        """Return the lines of the log that are warnings or errors."""
+        lines = self._log.read_text(errors='replace').splitlines()
+        return [f'{self.name}: {line}' for line in lines if line.startswith(WARNING)]
 
     def stop(self) -> None:
         """Interrupt the process and wait for its end; kill it after 10 s."""
@@ -165,7 +168,7 @@ class Run:
                 show(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * distance:8.3f} mm '
                      f'{np.degrees(angle):8.3f} deg')
         recording.wall_time = perf_counter() - begun
-        recording.state_times[:first], recording.torques[:first] = [], []
+        recording.drop_states(first)
         show('', last=True)
 
     def _end(self) -> None:
@@ -191,6 +194,8 @@ class Run:
             if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
                 show(self._witness.compilation)
                 self._witness.compilation = ''
+            elif perf_counter() - began > SILENT and self._is_time_to_show(1.0, 5.0):
+                show(f'waiting for {what}, {perf_counter() - began:.0f} s')
 
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:

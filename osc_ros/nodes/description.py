@@ -71,6 +71,12 @@ def urdf_text(name: str) -> str:
                          f'the path of a URDF, or one of: {known}') from None
 
 
+def folder(values: dict[str, Any]) -> Path | None:
+    """Return the folder of the URDF file, for its meshes; None if there is no file."""
+    file = Path(values['robot_description_file']).expanduser()
+    return file.parent if values['robot_description_file'] and file.is_file() else None
+
+
 def description(values: dict[str, Any], received: str = '') -> str:
     """
     Return the URDF text from the parameters, or as received from the topic.

@@ -197,9 +197,11 @@ def _target_limits(values: Values) -> TargetLimits:
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:
+    share = values['friction.from_description']
     coulomb, viscous = (
-        description.per_joint(values, f'friction.{name}', np.zeros(robot.n), robot)
-        for name in ('coulomb', 'viscous'))
+        description.per_joint(values, f'friction.{name}', share * described, robot)
+        for name, described in (('coulomb', robot.coulomb_friction),
+                                ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
     return Friction(coulomb, viscous, values['friction.velocity'])

@@ -89,7 +89,8 @@ class Simulator(Node):  # type: ignore[misc]
             text, robot.base, robot.joint_names, locked=description.locked_positions(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
-            compensates=found['driver_compensates'], **given)
+            compensates=found['driver_compensates'],
+            folder=description.folder(found), **given)
         self._compensates = found['driver_compensates'] != 'none'
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])

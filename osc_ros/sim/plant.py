@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 import math
 import os
+from pathlib import Path
 import struct
 import threading
 import warnings
@@ -55,6 +56,7 @@ class Plant:
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
+    folder : folder of the URDF file, from which pictures and viewer find its meshes
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
@@ -71,12 +73,14 @@ class Plant:
                  effort_limits: PerJoint = None, damping: PerJoint = None,
                  friction: PerJoint = None, position_noise: float = 0.0,
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
-                 ball: tuple[str, float] | None = None, compensates: str = 'none') -> None:
+                 ball: tuple[str, float] | None = None, compensates: str = 'none',
+                 folder: str | os.PathLike[str] | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
             raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
         self._compensates = compensates
+        self._folder = None if folder is None else Path(folder)
         urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
@@ -318,7 +322,7 @@ class Plant:
 
     def _scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self._model.opt.gravity)
+        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
         data = mujoco.MjData(model)
         data.qpos = self._data.qpos
         mujoco.mj_forward(model, data)
