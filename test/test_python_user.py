@@ -244,6 +244,20 @@ def test_start_of_a_simulation_is_far_from_singularities_and_the_arm_can_hold_it
     assert np.abs(arm.pose() - goal).max() < 1e-3
 
 
+def test_arm_of_five_joints_gets_the_axes_that_it_has_and_reaches_what_it_can():
+    law = Law(Robot.from_urdf(URDF, 'panda_link0', 'panda_link5'))
+    [task] = law.settings.tasks
+    assert task.axes.count('motion') == 5
+    arm = Simulation(URDF, law)
+    start = arm.q
+    arm.reset(start + 0.2)
+    goal = arm.pose()
+    arm.reset(start)
+    law.follow(goal)
+    arm.run(2.5)
+    assert np.abs(arm.pose()[:3, 3] - goal[:3, 3]).max() < 1e-3
+
+
 # errors
 
 WRONG = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.control.driver import Driver
+from osc_ros.control.freedoms import freedoms_of
 from osc_ros.control.friction import Friction
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
@@ -76,8 +77,18 @@ class Settings:
 
     @classmethod
     def of(cls, robot: Robot, **given: Any) -> Settings:
-        """Settings for a robot: its limits, and half of its described friction is compensated."""
-        return cls(**{'limits': Limits.of(robot), 'friction': Friction.of(robot), **given})
+        """
+        Settings for a robot; a value that is given by name takes precedence.
+
+        The limits are those of the robot, and half of its described friction is compensated. If it
+        has fewer than six joints, the task has the axes of `osc_ros.control.freedoms.freedoms_of`.
+
+        """
+        found: dict[str, Any] = {'limits': Limits.of(robot), 'friction': Friction.of(robot)}
+        if robot.n < 6 and 'tasks' not in given:
+            own = freedoms_of(robot)
+            found['tasks'] = (Task(axes=own.axes, frame=own.frame),)
+        return cls(**{**found, **given})
 
     def with_limits_of(self, robot: Robot) -> Settings:
         """These settings, with the limits of a robot where none are given."""
