@@ -121,7 +121,8 @@ class System:
 
     def second_controller(self):
         """Start one more controller, of the same names, and return it when it is active."""
-        second = self.processes.start('controller', *self._stated)
+        second = self.processes.start(
+            'controller', *self._stated, '-p', 'watchdog.other_publisher.on_activation:=accept')
         self.until(lambda: is_active(second) or second.poll() is not None, 'for a second one')
         return second
 

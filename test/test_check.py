@@ -129,7 +129,8 @@ averaged efforts have noise with a standard deviation of 10 % of the tolerance. 
 
 Simulated cases:
 
-- well: the model is right; compensated: the efforts do not contain the weight;
+- well: the model is right; compensated: the efforts do not contain the weight, because the driver
+  compensates gravity or because brakes hold the arm, which the check cannot tell apart;
 - mass: the arm carries a body at the tip that the model lacks; its weight is four tolerances in
   the joint with the largest effect;
 - sign: the effort of one joint has the opposite sign; order: the efforts of two joints are

@@ -102,6 +102,10 @@ class Rig:
     def activate(self):
         """Configure, let a state come, activate."""
         assert self.controller.trigger_configure() == SUCCESS
+        return self.activate_configured()
+
+    def activate_configured(self):
+        """Let a state come, activate."""
         self.spin(lambda: self.hardware.states.get_subscription_count() > 0
                   and self.hardware.poses.get_subscription_count() > 0
                   and self.hardware.count_publishers('osc_controller/commands') > 0)
@@ -658,13 +662,15 @@ def test_read_out_tells_what_the_torque_is_made_of(spin):
         return terms and inertias and wrenches
 
     spin(heard, why='for the read-out')
-    rows, columns = terms[-1].layout.dim
+    rows, columns, stamp = terms[-1].layout.dim
+    assert 0.0 < messages.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
     assert rows.label == 'bias posture tip fading limits predicted met'
     assert columns.label == ' '.join(JOINTS)
     values = np.array(terms[-1].data).reshape(rows.size, columns.size)
     np.testing.assert_allclose(values[:-2].sum(axis=0), gravity(READY), atol=1e-9)
     Lambda = np.array(inertias[-1].data).reshape(6, 6)
-    assert [dim.label for dim in inertias[-1].layout.dim] == ['x y z rx ry rz'] * 2
+    assert [dim.label for dim in inertias[-1].layout.dim[:2]] == ['x y z rx ry rz'] * 2
+    assert messages.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
     np.testing.assert_allclose(Lambda, Lambda.T)
     assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
     assert wrenches[-1].header.frame_id == 'panda_link0'
@@ -693,7 +699,10 @@ def test_activation_without_joint_states_fails_and_says_why(spin):
     rig = Rig(spin)
     assert rig.controller.trigger_configure() == SUCCESS
     assert rig.controller.trigger_activate() == FAILURE
-    rig.until_said('cannot activate: no good joint_states for 30.0 s')
+    rig.until_said('cannot activate yet: no joint_states have come yet: required are positions '
+                   'of panda_joint1, ')
+    assert spin.said("panda_joint7 ('/joint_states' has 1 publishers)")
+    assert not spin.said('[ERROR]')
 
 
 def test_controller_starts_by_itself_from_the_topic_robot_description(spin):

@@ -31,7 +31,7 @@ class Verdict(Enum):
     """Result of the check."""
 
     WELL = 'all is well'
-    COMPENSATED = 'the driver already compensates gravity'
+    COMPENSATED = 'the efforts do not contain the weight'
     MASS = 'the mass is off'
     SIGN_OR_ORDER = 'the sign or order of joints is wrong'
     UNEXPLAINED = 'the efforts do not fit the model'
@@ -158,8 +158,10 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
                        f'{_place(robot, robot.tip)} would be between {low:.2f} and {high:.2f} kg',
                        mass)
     if _fits(efforts, np.zeros_like(weight), bound):
-        return Finding(Verdict.COMPENSATED, 'the efforts are near zero, where the weight asks for '
-                       f'up to {np.abs(weight).max():.1f} N m (unless brakes hold the arm)', mass)
+        return Finding(Verdict.COMPENSATED, 'they are near zero, where the weight asks for up to '
+                       f'{np.abs(weight).max():.1f} N m: either the driver compensates gravity '
+                       '(then set driver_compensates), or brakes hold the arm (then the efforts '
+                       'tell nothing)', mass)
     found = []
     names = list(dict.fromkeys(_disorders(robot, q, efforts, weight, bound)))
     if names:
@@ -176,7 +178,8 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
     return Finding(Verdict.UNEXPLAINED, f"joint '{robot.joint_names[joint]}' has "
                    f'{efforts[pose, joint]:.2f} N m where its weight asks for '
                    f'{weight[pose, joint]:.2f}, and no one wrong mass, sign or order explains '
-                   'the efforts (are they motor currents? does gravity point as it should?)')
+                   'the efforts (are they motor currents, as of ur_robot_driver with '
+                   'use_currents_as_efforts? does gravity point as it should?)')
 
 
 def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array

@@ -12,6 +12,7 @@ from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_met, terms, Tick
 from osc_ros.control.driver import Driver
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.friction import Friction
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
@@ -127,7 +128,7 @@ class Law(CommandedCycle):
         for time in (0.0, 10.0 * PAUSE):  # no period of states is to be seen in it
             self.torque(time, self.posture, rest)
         setup.rehearse(self.posture, self._posture)
-        self.terms(), self.inertia(), self.predicted_and_met()
+        self.terms(), self.inertia(), self.predicted_and_met(), pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
         self._advance_reference(20.0 * PAUSE, self.posture, rest)

@@ -208,6 +208,24 @@ class Level:
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
 
+    @property
+    def goal(self) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
+        return self.guide.goal(self.task.limits)
+
+    def goal_error(self) -> Array | None:
+        """
+        Pose error (6,) of the link from its goal, along the axes of motion; None without a goal.
+
+        In base axes, [angular; linear] [rad, m], from the last tick.
+
+        """
+        goal = self.goal
+        if goal is None:
+            return None
+        error = feedback.pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
+        return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
+
     def measure(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
         self._measured, self._measured_at = wrench, time

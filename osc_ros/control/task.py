@@ -396,8 +396,10 @@ def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
         raise InputError(f'position {p[k].tolist()}: accepted is at most {FARTHEST:g} m')
     length = np.linalg.norm(xyzw, axis=1)
     for k in np.flatnonzero(~(np.abs(length - 1.0) < UNIT_TOLERANCE))[:1].tolist():
+        left_out = ('; a message that leaves w out has w = 1: send all four numbers, also w: 0.0'
+                    if xyzw[k, 3] == 1.0 else '')
         raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: accepted is '
-                         '1, in the order x y z w (no rotation is 0 0 0 1)')
+                         f'1, in the order x y z w (no rotation is 0 0 0 1){left_out}')
     x, y, z, w = (xyzw / length[:, None]).T
     T = np.zeros((len(p), 4, 4))
     T[:, :3, :3] = np.array([

@@ -67,6 +67,12 @@ class Loop:
         Why the last state was refused.
     torque_use : (n,) or float
         Largest torques as shares of the limits.
+    joints : tuple of n str
+        In the order of a command.
+    listener : callable or None
+        Called in the owner's thread with (time, command (n,)) for each command, within
+        POST_PERIOD; the time is the stamp of the state, or seconds on its clock if the command
+        answers none.
 
     Parameters
     ----------
@@ -101,6 +107,9 @@ class Loop:
         self.time, self.stamp, self.report_period = 0.0, None, np.inf
         self._owner, self._commands, self._order = owner, commands, order
         self._command = messages.Command(law.robot.n)
+        self.joints = tuple(law.robot.joint_names[i] for i in order)
+        self.listener: Callable[[Any, Array], None] | None = None
+        self._sent: deque[tuple[Any, Array]] = deque(maxlen=MOST_POSTED)
         self._period, self._on_timer = period, on_timer
         self._watch_more, self._report, self._stopped = watch, report, stopped
         self._last_good, self._is_new = -np.inf, False
@@ -184,7 +193,7 @@ class Loop:
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
         with self.lock:
-            self._publish(self.guard.last(), messages.HOLD_LABEL)
+            self._publish(self.guard.last())
             self.mode = IDLE
 
     def post(self, act: Callable[..., None], *arguments: Any) -> None:
@@ -192,10 +201,14 @@ class Loop:
         self._posted.append((act, arguments))
 
     def do_posted(self) -> None:
-        """Run the queued calls in their order, in the owner's thread."""
+        """Run the queued calls in their order, and the listener, in the owner's thread."""
         while self._posted:
             act, arguments = self._posted.popleft()
             act(*arguments)
+        while self._sent:
+            command = self._sent.popleft()
+            if self.listener is not None:
+                self.listener(*command)
 
     def _spin(self) -> None:
         while self._is_open and self._owner.context.ok():
@@ -216,7 +229,7 @@ class Loop:
         self.post(self._log_error, f'control loop: {reason}')
         if self.acts:
             self.guard.trip(NOT_FINITE, reason)
-            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+            self._publish(self.guard.torque())
 
     def _on_joint_states(self, message: JointState) -> None:
         arrived = perf_counter()
@@ -231,7 +244,7 @@ class Loop:
         if self.acts and not self.guard.see(time, q, qd):
             self.reader.reject()
             if self.guard.watch():
-                self._publish(self.guard.torque(), messages.label_of(message.header.stamp))
+                self._publish(self.guard.torque(), message.header.stamp)
             return
         before, self.time, self._is_new = self.time, time, True
         self.q, self.qd, self.stamp = q, qd, message.header.stamp
@@ -274,7 +287,7 @@ class Loop:
 
     def _answer(self, began: float) -> None:
         self._is_new = False
-        self._publish(self.guard.torque(self._ask_law), messages.label_of(self.stamp))
+        self._publish(self.guard.torque(self._ask_law), self.stamp)
         self._count(perf_counter() - began)
         try:
             self.law.plan()
@@ -290,8 +303,14 @@ class Loop:
     def _ask_law(self) -> Array:
         return self.law.torque(self.time, self.q, self.qd)
 
-    def _publish(self, tau: Array, label: str) -> None:
-        self._commands.publish(self._command.filled(tau[self._order], label))
+    def _publish(self, tau: Array, stamp: Any = None) -> None:
+        """Send torques (n,), base first, that answer the state with this stamp, if any."""
+        ordered = tau[self._order]
+        self._commands.publish(self._command.filled(
+            ordered, messages.HOLD_LABEL if stamp is None else messages.label_of(stamp)))
+        if self.listener is not None:
+            self._sent.append((stamp, ordered) if stamp is not None else
+                              (self.time + self.state_age, ordered))
         self.torque_use = np.maximum(
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
 
@@ -301,7 +320,7 @@ class Loop:
             return
         self._watch_more()
         if self.guard.watch() and (self.guard.blind or self.state_age > WATCH_PERIOD):
-            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+            self._publish(self.guard.torque())
         self._conclude()
 
     def _conclude(self) -> None:

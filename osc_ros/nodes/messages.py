@@ -167,6 +167,22 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
     return message
 
 
+def command_message(names: Sequence[str], tau: Array, time: Time | float) -> JointState:
+    """
+    Return torques (n,) as a joint state of n joints that has only efforts.
+
+    `time` is the stamp of the state that they answer; without one it is a number of seconds on the
+    same clock, and the message's frame is HOLD_LABEL.
+
+    """
+    message = JointState(name=list(names), effort=array('d', tau.tobytes()))
+    if isinstance(time, Time):
+        message.header.stamp = time
+    else:
+        message.header.stamp, message.header.frame_id = stamp(max(0.0, time)), HOLD_LABEL
+    return message
+
+
 class Command:
     """
     A message of joint torques that is allocated once and filled for every command.
@@ -276,12 +292,19 @@ def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
     return message
 
 
-def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) -> Float64MultiArray:
-    """Return numbers (r, c) as a message whose dimension labels name the rows and the columns."""
+def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, time: Time
+                  ) -> Float64MultiArray:
+    """
+    Return numbers (r, c) as a message of three dimensions, of which the third has the size 1.
+
+    Their labels are the names of the rows, the names of the columns, and the stamp.
+
+    """
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
     message.layout.dim = [
-        MultiArrayDimension(label=' '.join(rows), size=len(rows), stride=values.size),
-        MultiArrayDimension(label=' '.join(columns), size=len(columns), stride=len(columns))]
+        MultiArrayDimension(label=label, size=size, stride=stride) for label, size, stride in (
+            (' '.join(rows), len(rows), values.size),
+            (' '.join(columns), len(columns), len(columns)), (label_of(time), 1, 1))]
     return message
 
 
@@ -295,9 +318,9 @@ def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
     return message
 
 
-def inertia_message(Lambda: Array) -> Float64MultiArray:
+def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
     """Return a task-space inertia (6, 6), angular first, as a message with linear first."""
-    return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)])
+    return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
 
 
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array],

@@ -13,6 +13,7 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from osc_ros.errors import OscError
+from osc_ros.nodes.parameters import parameter_file_error
 
 try:
     # has half the latency of the single-threaded executor
@@ -66,7 +67,10 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, note)
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # such as an RCLError about a parameter file
+        raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None
     try:
         try:
             node: Any = make()

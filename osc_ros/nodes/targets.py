@@ -31,11 +31,14 @@ from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.controller_parameters import STALE_TARGET
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, Loop
+from osc_ros.nodes.reaction_log import state_text
 
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
+HARMLESS = '', 'report'  # reactions that leave the arm to the law
 ROUNDING = 1e-9  # of a rotated wrench, relative to its largest component
 
 
@@ -53,13 +56,13 @@ class Targets:
         Owns the subscriptions; its parameters take the payload.
     loop : Loop
     frames : Frames
-    state : callable
-        Describes what the controller does, for the answer of ~/release.
+    goals : Goals
+        Is told of every motion.
 
     """
 
-    def __init__(self, node: Node, loop: Loop, frames: Frames, state: Callable[[], str]) -> None:
-        self._node, self._loop, self._frames, self._state = node, loop, frames, state
+    def __init__(self, node: Node, loop: Loop, frames: Frames, goals: Goals) -> None:
+        self._node, self._loop, self._frames, self._goals = node, loop, frames, goals
         self._law, self._guard = loop.law, loop.guard
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
@@ -164,6 +167,7 @@ class Targets:
         except InputError as error:
             self._refuse(topic, 'target', error)
             return
+        self._goals.begin(task)
         if not inside:
             self._node.get_logger().warning(
                 f'{topic} is outside of the workspace box: the nearest position inside is used',
@@ -269,11 +273,21 @@ class Targets:
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
         """End latched reactions whose causes are gone."""
-        if self._active:
-            with self._loop.lock:
-                self._guard.release()
-        response.success = self._active and self._guard.reaction in ('', 'report')
-        response.message = self._state()
+        if not self._active:
+            response.message = 'not active: there is nothing to release'
+            return response
+        guard = self._guard
+        with self._loop.lock:
+            held_by = '' if guard.reaction in HARMLESS else guard.cause
+            guard.release()
+            state = state_text(guard, '')
+        response.success = guard.reaction in HARMLESS
+        if not response.success:
+            response.message = f'not released, the cause is still there: {state}'
+        elif held_by:
+            response.message = f'released from {held_by}: the law controls the arm again'
+        else:
+            response.message = 'there is nothing to release: the law controls the arm'
         return response
 
 
