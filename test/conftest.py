@@ -1,4 +1,4 @@
-"""ROS for the tests: a domain of their own, on loopback only, and processes that end."""
+"""ROS settings of the tests: an own domain on loopback; ends processes that tests start."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The hardware of the soak: arms in plants of two makes, the wire to them, and their judge."""
+"""Simulated hardware of the soak test: arms, their transport, and the checks of every tick."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The system of the soak: hardware, relay and controller, what is asked of them, and recovery."""
+"""System of the soak test: hardware, relay and controller, random commands, and recovery."""
 
 from collections import Counter
 import gc

@@ -1,4 +1,4 @@
-"""The main job, as a user runs it: processes over DDS, judged by what MuJoCo says."""
+"""The demonstration as a user runs it: processes over DDS; errors are measured in MuJoCo."""
 
 import json
 import os

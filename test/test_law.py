@@ -1,4 +1,4 @@
-"""The law on MuJoCo, which shares no code with it: no ROS, no clock but the simulated one."""
+"""The law on MuJoCo, which shares no code with it; no ROS, only simulated time."""
 
 import numpy as np
 import pinocchio

@@ -1,4 +1,4 @@
-"""Arms in MuJoCo thrown at their limits and dragged through singularities: no model is shared."""
+"""Arms in MuJoCo that are driven into their limits and through singularities."""
 
 from dataclasses import replace
 

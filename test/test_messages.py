@@ -1,4 +1,4 @@
-"""Between messages and arrays: what is refused, and that linear and angular are not mixed up."""
+"""Conversion of messages to arrays: refusals, and the order of linear and angular parts."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The law with the model as the robot has it: loads, tools, friction, drivers, gravity."""
+"""The law with loads, tools, friction, drivers and gravity that its model knows."""
 
 from dataclasses import replace
 
@@ -351,7 +351,7 @@ def test_with_a_driver_that_compensates_the_met_acceleration_is_the_predicted_on
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')))
     arm.law.follow(eight(arm), 0.1)
     arm.run(2.0)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     np.testing.assert_allclose(met, predicted, atol=0.02 * np.abs(predicted).max() + 1e-3)
 
 

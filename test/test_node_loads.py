@@ -1,4 +1,4 @@
-"""What the nodes do with payloads, tools, gravity, drivers, and the check at start-up."""
+"""The nodes with payloads, tools, gravity, drivers, and the start-up check."""
 
 import numpy as np
 import pinocchio

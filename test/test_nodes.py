@@ -1,4 +1,4 @@
-"""The nodes over real DDS: what they answer, what they refuse, how they end."""
+"""The nodes over real DDS: commands, refusals, shutdown."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""The plant against Pinocchio and against physics that can be written on one line."""
+"""The simulated arm compared with Pinocchio and with closed-form physics."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Values of parameters as settings of a law: no node, no robot but its description."""
+"""Parameter values as settings of a law, without a node."""
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -147,7 +147,7 @@ def tick(count=3):
         guard.see(time[0], q, 0.1 * np.ones(7))
         guard.torque(lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
         law.plan()
-    law.terms(), law.inertia(), law.predicted_and_met(), law.gain_share()
+    law.terms(), law.inertia(), law.predicted_and_measured(), law.gain_share()
     law.priorities.weakest()
     guard.last()
 

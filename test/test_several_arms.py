@@ -1,4 +1,4 @@
-"""Robots with two arms: one controller for both hands, or one for each, judged by MuJoCo."""
+"""Robots with two arms in MuJoCo: one controller for both hands, or one for each."""
 
 import re
 from xml.etree import ElementTree
@@ -18,7 +18,7 @@ from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
-from osc_ros.control.check import compared, Verdict  # noqa: E402
+from osc_ros.control.check import compare_efforts, Verdict  # noqa: E402
 from osc_ros.control.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
 from osc_ros.nodes import description, messages  # noqa: E402
@@ -179,7 +179,7 @@ def test_efforts_tell_which_hand_carries_what_the_model_lacks():
     for described, verdict in ((text, Verdict.WELL), (ElementTree.tostring(root), Verdict.MASS)):
         plant = Plant(described, 'pedestal', robot.joint_names)
         plant.reset(q)
-        found = compared(robot, q, plant.weight)
+        found = compare_efforts(robot, q, plant.weight)
         assert found.verdict is verdict
     low, high = map(float, re.search(
         r"at 'right_panda_hand_tcp' \(between (\S+) and (\S+) kg\)", found.reason).groups())

@@ -1,4 +1,4 @@
-"""Targets of all kinds on MuJoCo: the arm follows what its target does, and stops when it must."""
+"""Targets of all kinds in MuJoCo: the arm follows them, and they pause if it cannot."""
 
 import numpy as np
 import pytest

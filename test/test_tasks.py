@@ -421,11 +421,11 @@ def test_predicted_acceleration_is_met_by_a_true_model_and_not_under_a_push():
     arm = Arm()
     arm.law.follow(Hold(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
     arm.run(0.05)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     assert np.abs(predicted - met).max() < 0.05 * np.abs(met).max()
     arm.plant.push(PANDA.tip, [0.0, 0.0, -20.0])
     arm.run(0.06)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     assert np.abs(predicted - met).max() > 0.5
 
 

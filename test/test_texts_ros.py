@@ -1,4 +1,4 @@
-"""The commands of the texts that talk to nodes: a node accepts them, in the order of the page."""
+"""The commands of the pages that talk to nodes: accepted by a node, in the order of the page."""
 
 import re
 

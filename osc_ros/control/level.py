@@ -14,6 +14,7 @@ from osc_ros.control.bandwidth import (
     largest_natural_frequency,
 )
 from osc_ros.control.fade import settling, smoother_step
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
@@ -223,7 +224,7 @@ class Level:
         goal = self.goal
         if goal is None:
             return None
-        error = feedback.pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
+        error = pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
         return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
 
     def measure(self, wrench: Array, time: float) -> None:

@@ -36,10 +36,10 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
         bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
         where = ', '.join(map(str, bad))
         raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
-    return ready(array)
+    return kernel_array(array)
 
 
-def ready(values: Array) -> Array:
+def kernel_array(values: Array) -> Array:
     """Values as the kernels take them; an array that is so already is returned itself."""
     # the kernels are compiled for writeable and aligned arrays only
     is_ready = values.dtype is FLOAT64 and values.flags.carray

@@ -12,7 +12,7 @@ from osc_ros.control.friction import DESCRIBED_SHARE, Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import (
+from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,

@@ -119,7 +119,7 @@ class Diagnosis:
         """Torques by term (n,), and joint accelerations of the last tick: predicted, measured."""
         rows = self._law.terms()
         try:
-            rows['predicted'], rows['met'] = self._law.predicted_and_met()
+            rows['predicted'], rows['met'] = self._law.predicted_and_measured()
         except InputError:  # needs two ticks
             rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
         return rows

@@ -15,9 +15,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from osc_ros.control.command import CommandJudge
+from osc_ros.control.command import CommandCheck
 from osc_ros.control.driver import Driver
-from osc_ros.control.supervisor import STALE_STATE, Supervision, Supervisor, Watchdog
+from osc_ros.control.supervision import STALE_STATE, Supervision, Watchdog
+from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.compilation import shared
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace
@@ -141,7 +142,7 @@ class Relay(Node):  # type: ignore[misc]
         settings = _settings(found, robot)
         rates = description.per_joint(found, 'limits.effort_rate',
                                       STEEPEST * settings.effort_limits, robot)
-        self._judge = CommandJudge(names, settings.effort_limits[self._order],
+        self._judge = CommandCheck(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
         self._states = StateInput(robot, found['velocity'], self._on_velocity,
                                   self.get_logger().info)

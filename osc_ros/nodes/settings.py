@@ -16,7 +16,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import Supervision, Watchdog
+from osc_ros.control.supervision import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.task_inertia import SingularityDamping

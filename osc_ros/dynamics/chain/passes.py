@@ -71,10 +71,10 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import (
-    applied_pseudo_inverse,
+    apply_pseudo_inverse,
     EXACT_HIGH,
-    pseudo_inverse,
-    solved,
+    put_pseudo_inverse,
+    solve_in_place,
 )
 
 
@@ -167,8 +167,8 @@ def task_force(u, tip, F):
         A[k] = tip[k]
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
-    if not solved(A, F, 6) > EXACT_HIGH:
-        applied_pseudo_inverse(tip[:36], r, scratch, F, 6)
+    if not solve_in_place(A, F, 6) > EXACT_HIGH:
+        apply_pseudo_inverse(tip[:36], r, scratch, F, 6)
 
 
 @inlined
@@ -198,7 +198,7 @@ def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
                   + dot(across[1], constraint[1]))
         f = force_to_parent(matrix_at(work[i], 0), vector_at(work[i], 9),
                             plus(constraint, along_axis(link, tau[i])))
-        # what the joint gives to this body it takes from the one inside
+        # the force through the joint acts on this body, and with opposite sign on its parent
         outer = minus((ZERO, ZERO), f)
 
 
@@ -228,7 +228,7 @@ def outward(links, ends, q, qd, tau, qdd, work, factor, tip):
 
     Parameters
     ----------
-    links, ends : from `packed`
+    links, ends : from `packed_robot`
     q, qd : (n,)
     tau : (n,) or None
         Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
@@ -396,7 +396,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
             twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
             for j in range(6):
                 Lambda_inv[k, i, j] = tip[6 * i + j]
-        pseudo_inverse(tip[:A0], tip[SCRATCH:], Lambda[k], 6)
+        put_pseudo_inverse(tip[:A0], tip[SCRATCH:], Lambda[k], 6)
         put_jacobian(links, work, tip, J[k])
         inward_pass(links, ends, None, rest, F, work, tip, h[k])
 

@@ -1,9 +1,9 @@
 """
-The links of the path to the tip, as the factorization of `schur.py` takes them, in numpy.
+The links of the path to the tip, in the form that `schur.py` factorizes, in numpy.
 
-A link is a body that has an inverse inertia, with the massless bodies before it on the path; their
-joints make one joint of k freedoms. Bodies beside the path are attached to their link by their
-articulated-body inertia.
+A link is a body with an invertible inertia, together with the massless bodies before it on the
+path; their joints form one joint of k degrees of freedom. Bodies off the path are part of their
+link by their articulated-body inertia.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.teams.costs import law_call, measured
+from osc_ros.dynamics.teams.costs import law_call, measured_costs
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.model.robot import Robot
 
@@ -39,7 +39,7 @@ def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sw
     members = min(int(workers.count), robot.n)
     if members == 1:
         return Sweep(robot), Plan(1, 'one body is one segment')
-    costs = measured(robot, blocks)
+    costs = measured_costs(robot, blocks)
     bodies = costs.bodies(robot.n, members)
     return Parallel(robot, members, workers, costs, blocks), Plan(
         members, ('as asked' if members == workers.count else 'one for each body')
@@ -61,7 +61,7 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
                            'third of it at most, which is less than they wait for each other')
     if multiprocessing.current_process().daemon:
         return sweep, Plan(1, 'this is a daemonic process, which must not start processes')
-    costs = measured(robot)
+    costs = measured_costs(robot)
     members = min(range(2, most + 1), key=lambda count: costs.expected(robot.n, count))
     team = Parallel(robot, members, workers, costs)
     calls = [call, law_call(team)]
