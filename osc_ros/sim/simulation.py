@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import math
 import os
+from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, TYPE_CHECKING
 
@@ -117,7 +118,8 @@ class Simulation:
         self.law, self.period = law, 1.0 / rate
         self._steps = math.ceil(self.period / LONGEST_STEP - 1e-9)
         given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
-                 'timestep': self.period / self._steps, **plant}
+                 'timestep': self.period / self._steps,
+                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None, **plant}
         self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
