@@ -19,7 +19,7 @@ from arm import PANDA, READY
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
 from osc_ros.sim import Plant
 
 PERIOD = 0.002  # [s]
@@ -252,7 +252,7 @@ class Hardware(Node):
         now = self.judge.now
         now.gap = max(now.gap, self.ticks - self._answered)
         self.judge.command(self.time, tau, max(0, self.ticks - self._answered - 1))
-        self.tau, self.label = tau, messages.label(message)
+        self.tau, self.label = tau, commands.label(message)
         self._answered = self.ticks
 
     def _on_controller(self, message):
@@ -269,7 +269,7 @@ class Hardware(Node):
         plant = self.plant
         tau = plant.weight() if self.tau is None else self.tau
         message = messages.joint_state(self.names, self.time + 1.0, plant.q, plant.qd, tau)
-        self.asked = messages.label_of(message.header.stamp)
+        self.asked = commands.label_of(message.header.stamp)
         kind = self.fault if self.fault and self.rng.random() < 0.3 else None
         if self.fault == 'missing velocities':
             message.velocity = []

@@ -31,7 +31,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
 from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import commands, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -77,11 +77,11 @@ class Hardware(Node):
         message.effort = list(map(float, effort))
         message.header.stamp = messages.stamp(self.tick * 0.002)
         self.states.publish(message)
-        return messages.label_of(message.header.stamp)
+        return commands.label_of(message.header.stamp)
 
     def _on_command(self, message):
         self.commands.append(message)
-        self._answers[messages.label(message)] = np.array(message.data)
+        self._answers[commands.label(message)] = np.array(message.data)
 
     def answer(self, label):
         """Return the torques that answer a state, or None."""
@@ -141,7 +141,7 @@ class Rig:
 
     def until_held(self, tau, atol=1e-8):
         """Wait for a command that answers no state, of these torques."""
-        self.spin(lambda: messages.label(self.hardware.commands[-1]) == messages.HOLD_LABEL
+        self.spin(lambda: commands.label(self.hardware.commands[-1]) == commands.HOLD_LABEL
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
@@ -514,7 +514,7 @@ def test_watch_follows_a_time_out_that_is_lowered_while_active(spin):
     rig = Rig(spin, state_timeout=60.0).activate()
     [result] = rig.controller.set_parameters(given(state_timeout=0.05))
     assert result.successful
-    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == messages.HOLD_LABEL,
+    rig.spin(lambda: commands.label(rig.hardware.commands[-1]) == commands.HOLD_LABEL,
              why='for a command in the silence')
 
 
@@ -663,14 +663,14 @@ def test_read_out_tells_what_the_torque_is_made_of(spin):
 
     spin(heard, why='for the read-out')
     rows, columns, stamp = terms[-1].layout.dim
-    assert 0.0 < messages.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
+    assert 0.0 < commands.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
     assert rows.label == 'bias posture tip fading limits predicted met'
     assert columns.label == ' '.join(JOINTS)
     values = np.array(terms[-1].data).reshape(rows.size, columns.size)
     np.testing.assert_allclose(values[:-2].sum(axis=0), gravity(READY), atol=1e-9)
     Lambda = np.array(inertias[-1].data).reshape(6, 6)
     assert [dim.label for dim in inertias[-1].layout.dim[:2]] == ['x y z rx ry rz'] * 2
-    assert messages.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
+    assert commands.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
     np.testing.assert_allclose(Lambda, Lambda.T)
     assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
     assert wrenches[-1].header.frame_id == 'panda_link0'
@@ -762,7 +762,7 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(commanded, why='for the controller process')
     process.send_signal(how)
     spin(lambda: process.poll() is not None)
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL,
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL,
          why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
@@ -792,7 +792,7 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
             spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
         finally:
             process.kill()
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL, why=log.read_text())
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL, why=log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 1
     assert 'a wire is loose' in log.read_text()
@@ -823,12 +823,12 @@ def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin)
     count = len(driver.states)
     spin(lambda: len(driver.states) > count + 3)  # repeated, with the brakes on
     assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
-    command = messages.Command(7)
+    command = commands.Command(7)
     for _ in range(5):
-        label = messages.label_of(driver.states[-1].header.stamp)
+        label = commands.label_of(driver.states[-1].header.stamp)
         for _ in range(2):  # the second one answers an older state
-            driver.commands.publish(command.filled(gravity(READY), label))
-        spin(lambda old=label: messages.label_of(driver.states[-1].header.stamp) != old)
+            driver.commands.publish(command.fill(gravity(READY), label))
+        spin(lambda old=label: commands.label_of(driver.states[-1].header.stamp) != old)
         driver.states[:] = driver.states[-1:]
     assert simulator._tick == 5
     assert messages.seconds(driver.states[-1].header.stamp) == pytest.approx(0.01)

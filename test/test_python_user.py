@@ -167,7 +167,7 @@ def test_parts_of_the_settings_are_changed_by_name_and_the_rest_keeps_its_defaul
     assert law.settings.posture.natural_frequency == Posture().natural_frequency == 5.0
     law.change(replace(law.settings, posture=Posture(natural_frequency=2.0)))
     assert law.settings.limits is not None and law.settings.posture.natural_frequency == 2.0
-    assert soft.limits is None
+    assert soft.limits is None and 'SingularityDamping(length=0.3' in repr(soft)
     law.change(soft)
     np.testing.assert_array_equal(law.settings.limits.effort, ROBOT.effort_limits)
 

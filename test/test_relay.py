@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import messages, relay  # noqa: E402
+from osc_ros.nodes import commands, messages, relay  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
@@ -51,7 +51,7 @@ class Ends(Node):
 
     def _on_command(self, message):
         self.torques.append(np.array(message.data))
-        self.labels.append(messages.label(message))
+        self.labels.append(commands.label(message))
 
     def _on_diagnostics(self, message):
         self.diagnoses.extend(message.status)
@@ -66,7 +66,7 @@ class Ends(Node):
         """Answer the last state."""
         message = Float64MultiArray(data=list(map(float, tau)))
         if label is None:
-            label = messages.label_of(messages.stamp(0.002 * self.tick))
+            label = commands.label_of(messages.stamp(0.002 * self.tick))
         message.layout.dim = [messages.MultiArrayDimension(label=label)]
         self.commands.publish(message)
 
@@ -119,7 +119,7 @@ class Rig:
 def test_commands_arrive_as_they_were_sent(spin):
     rig = Rig(spin).forwarding()
     rig.ends.state()
-    label = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
+    label = commands.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until_sent(-GOOD, lambda: rig.ends.command(-GOOD))
     assert rig.ends.labels[-1] == label
 
@@ -146,7 +146,7 @@ BAD = {
 def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
     rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
     # answers may be lost, and a step is judged by the time since the last one that came
-    now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
+    now = commands.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until(lambda: rig.ends.labels[-1] == now, rig.ends.command)
     seen = len(rig.ends.torques)
     rig.until(lambda: spin.said(message), lambda: (rig.ends.command(GOOD), rig.ends.command(bad)))
@@ -185,10 +185,10 @@ def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
     before = rig.ends.tick
     # an arm that rests has its weight's torque, and so have all the states that are remembered
     rig.until(lambda: rig.ends.tick > before + 100, lambda: rig.talk(weight))
-    rig.until(lambda: rig.ends.labels[-1] == messages.HOLD_LABEL,
+    rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL,
               lambda: rig.ends.command(weight))
     rig.until_sent(weight, lambda: rig.ends.command(weight))
-    assert rig.ends.labels[-1] == messages.HOLD_LABEL
+    assert rig.ends.labels[-1] == commands.HOLD_LABEL
 
 
 def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
@@ -361,7 +361,7 @@ class Judge(Node):
             self.qd.append(np.array(message.velocity))
 
     def _on_answer(self, message):
-        time = messages.labelled_time(messages.label(message))
+        time = commands.labelled_time(commands.label(message))
         if time is not None:
             self.answered.append(time)
 

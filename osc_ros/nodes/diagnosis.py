@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.errors import InputError
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, IDLE, Loop
 from osc_ros.nodes.reaction_log import state_text
@@ -113,7 +113,7 @@ class Diagnosis:
     def _publish_command(self, time: Any, tau: Array) -> None:
         """Publish a command (n,); `time` is the stamp of the state, or seconds without one."""
         if self._publishers:
-            self._commands.publish(messages.command_message(self._loop.joints, tau, time))
+            self._commands.publish(commands.command_message(self._loop.joints, tau, time))
 
     def _torque_rows(self) -> dict[str, Array]:
         """Torques by term (n,), and joint accelerations of the last tick: predicted, measured."""

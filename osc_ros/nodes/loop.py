@@ -22,7 +22,7 @@ from osc_ros.control.check import Rest
 from osc_ros.control.law import Law
 from osc_ros.control.supervisor import CLOCK_STEPS, NOT_FINITE, Supervisor
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.statistics import Window
@@ -106,7 +106,7 @@ class Loop:
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp, self.report_period = 0.0, None, np.inf
         self._owner, self._commands, self._order = owner, commands, order
-        self._command = messages.Command(law.robot.n)
+        self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in order)
         self.listener: Callable[[Any, Array], None] | None = None
         self._sent: deque[tuple[Any, Array]] = deque(maxlen=MOST_POSTED)
@@ -306,8 +306,8 @@ class Loop:
     def _publish(self, tau: Array, stamp: Any = None) -> None:
         """Send torques (n,), base first, that answer the state with this stamp, if any."""
         ordered = tau[self._order]
-        self._commands.publish(self._command.filled(
-            ordered, messages.HOLD_LABEL if stamp is None else messages.label_of(stamp)))
+        self._commands.publish(self._command.fill(
+            ordered, commands.HOLD_LABEL if stamp is None else commands.label_of(stamp)))
         if self.listener is not None:
             self._sent.append((stamp, ordered) if stamp is not None else
                               (self.time + self.state_age, ordered))

@@ -36,7 +36,6 @@ from osc_ros.nodes import serialized
 
 Array = NDArray[np.float64]
 
-HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 
@@ -165,59 +164,6 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
     message.position, message.velocity, message.effort = (
         array('d', x.tobytes()) for x in (q, qd, tau))
     return message
-
-
-def command_message(names: Sequence[str], tau: Array, time: Time | float) -> JointState:
-    """
-    Return torques (n,) as a joint state of n joints that has only efforts.
-
-    `time` is the stamp of the state that they answer; without one it is a number of seconds on the
-    same clock, and the message's frame is HOLD_LABEL.
-
-    """
-    message = JointState(name=list(names), effort=array('d', tau.tobytes()))
-    if isinstance(time, Time):
-        message.header.stamp = time
-    else:
-        message.header.stamp, message.header.frame_id = stamp(max(0.0, time)), HOLD_LABEL
-    return message
-
-
-class Command:
-    """
-    A message of joint torques that is allocated once and filled for every command.
-
-    Parameters
-    ----------
-    size : int
-        Number of joints.
-
-    """
-
-    def __init__(self, size: int) -> None:
-        self._message = Float64MultiArray()
-        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
-
-    def filled(self, tau: Array, label: str) -> Float64MultiArray:
-        """Return the message with torques (n,) and a label: the joint state that they answer."""
-        self._message.data = array('d', tau.tobytes())
-        self._message.layout.dim[0].label = label
-        return self._message
-
-
-def label(message: Float64MultiArray) -> str:
-    """Return the label of a command: the joint state that it answers; empty if it has none."""
-    return str(message.layout.dim[0].label) if message.layout.dim else ''
-
-
-def label_of(time: Time) -> str:
-    """Return the label of the command that answers the joint state of this time."""
-    return f'{time.sec}.{time.nanosec:09d}'
-
-
-def labelled_time(label: str) -> float | None:
-    """Return the time of the joint state that a label names [s], or None if it names none."""
-    return float(label) if label.replace('.', '', 1).isdecimal() else None
 
 
 def payload(message: InertiaStamped) -> dict[str, Any]:

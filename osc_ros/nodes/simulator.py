@@ -17,7 +17,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import description, messages
+from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run
@@ -154,7 +154,7 @@ class Simulator(Node):  # type: ignore[misc]
                 f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
                 f'for {joints}', throttle_duration_sec=1.0)
             return
-        label = messages.label(message)
+        label = commands.label(message)
         if self._lockstep and label not in ('', self._label):
             return  # the command was computed from an older state, or from no state
         self._tau[places] = tau
@@ -236,7 +236,7 @@ class Simulator(Node):  # type: ignore[misc]
             tau = np.where(closed, self._plant.weight, tau) if np.any(closed) else tau
         self._state = messages.joint_state(
             self._plant.joint_names, self._tick * self._period, q, qd, tau)
-        self._label = messages.label_of(self._state.header.stamp)
+        self._label = commands.label_of(self._state.header.stamp)
         self._answered = perf_counter()
         self._send()
 
