@@ -19,7 +19,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import commands, realtime
+from osc_ros.nodes import commands, messages, realtime
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.qos import COMMAND_QOS
 from osc_ros.nodes.relay import Relay
@@ -44,7 +44,7 @@ class Echo(Node):
             self._filled = commands.Command(len(message.name))
             realtime.keep_garbage_out()
         self._commands.publish(
-            self._filled.fill(self._rest, commands.label_of(message.header.stamp)))
+            self._filled.fill(self._rest, messages.label_of(message.header.stamp)))
 
     def stop(self) -> None:
         """Do nothing: this node moves no arm."""

@@ -168,7 +168,7 @@ class Metronome:
             message = messages.joint_state(
                 self.given.joints, time, self._position + SWAY * math.sin(SLOWLY * time),
                 np.full(len(rest), SWAY * SLOWLY * math.cos(SLOWLY * time)), rest)
-            labels.append(commands.label_of(message.header.stamp))
+            labels.append(messages.label_of(message.header.stamp))
             due += period
             sleep(max(0.0, due - perf_counter()))
             left.append(perf_counter())

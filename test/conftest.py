@@ -61,8 +61,11 @@ def drawn(request):
         figure.suptitle(title, fontsize='medium')
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axis, (label, lines) in zip(axes, panels.items(), strict=True):
-            for line, values in lines.items():
-                axis.plot(times, values, linewidth=1.2, label=line)
+            for k, (line, values) in enumerate(lines.items()):
+                # lines that coincide are all seen: the first ones are broad and pale
+                below = len(lines) - 1 - k if len(lines) <= 3 else 0
+                axis.plot(times, values, linewidth=1.2 + 2.5 * below, label=line,
+                          alpha=0.45 if below else 1.0)
             for instant in marks or ():
                 axis.axvline(instant, color='0.4', linewidth=1.0, linestyle='--')
             axis.set_ylabel(label)

@@ -12,7 +12,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from hardware import PERIOD
-from osc_ros.nodes import commands, messages
+from osc_ros.nodes import messages
 from soak import ANSWERED, NEAR
 
 EXTREME = (  # gains that a rate of 500 Hz cannot carry
@@ -240,7 +240,7 @@ def second_publisher(system):
         tau = np.clip(base + offset, -hardware.plant.effort, hardware.plant.effort)
         message = Float64MultiArray(data=tau.tolist())
         message.layout.dim = [MultiArrayDimension(
-            label=commands.label_of(hardware.stamp))]
+            label=messages.label_of(hardware.stamp))]
         publisher.publish(message)
         system.step()
     hardware.destroy_publisher(publisher)

@@ -269,7 +269,7 @@ class Hardware(Node):
         plant = self.plant
         tau = plant.weight() if self.tau is None else self.tau
         message = messages.joint_state(self.names, self.time + 1.0, plant.q, plant.qd, tau)
-        self.asked = commands.label_of(message.header.stamp)
+        self.asked = messages.label_of(message.header.stamp)
         kind = self.fault if self.fault and self.rng.random() < 0.3 else None
         if self.fault == 'missing velocities':
             message.velocity = []

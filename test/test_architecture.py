@@ -37,7 +37,6 @@ LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
 MANY_PARAMETERS = {
     'sim/plant.py: Plant.__init__': 'a constructor whose options are given by name',
     'control/friction.py: Friction.compensation': 'passes the arrays of a tick on to a kernel',
-    'nodes/loop.py: Loop.__init__': 'to be grouped in records',
 }
 # Numba compiles these: their arguments are arrays, and what they call is put into them.
 COMPILED = {'kernel', 'inlined', 'released', 'intrinsic'}

@@ -57,6 +57,26 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre_and_the_same_twice(
         assert found[0][phase] == pytest.approx(found[1][phase], rel=1e-6, abs=1e-9)
 
 
+def test_plots_of_the_demo(tmp_path, request):
+    """With --write-tables, doc/demo_error.png and doc/demo_path.png."""
+    from osc_ros.nodes import report
+    from osc_ros.nodes.demo_parameters import Parameters
+    from osc_ros.nodes.demonstration import demonstration
+    from osc_ros.nodes.trial import recording_of
+
+    checkout = Path(__file__).parents[1]
+    asked = demonstration(Parameters([checkout / 'config' / 'panda.yaml']), {}, 20.0,
+                          lambda text: None)
+    assert asked.notes == ()
+    recording, plan = recording_of(asked)
+    found = report.result(recording, plan, asked)
+    assert not found.failures
+    for file in report.write_plots(tmp_path, recording, plan, found, asked):
+        assert file.read_bytes().startswith(b'\x89PNG')
+        if request.config.getoption('--write-tables') and file.stem in ('error', 'path'):
+            (checkout / 'doc' / f'demo_{file.name}').write_bytes(file.read_bytes())
+
+
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path):
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))

@@ -19,7 +19,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.nodes import commands, messages  # noqa: E402
+from osc_ros.nodes import messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.controller_parameters import ON_ACTIVATION  # noqa: E402
 from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
@@ -176,7 +176,7 @@ def test_user_who_records_commands_gets_them_with_names_and_the_stamp_of_the_sta
     for message in seen:
         assert list(message.name) == list(reversed(JOINTS))
         assert len(message.position) == len(message.velocity) == 0
-        answer = rig.hardware.answer(commands.label_of(message.header.stamp))
+        answer = rig.hardware.answer(messages.label_of(message.header.stamp))
         np.testing.assert_array_equal(message.effort, answer)
     last = messages.seconds(seen[-1].header.stamp)
     rig.controller.set_parameters(given(state_timeout=0.05))

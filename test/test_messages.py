@@ -73,7 +73,7 @@ def test_times_survive_the_way_to_a_stamp_and_back():
 
 def test_command_says_which_state_it_answers():
     command = commands.Command(2)
-    message = command.fill(np.array([1.0, -2.0]), commands.label_of(messages.stamp(1.002)))
+    message = command.fill(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
     assert commands.label(message) == '1.002000000'
     assert list(message.data) == [1.0, -2.0]
     assert commands.label(Float64MultiArray(data=[1.0])) == ''

@@ -206,7 +206,7 @@ def test_check_warns_or_is_off_if_that_is_wanted(spin):
 def test_simulated_driver_reports_what_the_check_expects_and_holds_the_arm(spin, compensates):
     given_ = {**ROBOT, 'driver_compensates': compensates}
     simulator = Simulator(parameter_overrides=[Parameter(name, value=value) for name, value in {
-        **given_, 'initial_positions': READY.tolist()}.items()])
+        **given_, 'initial_positions': READY.tolist(), 'lockstep': True}.items()])
     rig = Rig(spin, autostart=True, startup_check='refuse', driver_compensates=compensates)
     rig.spin(lambda: simulator._tick > 20, simulator, why='for the loop to run')
     assert np.abs(simulator._plant.q - READY).max() < 1e-6

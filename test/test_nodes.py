@@ -77,7 +77,7 @@ class Hardware(Node):
         message.effort = list(map(float, effort))
         message.header.stamp = messages.stamp(self.tick * 0.002)
         self.states.publish(message)
-        return commands.label_of(message.header.stamp)
+        return messages.label_of(message.header.stamp)
 
     def _on_command(self, message):
         self.commands.append(message)
@@ -165,7 +165,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
         DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
     np.testing.assert_allclose(rig.activate().ask(), gravity(READY), atol=1e-8)
     team = rig.controller._law.space._dynamics
-    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
+    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as requested')
                      for one in said), why='for the diagnostics')
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
@@ -813,7 +813,7 @@ def simulated(spin, **parameters):
     """Return a simulator and a driver, connected."""
     driver = Driver()
     simulator = Simulator(parameter_overrides=given(
-        **({**ROBOT, 'initial_positions': READY.tolist()} | parameters)))
+        **({**ROBOT, 'initial_positions': READY.tolist(), 'lockstep': True} | parameters)))
     spin(lambda: driver.states and driver.commands.get_subscription_count() > 0, driver, simulator)
     return simulator, driver
 
@@ -825,10 +825,10 @@ def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin)
     assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
     command = commands.Command(7)
     for _ in range(5):
-        label = commands.label_of(driver.states[-1].header.stamp)
+        label = messages.label_of(driver.states[-1].header.stamp)
         for _ in range(2):  # the second one answers an older state
             driver.commands.publish(command.fill(gravity(READY), label))
-        spin(lambda old=label: commands.label_of(driver.states[-1].header.stamp) != old)
+        spin(lambda old=label: messages.label_of(driver.states[-1].header.stamp) != old)
         driver.states[:] = driver.states[-1:]
     assert simulator._tick == 5
     assert messages.seconds(driver.states[-1].header.stamp) == pytest.approx(0.01)

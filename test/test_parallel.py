@@ -374,7 +374,7 @@ def test_the_plan_says_which_and_why():
     with OperationalSpace(arm, workers='auto') as osc:
         assert osc.plan.workers == 1 and 'µs' in osc.plan.reason
         assert not isinstance(osc._dynamics, Parallel)
-    assert str(OperationalSpace(arm).plan) == '1 worker: as asked'
+    assert str(OperationalSpace(arm).plan) == '1 worker: as requested'
     with OperationalSpace(chain(8, 3), workers=Workers(5, deadline=PATIENCE)) as osc:
         assert osc.plan.workers == 3 and str(osc.plan).startswith('3 workers: one for each body')
     for method in ('dense', 'ldl'):

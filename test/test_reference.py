@@ -19,7 +19,7 @@ from osc_ros.control.friction import (
 )
 from osc_ros.control.law import Law
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER, ZONE
-from osc_ros.control.reference import PAUSE
+from osc_ros.control.reference import MEMORY, PAUSE
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics import level_row
@@ -84,9 +84,12 @@ class Plain:
         most = self.law.limiter.table[SPEED]
         self.velocity = np.clip(velocity, -most, most)
         if ticks:
-            self.acceleration, self.tick = (self.velocity - before) / dt, dt
+            self.acceleration = (self.velocity - before) / dt
         elif dt != 0.0:
             self.acceleration = np.zeros(len(q))
+        if 0.0 < dt < np.inf:
+            dt = min(dt, PAUSE)
+            self.tick = max(dt, self.tick - (self.tick - dt) * dt / MEMORY)
         self.time = time
         return highest
 
@@ -112,6 +115,7 @@ def compensation(friction, q, qd, reference, acceleration, model, tau, fading, g
     feedback = gain * (demand - np.clip(demand, -unsure, unsure))
     torque = np.clip(np.clip(wanted, -most, most) + feedback, np.minimum(wanted, 0.0) - free,
                      np.maximum(wanted, 0.0) + free)
+    torque = np.clip(torque, -most, most)
     hasty = table[DECELERATION] / table[RATE]
     distance = np.maximum(np.where(torque > 0.0, table[UPPER] - q, q - table[LOWER]), 0.0)
     allowed = np.sqrt(hasty**2 + 2.0 * table[DECELERATION] * distance) - hasty

@@ -66,7 +66,7 @@ class Ends(Node):
         """Answer the last state."""
         message = Float64MultiArray(data=list(map(float, tau)))
         if label is None:
-            label = commands.label_of(messages.stamp(0.002 * self.tick))
+            label = messages.label_of(messages.stamp(0.002 * self.tick))
         message.layout.dim = [messages.MultiArrayDimension(label=label)]
         self.commands.publish(message)
 
@@ -119,7 +119,7 @@ class Rig:
 def test_commands_arrive_as_they_were_sent(spin):
     rig = Rig(spin).forwarding()
     rig.ends.state()
-    label = commands.label_of(messages.stamp(0.002 * rig.ends.tick))
+    label = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until_sent(-GOOD, lambda: rig.ends.command(-GOOD))
     assert rig.ends.labels[-1] == label
 
@@ -146,7 +146,7 @@ BAD = {
 def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
     rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
     # answers may be lost, and a step is judged by the time since the last one that came
-    now = commands.label_of(messages.stamp(0.002 * rig.ends.tick))
+    now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until(lambda: rig.ends.labels[-1] == now, rig.ends.command)
     seen = len(rig.ends.torques)
     rig.until(lambda: spin.said(message), lambda: (rig.ends.command(GOOD), rig.ends.command(bad)))
@@ -375,7 +375,7 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     judge = Judge()
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
-        lockstep_timeout=3600.0))
+        lockstep=True, lockstep_timeout=3600.0))
     guard = relay.Relay(parameter_overrides=given(
         **ROBOT, command_timeout=0.5, state_timeout=NEVER, **{'limits.effort_rate': [1e6] * 7}))
     controller = start('controller', '--ros-args', '--params-file',
@@ -409,7 +409,7 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     judge, rate, none = Judge(), {'rate': 250.0}, [0.0] * 7
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, **rate, initial_positions=READY.tolist(), command_topic='osc_relay/commands',
-        lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
+        lockstep=True, lockstep_timeout=3600.0, brakes=False, friction=none, damping=none))
     guard = relay.Relay(parameter_overrides=given(
         **ROBOT, **rate, command_timeout=0.3, state_timeout=NEVER,
         **{'limits.effort_rate': [1e6] * 7}))

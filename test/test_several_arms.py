@@ -48,6 +48,11 @@ def config(name):
     return ['--ros-args', '--params-file', str(share_directory() / 'config' / f'{name}.yaml')]
 
 
+def simulated_pair():
+    """Return a simulator of two Pandas in lockstep."""
+    return Simulator(cli_args=config('dual_panda'), parameter_overrides=given(lockstep=True))
+
+
 class Rig:
     """A simulator and controllers in this process, and somebody who sends targets."""
 
@@ -84,7 +89,8 @@ def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
     robot = given(robot_description=text, base='torso', tip='left_gripper',
                   further_tips=['right_gripper'])
     bent = 2 * list(BENT.values())
-    rig = Rig(spin, Simulator(parameter_overrides=[*robot, *given(initial_positions=bent)]),
+    rig = Rig(spin, Simulator(parameter_overrides=[
+        *robot, *given(initial_positions=bent, lockstep=True)]),
               [Controller(parameter_overrides=[*robot, *given(
                   autostart=False, tasks=['right'], right__link='right_gripper',
                   right__rotation__axes=['motion'] * 3, right__natural_frequency=20.0)])])
@@ -94,7 +100,7 @@ def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
 
 
 def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
-    rig = Rig(spin, Simulator(cli_args=config('dual_panda')), [Controller(
+    rig = Rig(spin, simulated_pair(), [Controller(
         cli_args=config('dual_panda'), parameter_overrides=given(autostart=False))])
     missed = rig.follow('pedestal', dict(zip(HANDS, (
         'osc_controller/target_pose', 'osc_controller/right/target_pose'))))
@@ -104,7 +110,7 @@ def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
 def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
     topics = [f'{side}/osc_controller/commands' for side in SIDES]
     simulator = Simulator(cli_args=config('dual_arm'), parameter_overrides=given(
-        command_topic=topics[0], further_command_topics=topics[1:]))
+        command_topic=topics[0], further_command_topics=topics[1:], lockstep=True))
     rig = Rig(spin, simulator, [Controller(
         namespace=side, parameter_overrides=given(autostart=False),
         cli_args=[*config('dual_arm'), '-r', 'joint_states:=/joint_states']) for side in SIDES])
@@ -116,7 +122,7 @@ def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
 def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
     simulator = Simulator(parameter_overrides=given(
         **PAIR, initial_positions=2 * READY.tolist(), command_topic='left',
-        further_command_topics=['right'], lockstep_timeout=3600.0))
+        further_command_topics=['right'], lockstep=True, lockstep_timeout=3600.0))
     user = Node('user')
     left, right = (user.create_publisher(Float64MultiArray, side, 10) for side in SIDES)
     spin(lambda: left.get_subscription_count() and right.get_subscription_count(), simulator, user)
@@ -160,7 +166,7 @@ def test_controller_of_two_arms_says_which_task_it_lacks(spin, parameters, messa
 
 
 def test_tool_of_the_first_of_two_arms_is_changed_while_it_works(spin):
-    rig = Rig(spin, Simulator(cli_args=config('dual_panda')), [controller := Controller(
+    rig = Rig(spin, simulated_pair(), [controller := Controller(
         cli_args=config('dual_panda'), parameter_overrides=given(autostart=False))])
     assert controller.set_parameters_atomically(given(tool__position=[0.0, 0.0, 0.1])).successful
     rig.spin(lambda: controller._law.levels['tip'].pose[2, 3] < 0.42, why='for the tool')

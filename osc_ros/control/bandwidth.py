@@ -226,7 +226,7 @@ def _angles(delay: float) -> tuple[float, float]:
         else:
             upper = last
     first, peak_end = 0.0, lower
-    for _ in range(2 * _BISECTIONS):  # the one maximum of a, by thirds
+    for _ in range(2 * _BISECTIONS):  # ternary search for the maximum of a
         left, right = (2.0 * first + peak_end) / 3.0, (first + 2.0 * peak_end) / 3.0
         if _boundary(left, delay)[0] < _boundary(right, delay)[0]:
             first = left

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import DELAY
-from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.fade import Fade
 from osc_ros.control.friction import feedback_gain, FrictionInForce
 from osc_ros.control.gravity import Gravity
@@ -29,7 +28,6 @@ from osc_ros.control.task import Target
 from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -83,7 +81,7 @@ class ControlCycle:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force from the next tick on, all of them: `limits` too."""
+        """The settings in force from the next tick on; `limits` are never None."""
         return (self._next or self._setup).settings
 
     @property
@@ -189,7 +187,7 @@ class ControlCycle:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
 
-        The first call latches its q, unless `latch` was called before.
+        The first call does `latch(q)`, unless `latch` was called before.
 
         Parameters
         ----------
@@ -259,68 +257,6 @@ class ControlCycle:
         """
         for level in self._setup.levels:
             level.guide.plan()
-
-    def terms(self) -> dict[str, Array]:
-        """
-        Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
-
-        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
-        higher priority includes the compensation of the tasks below it. 'friction' is the friction
-        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
-        the change by the limits, 'fading' what remains of the difference after a change of
-        settings.
-
-        Raises
-        ------
-        InputError
-            No tick since `latch`.
-
-        """
-        last = self._last_tick()
-        to_posture = self._posture_acceleration(last.q, last.qd)
-        friction = None if self._friction_torque is self._rest else self._friction_torque
-        return terms(self._setup, last, to_posture, friction, self._fade.left)
-
-    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
-        qdd = np.empty(len(q))
-        self._setup.put_posture_acceleration(q, qd, self._posture, qdd)
-        return qdd
-
-    def _last_tick(self) -> Tick:
-        if self._last is None:
-            raise InputError('there was no tick: call torque(time, q, qd) first')
-        return Tick(*self._last)
-
-    def inertia(self) -> Array:
-        """
-        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
-
-        Raises
-        ------
-        InputError
-            No tick since `latch`.
-
-        """
-        last = self._last_tick()
-        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
-        return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
-
-    def predicted_and_measured(self) -> tuple[Array, Array]:
-        """
-        Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
-
-        They are for the interval between the last two ticks. They differ by unmodelled effects:
-        friction, payload, contact.
-
-        Raises
-        ------
-        InputError
-            Fewer than two ticks since `latch`, or no time between them.
-
-        """
-        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
-            raise InputError('there were no two ticks: call torque(time, q, qd) first')
-        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
         """Return the state as contiguous float64 arrays; raise if a shape does not fit."""

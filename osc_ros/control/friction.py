@@ -30,9 +30,9 @@ MODEL_ERROR = 0.1
 # Width of the range below the velocity limit in which the compensation fades out, as a share of
 # the limit.
 FADE = 0.2
-# Bound of the compensation without feedback: it accelerates a joint of the model's least inertia
-# to its velocity limit in no less than (reaction time of the limits) / PUSH, so that feedback can
-# correct it.
+# Bound of the compensation: it accelerates a joint of the model's least inertia to its velocity
+# limit in no less than (reaction time of the limits) / PUSH, so that the law can correct it, and a
+# torque that stays for some ticks because the computer is busy drives no joint too fast.
 PUSH = 2.0
 # Share of the described friction that is compensated: the coefficients may be twice too high.
 DESCRIBED_SHARE = 0.5
@@ -78,6 +78,7 @@ def _compensation(q, qd, motion, model, tau, fading, gain, friction, velocity, i
         demand = tau[i] - fading[i] - model[i]
         feedback = gain * (demand - min(max(demand, -unsure), unsure))
         wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
+        wanted = min(max(wanted, -most), most)  # see PUSH
         x = 1.0
         if fastest < np.inf:
             distance = table[UPPER, i] - q[i] if wanted > 0.0 else q[i] - table[LOWER, i]
@@ -114,7 +115,8 @@ class Friction:
     - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
       are zero above it. Near the velocity limit of one joint the compensation of all joints fades,
       because each joint accelerates the others through the inertia of the arm, a light wrist most.
-      The compensation without feedback is bounded by PUSH.
+      The compensation is bounded by PUSH: a gear with more friction has rotor inertia, which
+      belongs in the model.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""A control cycle that takes commands: motions, wrenches, measured wrenches and postures."""
+"""Commands to a law: motions, wrenches, measured wrenches, postures."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
 
 class CommandedCycle(ControlCycle):
     """
-    The control cycle, and the commands to its tasks and its posture.
+    A control cycle with commands to its tasks and its posture.
 
     A command takes effect at the next tick. Before `latch` or the first tick the position of the
-    arm is unknown, and commands are refused.
+    arm is unknown, and commands raise.
 
     """
 
@@ -52,9 +52,9 @@ class CommandedCycle(ControlCycle):
         Parameters
         ----------
         motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
-            In the base frame; the target moves to a pose and holds it.
+            In the base frame. A pose or a point is a goal to move to and to hold.
         start : float
-            On the clock of the states [s]; at the next tick if not given.
+            On the clock of the states [s]; the next tick if not given.
         task : str, optional
             Name of the task; the first one if not given.
 
@@ -69,7 +69,7 @@ class CommandedCycle(ControlCycle):
         InputError
             A path that exceeds the speed or acceleration limits of the task's target (unless their
             `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
-            pose; an unknown task; no `latch` yet.
+            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick).
 
         """
         level = self._level(task)
@@ -86,10 +86,10 @@ class CommandedCycle(ControlCycle):
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
         """
-        Path through poses for a task, with estimated velocities.
+        Return a path through poses for a task, with estimated velocities.
 
-        It starts with the velocity of the target, if the target is at the first pose at that time.
-        See `osc_ros.control.waypoints.path_through`.
+        It begins with the velocity of the target if the target will be at the first pose at that
+        time. See `osc_ros.control.waypoints.path_through`.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            What `Path` refuses; an unknown task.
+            As of `Path`; an unknown task.
 
         """
         level = self._level(task)
@@ -132,7 +132,7 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             Not six finite numbers; an entry that is not 0 along an axis without force control; an
-            unknown task; no `latch` yet.
+            unknown task; the position of the arm is unknown (no `latch`, no tick).
 
         """
         level = self._level(task)
@@ -174,7 +174,8 @@ class CommandedCycle(ControlCycle):
         Raises
         ------
         InputError
-            A shape that does not fit, a position outside the joint's limits, no `latch` yet.
+            A shape that does not fit, a position outside the joint's limits; the position of the
+            arm is unknown (no `latch`, no tick).
 
         """
         self._require_place()
@@ -187,7 +188,7 @@ class CommandedCycle(ControlCycle):
 
 
 def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
-    """A pose to hold, from a pose (4, 4) or, for kinds that accept points, a point (3,)."""
+    """Return the `Hold` of a goal: a Hold, a pose (4, 4), or for some kinds a point (3,)."""
     if 'point' in kind.goals and not isinstance(motion, Hold) and np.shape(motion) == (3,):
         return Hold(pose(motion, NO_ROTATION))
     if not isinstance(motion, (Hold, np.ndarray, list, tuple)):

@@ -186,11 +186,11 @@ class Guide:
             self._watch(error, limits)
 
     def predicted(self, time: float) -> Target:
-        """The target at a time [s], as it is planned and scheduled now; not before the last."""
+        """The target at a time [s], from the last target on, if no more motions are commanded."""
         scheduled = [motion for start, motion in self._pending if start <= time]
         if not scheduled and time <= self._until:
             return self._rest or self._sample(max(time, self._now) - self._late)
-        if not scheduled or isinstance(scheduled[-1], Jog):  # at rest, for all that is known
+        if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
             return Target(self.target.pose)
         return scheduled[-1].at(time)
 

@@ -1,4 +1,4 @@
-"""The control law: start and end, changes of robot and settings."""
+"""The control law: start, changes of robot and settings, diagnosis."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import PAUSE
+from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.friction import Friction
@@ -21,6 +22,7 @@ from osc_ros.control.setup import Setup
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.operational_space import OperationalSpace
+from osc_ros.dynamics.task_inertia import task_inertia
 from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
@@ -34,15 +36,15 @@ class Law(CommandedCycle):
     """
     Operational-space control law of an arm, for its tip and for other links.
 
-    `Law(robot)` works at once: the tip goes to poses, joint limits and friction are the robot's,
-    the other settings have defaults. In a control loop:
+    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits and the
+    friction are the robot's, and all other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
     >>> law.latch(q)                    # hold the pose of these joint positions
     >>> law.follow(goal)                # (4, 4), in the base frame
     >>> while True:
     ...     send(law.torque(time, q, qd))      # 500 times a second or more
-    ...     law.plan()                         # after sending: what takes longer
+    ...     law.plan()                         # after sending, because it is slow
 
     The posture is part of τ⁰. It acts in the dynamically consistent nullspace of all tasks, and
     also in directions in which a task is singular. After `latch` the arm holds its present pose.
@@ -232,6 +234,68 @@ class Law(CommandedCycle):
 
         """
         return self._setup.gain_share()
+
+    def terms(self) -> dict[str, Array]:
+        """
+        Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
+
+        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
+        higher priority includes the compensation of the tasks below it. 'friction' is the friction
+        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
+        the change by the limits, 'fading' what remains of the difference after a change of
+        settings.
+
+        Raises
+        ------
+        InputError
+            No tick since `latch`.
+
+        """
+        last = self._last_tick()
+        to_posture = self._posture_acceleration(last.q, last.qd)
+        friction = None if self._friction_torque is self._rest else self._friction_torque
+        return terms(self._setup, last, to_posture, friction, self._fade.left)
+
+    def _posture_acceleration(self, q: Array, qd: Array) -> Array:
+        qdd = np.empty(len(q))
+        self._setup.put_posture_acceleration(q, qd, self._posture, qdd)
+        return qdd
+
+    def _last_tick(self) -> Tick:
+        if self._last is None:
+            raise InputError('there was no tick: call torque(time, q, qd) first')
+        return Tick(*self._last)
+
+    def inertia(self) -> Array:
+        """
+        Λ (6, 6) of the first task's link at the last tick, base axes [kg m², kg m, kg].
+
+        Raises
+        ------
+        InputError
+            No tick since `latch`.
+
+        """
+        last = self._last_tick()
+        own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
+        return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
+
+    def predicted_and_measured(self) -> tuple[Array, Array]:
+        """
+        Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
+
+        They are for the interval between the last two ticks. They differ by unmodelled effects:
+        friction, payload, contact.
+
+        Raises
+        ------
+        InputError
+            Fewer than two ticks since `latch`, or no time between them.
+
+        """
+        if self._last is None or self._before is None or not self._last[0] > self._before[0]:
+            raise InputError('there were no two ticks: call torque(time, q, qd) first')
+        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
         """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""

@@ -111,8 +111,8 @@ class Limits:
         """
         Limits of a robot; a value that is given by name, and not None, takes precedence.
 
-        A torque may turn from full to full in the reaction time: effort_rate is twice the effort
-        divided by that.
+        A torque can change from one limit to the opposite one within the reaction time:
+        effort_rate is twice the effort divided by the reaction time.
 
         The deceleration of a joint is BRAKING_SHARE of the least one in _STATES configurations
         that its effort limit allows beside gravity, while the other joints are held. It is at most

@@ -21,6 +21,9 @@ from osc_ros.dynamics.trees.articulated import Articulated
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
+# Time constant [s] with which a long interval between two ticks is forgotten: a loop that was
+# interrupted a moment ago will be interrupted again.
+MEMORY = 5.0
 
 
 @kernel
@@ -94,7 +97,7 @@ class Reference:
     model : (n,) [N·m]
         Torques of this acceleration at the measured state, including C and G.
     tick : float [s]
-        Time between the last two different times.
+        Longest of the latest intervals between two ticks, forgotten with `MEMORY`.
     rate : float [1/s]
         Highest rate of the velocity feedback of the tasks.
 
@@ -154,8 +157,9 @@ class Reference:
         self.rate = _put_motion(arrays[0], dt, self._change, self._table,
                                 self._dynamics.Lambda_inv, self._rates, self._memory, self.motion)
         self.model = self._model.inverse_dynamics(q, qd, self.motion[1])
-        if 0.0 < dt <= PAUSE:
-            self.tick = dt
+        if 0.0 < dt < math.inf:
+            dt = min(dt, PAUSE)
+            self.tick = max(dt, self.tick + (dt - self.tick) * dt / MEMORY)
         self._time = time
 
 

@@ -91,5 +91,5 @@ class Settings:
         return cls(**{**found, **given})
 
     def with_limits_of(self, robot: Robot) -> Settings:
-        """These settings, with the limits of a robot where none are given."""
+        """Return settings with limits: these, or with the robot's limits if `limits` is None."""
         return self if self.limits is not None else replace(self, limits=Limits.of(robot))

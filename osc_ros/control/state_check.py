@@ -82,7 +82,7 @@ class StateCheck:
 
 class SpeedCheck:
     """
-    Compares measured speeds with limits that decrease gradually.
+    Compares measured speeds with limits; lower limits come into force gradually.
 
     Parameters
     ----------

@@ -264,7 +264,8 @@ class Supervisor:
         if tau is None or self.reaction not in ('', 'report') or self.blind:
             self._predict(self._clock())
             return self._continuous_torque(self._source_of_stop(), None)
-        # after an interruption the law's first torque is that of a long tick: fade from it too
+        # after an interruption the law computes its first torque for a long time step, so the
+        # second torque may differ much from the first: 'resumed' and 'law' are two sources
         return self._continuous_torque(
             'law' if self._source in ('', 'law', 'resumed') else 'resumed', tau)
 

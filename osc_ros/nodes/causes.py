@@ -15,15 +15,15 @@ from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.nodes import scenario
 from osc_ros.nodes.demonstration import chosen, Demonstration
-from osc_ros.nodes.report import Recording
+from osc_ros.nodes.report import Recording, result
 from osc_ros.nodes.tracing import Tracer
-from osc_ros.nodes.trial import recording_of, result_of
+from osc_ros.nodes.trial import recording_of
 
 Array = NDArray[np.float64]
 Values = dict[str, Any]
 Changes = dict[str, Values]
 
-ROTORS = (0.01, 0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
+ROTORS = (0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
 BINDS = 0.98  # share of a limit from which on it counts as reached
 OTHER_STARTS = (1, 2, 3)  # seeds
 
@@ -73,39 +73,41 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
 
     """
     with on_demand():
-        if _follows(demonstration):
+        try:
+            recording, plan = recording_of(demonstration)
+        except OscError as error:
+            return Cause(f'A repetition in this process fails: {error}', {})
+        if not result(recording, plan, demonstration).failures:
             return Cause('With the same parameters the arm follows in this process, without ROS '
                          'and in lockstep: the nodes were too slow for the wall clock, or lost '
                          'messages.', {})
-        for number, candidate in enumerate(_candidates(demonstration), start=1):
+        limits = _reached_limit(demonstration, recording)
+        for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
             tell(f'looking for the cause: trial {number}')
             if _follows(demonstration.changed(candidate.changes)):
                 return Cause(candidate.text, candidate.changes)
-    found = _binding_limits(demonstration)
-    return Cause((f'{found}. ' if found else 'No joint reached a limit of speed or torque. ')
-                 + 'Nothing that was tried helps: less or no friction, smaller motions, other '
-                 'joint positions at the start.', {})
+    return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
+                 'motions, other joint positions at the start.', {})
 
 
-def _candidates(demonstration: Demonstration) -> Iterator[_Candidate]:
+def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield explanations, the most probable first."""
     friction = list(_compensations(demonstration))
     if friction and _follows(demonstration.changed(_without_friction(demonstration))):
         yield from friction
     else:  # friction is not all of it: it is named only if nothing else helps alone
-        yield from _other_motions(demonstration)
-    for other in list(_other_motions(demonstration))[1::2] if friction else ():
-        for one in friction[:1] + friction[2:4]:
+        yield from _other_motions(demonstration, limits)
+    for other in list(_other_motions(demonstration, limits))[1::2] if friction else ():
+        for one in friction[:3]:
             yield other.joined(one)
 
 
-def _other_motions(demonstration: Demonstration) -> Iterator[_Candidate]:
+def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield smaller motions, and other joint positions at the start."""
-    binds = _binding_limits(demonstration) or 'No joint reaches a limit of speed or torque'
     at = demonstration.start
     for scale in scenario.SCALES:
         if scale < at.scale:
-            yield _Candidate(binds, f'motions of {scale:.0%} of the usual size',
+            yield _Candidate(limits, f'motions of {scale:.0%} of the usual size',
                              chosen(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
@@ -113,7 +115,7 @@ def _other_motions(demonstration: Demonstration) -> Iterator[_Candidate]:
                                    demonstration.duration, None, seed)
         except OscError:
             continue
-        yield _Candidate(binds, 'other joint positions at the start', chosen(start))
+        yield _Candidate(limits, 'other joint positions at the start', chosen(start))
 
 
 def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
@@ -163,11 +165,8 @@ def _without_friction(demonstration: Demonstration) -> Changes:
             'osc_controller': {'friction.coulomb': none, 'friction.viscous': none}}
 
 
-def _binding_limits(demonstration: Demonstration) -> str:
-    """Return in words which limit of a joint is reached for longest; empty if none is."""
-    recording = _recording(demonstration)
-    if recording is None:
-        return ''
+def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
+    """Return in words which limit of speed or torque a joint reaches for longest."""
     robot = demonstration.robot
     found = []
     for values, limits, what, unit in (
@@ -178,18 +177,13 @@ def _binding_limits(demonstration: Demonstration) -> str:
         found.append((reached[i], f"Joint '{robot.joint_names[i]}' is at its limit of {what}, "
                       f'{limits[i]:.3g} {unit}, for {reached[i]:.1%} of the time'))
     share, text = max(found)
-    return text if share > 0.0 else ''
-
-
-def _recording(demonstration: Demonstration) -> Recording | None:
-    try:
-        return recording_of(demonstration)[0]
-    except OscError:
-        return None
+    return text if share > 0.0 else 'No joint reaches a limit of speed or torque'
 
 
 def _follows(demonstration: Demonstration) -> bool:
+    """Whether the arm follows; a run that fails at the first phase ends there."""
     try:
-        return not result_of(demonstration).failures
+        return not any(result(*recording_of(demonstration, phases), demonstration).failures
+                       for phases in (1, None))
     except OscError:
         return False

@@ -50,20 +50,15 @@ class Command:
         self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
 
     def fill(self, tau: Array, label: str) -> Float64MultiArray:
-        """Return the message with torques (n,) and a label: the joint state that they answer."""
+        """Return the message with torques (n,) and a label, see `label_of`."""
         self._message.data = array('d', tau.tobytes())
         self._message.layout.dim[0].label = label
         return self._message
 
 
 def label(message: Float64MultiArray) -> str:
-    """Return the label of a command: the joint state that it answers; empty if it has none."""
+    """Return the label of a command, which names its joint state; empty if it has none."""
     return str(message.layout.dim[0].label) if message.layout.dim else ''
-
-
-def label_of(time: Time) -> str:
-    """Return the label of the command that answers the joint state of this time."""
-    return f'{time.sec}.{time.nanosec:09d}'
 
 
 def labelled_time(label: str) -> float | None:

@@ -1,4 +1,4 @@
-"""osc_controller: the life of the node, from its parameters to the loop that commands the arm."""
+"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from osc_ros.nodes.diagnosis import Diagnosis
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
-from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
+from osc_ros.nodes.loop import ACTIVE, Callbacks, ENDING, IDLE, Loop, Output
 from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
-from osc_ros.nodes.run import run
+from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.targets import Targets
@@ -99,11 +99,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the robot, as soon as it is at rest."""
+        """Discard the robot model as soon as the arm is at rest."""
         return self._transition('clean up', self._clean_up)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation, and forget the robot as soon as it is at rest."""
+        """Stop as on deactivation, and discard the robot model as soon as the arm is at rest."""
         was_active = self._active
         self._transition('deactivate', self._deactivate)
         if was_active and self._active:  # the transition failed
@@ -115,10 +115,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self.on_shutdown(state)
 
     def ready_to_stop(self) -> bool:
-        """Begin to stop the arm; return whether it is at rest."""
+        """Begin to stop the arm; return whether it is at rest. Any thread may call this."""
         self._starter.cancel()
-        if self._active:
-            self.trigger_deactivate()
+        self._deactivate()
         return not self._ending
 
     def stop(self) -> None:
@@ -130,6 +129,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._loop.do_posted()
         if self._loop is not None:  # a queued call may have destroyed the loop
             self._loop.close()
+        if self._law is not None:
+            self._law.close()
         realtime.collect_garbage_as_usual()
 
     def _on_change_state(self, request: Any, response: Any) -> Any:
@@ -193,8 +194,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop = Loop(self, law, self._guard,
                           StateInput(robot, found['velocity'], self._on_velocity,
                                      self._on_unrelated),
-                          self._commands, order, self._period, found['update'] == 'on_timer',
-                          self._watch, self._report, self._on_stopped)
+                          Output(self._commands, order), self._period,
+                          found['update'] == 'on_timer',
+                          Callbacks(self._watch, self._report, self._on_stopped))
         self._goals = Goals(self, self._loop)
         self._diagnosis = Diagnosis(self, self._loop, self._goals)
         self._targets = Targets(self, self._loop, self._frames, self._goals)
@@ -383,7 +385,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # the median: a late command now and then is like a lost state, and takes no phase
+        # the median: an occasional late command acts like a lost state, and adds no phase lag
         return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
@@ -435,7 +437,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the node until SIGINT or SIGTERM."""
-    run(Controller, arguments)
+    run_and_exit(Controller, arguments)
 
 
 if __name__ == '__main__':

@@ -30,7 +30,7 @@ from osc_ros.nodes.states import VELOCITY
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# The library has the defaults.
+# Default values of the parameters are those of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
 

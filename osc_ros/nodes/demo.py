@@ -133,8 +133,8 @@ def _recording_of(options: argparse.Namespace, asked: Demonstration,
         processes = {name: stack.enter_context(NodeProcess(name, given, work, options.output))
                      for name, given in (('osc_simulator', simulator),
                                          ('osc_controller', controller))}
-        make_run(asked.robot, plan, processes, recording)
-    for line in dict.fromkeys(line for node in processes.values() for line in node.warnings()):
+        make_run(asked, plan, processes, recording)
+    for line in recording.warnings:
         print(line)
     return recording
 

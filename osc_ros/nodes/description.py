@@ -180,7 +180,7 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
 
 def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
     """
-    Return these indices for each tip on its own, of the joints between the base and that tip.
+    Return the part of `command_order` for each tip: the joints between the base and this tip.
 
     Raises
     ------

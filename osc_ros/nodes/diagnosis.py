@@ -1,4 +1,4 @@
-"""What the controller publishes beside its commands: pose, error, forces, terms, diagnostics."""
+"""Reports of the controller: pose, error, forces, parts of the torque, diagnostics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is nam
 
 class Diagnosis:
     """
-    Publishers of a configured controller, all but those of the commands and the goals.
+    Publishers of a configured controller, except those of the commands and the goals.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Diagnosis:
         self._publishers = []
 
     def state(self) -> str:
-        """Return what the controller does, and why if a watchdog acts."""
+        """Return the state of the controller in words, with the reason if a watchdog acts."""
         return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:

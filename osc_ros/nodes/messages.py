@@ -11,7 +11,7 @@ from builtin_interfaces.msg import Duration, Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import (
     InertiaStamped,
-    Point,
+    PointStamped,
     Pose,
     PoseStamped,
     Transform,
@@ -49,6 +49,11 @@ def stamp(time: float) -> Time:
     """Return the stamp of a time [s], rounded to 1 ns."""
     whole, rest = divmod(round(time * 1e9), 1_000_000_000)
     return Time(sec=int(whole), nanosec=int(rest))
+
+
+def label_of(time: Time) -> str:
+    """Return the label of a command that was computed from the joint state with this stamp."""
+    return f'{time.sec}.{time.nanosec:09d}'
 
 
 class UnrelatedError(InputError):
@@ -174,7 +179,7 @@ def payload(message: InertiaStamped) -> dict[str, Any]:
                                 inertia.izz], 'payload.link': message.header.frame_id}
 
 
-def vector_array(message: Vector3 | Point) -> Array:
+def vector_array(message: Vector3) -> Array:
     """Return a vector (3,) from a message."""
     return np.array([message.x, message.y, message.z])
 
@@ -183,6 +188,11 @@ def pose_array(message: Pose) -> Array:
     """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
     p, r = message.position, message.orientation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
+def point_array(message: PointStamped) -> Array:
+    """Return the point (3,) of a message."""
+    return np.array([message.point.x, message.point.y, message.point.z])
 
 
 def transform_array(message: Transform) -> Array:
@@ -345,10 +355,8 @@ def jog(message: TwistStamped, now: float, timeout: float,
     if start + timeout <= now:
         raise InputError(f'target_twist: its stamp, {start:.3f} s, is {now - start:.3f} s old: '
                          f'accepted is less than {timeout:g} s, or 0 for now')
-    v, w = message.twist.linear, message.twist.angular
-    twists = _in_base_axes(frame_pose(message.header.frame_id),
-                           np.array([[v.x, v.y, v.z, w.x, w.y, w.z]]))
-    return Jog(twists[0], start + timeout), start
+    return Jog(_in_base(frame_pose(message.header.frame_id), message.twist),
+               start + timeout), start
 
 
 def trajectory_message(motion: Path, frame: str, tip: str) -> MultiDOFJointTrajectory:
@@ -393,3 +401,9 @@ def _vector(x: Array) -> Vector3:
 
 def _twist(twist: Array) -> Twist:
     return Twist(angular=_vector(twist[:3]), linear=_vector(twist[3:]))
+
+
+def _in_base(T: Array, twist: Twist) -> Array:
+    angular, linear = twist.angular, twist.linear
+    return np.concatenate([T[:3, :3] @ [angular.x, angular.y, angular.z],
+                           T[:3, :3] @ [linear.x, linear.y, linear.z]])

@@ -1,4 +1,4 @@
-"""osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
+"""Node osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from osc_ros.nodes.publishers import (
 )
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog, state_text
-from osc_ros.nodes.run import run
+from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
 from osc_ros.nodes.statistics import Window
 
@@ -184,7 +184,7 @@ class Relay(Node):  # type: ignore[misc]
             return
         if not self._guard.see(*state):
             self._states.reject()
-        self._label = commands.label_of(message.header.stamp)
+        self._label = messages.label_of(message.header.stamp)
         if self._acts and self._guard.watch():
             self._send(self._label)
 
@@ -366,7 +366,7 @@ def _settings(found: dict[str, Any], robot: Robot) -> Supervision:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the node until SIGINT or SIGTERM."""
-    run(Relay, arguments)
+    run_and_exit(Relay, arguments)
 
 
 if __name__ == '__main__':

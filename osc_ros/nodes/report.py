@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import repeat
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.freedoms import Freedoms
+from osc_ros.control.trajectory import Schedule
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes.demonstration import Demonstration
-from osc_ros.nodes.scenario import error, Phase, reference
+from osc_ros.nodes.scenario import errors as scenario_errors
+from osc_ros.nodes.scenario import Phase, reference
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,10 @@ class Recording:
         As measured; torques as applied by the physics engine.
     diagnostics : dict of str to str
         The last ones of the controller.
+    wall_time : float
+        Of the run [s].
+    warnings : list of str
+        Of the logs of the nodes.
 
     """
 
@@ -47,6 +52,7 @@ class Recording:
     torques: list[Array] = field(default_factory=list)
     diagnostics: dict[str, str] = field(default_factory=dict)
     wall_time: float = 0.0
+    warnings: list[str] = field(default_factory=list)
 
     def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Append a state: time [s], positions, velocities and torques (n,)."""
@@ -92,8 +98,9 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
     schedule = reference(plan, recording.poses[0])
-    errors = np.array([error(pose, schedule.at(time), freedoms, R) for time, pose, R in zip(
-        times, recording.poses, _frames(recording, robot, freedoms.frame))])
+    errors = scenario_errors(
+        np.array(recording.poses), np.array([schedule.at(time).pose for time in times]), freedoms,
+        _frames(recording, robot, freedoms.frame))
     figures: dict[str, Any] = {}
     failures = []
     for number, phase in enumerate(plan):
@@ -132,15 +139,25 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
 
 
-def _frames(recording: Recording, robot: Robot, link: str) -> Iterator[Array | None]:
-    """Yield the axes (3, 3) of a link for every pose; None, those of the base, without a link."""
+def _frames(recording: Recording, robot: Robot, link: str) -> Array:
+    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
     if not link:
-        yield from repeat(None, len(recording.poses))
-        return
+        return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
     axes = LinkAxes(robot, link)
     states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
-    for k in np.minimum(states, len(recording.positions) - 1):
-        yield axes.at(recording.positions[k])[:3, :3]
+    return np.array([axes.at(recording.positions[k])[:3, :3]
+                     for k in np.minimum(states, len(recording.positions) - 1)])
+
+
+def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
+               ) -> tuple[float, float]:
+    """Return distance [m] and angle [rad] of the last pose, along the controlled axes."""
+    R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
+        freedoms.frame) else np.eye(3)
+    target = schedule.at(recording.pose_times[-1]).pose
+    [(distance, angle)] = scenario_errors(recording.poses[-1][None], target[None], freedoms,
+                                          R[None])
+    return float(distance), float(angle)
 
 
 def table(found: Result, plan: list[Phase]) -> str:
@@ -206,8 +223,8 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
         axes.set(ylabel=f'{what} error [{unit}]', ylim=(0.0, 1.3 * max(judged)))
         _mark(axes, plan, axes is panels[0])
         axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
-    panels[-1].set(xlabel='simulated time [s]; at the begin of a step and of a turn the error is '
-                   'its size, off the scale')
+    panels[-1].set(xlabel='simulated time [s]; a step or turn begins with an error of its size, '
+                   'off the scale')
     return figure
 
 

@@ -192,27 +192,29 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
     return schedule
 
 
-def error(pose: Array, target: Target, freedoms: Freedoms = ALL, R: Array | None = None
-          ) -> tuple[float, float]:
+def error(pose: Array, target: Target) -> tuple[float, float]:
+    """Return distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy."""
+    [(distance, angle)] = errors(pose[None], target.pose[None], ALL, np.eye(3)[None])
+    return float(distance), float(angle)
+
+
+def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
     """
-    Return distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy.
+    Return distances [m] and angles [rad], (k, 2), between poses and targets, by scipy.
 
     Parameters
     ----------
-    pose : (4, 4)
-    target : Target
+    poses, targets : (k, 4, 4)
     freedoms : Freedoms
         Errors count along its controlled axes.
-    R : (3, 3), optional
-        Axes of its frame; default those of the base.
+    R : (k, 3, 3)
+        Axes of its frame.
 
     """
-    turn = Rotation.from_matrix(target.pose[:3, :3] @ pose[:3, :3].T).as_rotvec()
-    away = np.array([turn, target.pose[:3, 3] - pose[:3, 3]])
-    if R is not None:
-        away = away @ R
+    turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
+    away = np.stack([turns.as_rotvec(), targets[:, :3, 3] - poses[:, :3, 3]], axis=1) @ R
     away *= np.array(freedoms.controlled).reshape(2, 3)
-    return float(np.linalg.norm(away[1])), float(np.linalg.norm(away[0]))
+    return np.asarray(np.linalg.norm(away, axis=2)[:, ::-1])
 
 
 def _range(robot: Robot) -> tuple[Array, Array]:

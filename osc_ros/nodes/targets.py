@@ -123,9 +123,10 @@ class Targets:
 
     def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
         def read() -> tuple[Motion, float]:
-            T = self._frame_pose(message.header.frame_id)
-            point = T[:3, :3] @ messages.vector_array(message.point) + T[:3, 3]
-            return Hold(pose(point, NO_ROTATION)), messages.seconds(message.header.stamp)
+            point = pose(messages.point_array(message), NO_ROTATION)
+            there = self._frame_pose(message.header.frame_id) @ point
+            there[:3, :3] = point[:3, :3]
+            return Hold(there), messages.seconds(message.header.stamp)
 
         self._follow(task, topic, read)
 

@@ -32,9 +32,16 @@ def plant_of(values: Values, text: str, robot: Robot) -> Plant:
     return plant
 
 
-def recording_of(demonstration: Demonstration) -> tuple[Recording, list[scenario.Phase]]:
+def recording_of(demonstration: Demonstration, phases: int | None = None
+                 ) -> tuple[Recording, list[scenario.Phase]]:
     """
     Return the recording of the motions, and their plan.
+
+    Parameters
+    ----------
+    demonstration : Demonstration
+    phases : int, optional
+        Number of the first phases to make; default all.
 
     Raises
     ------
@@ -45,7 +52,7 @@ def recording_of(demonstration: Demonstration) -> tuple[Recording, list[scenario
     controller, simulator = (demonstration.values[f'osc_{name}']
                              for name in ('controller', 'simulator'))
     _, law = law_of(controller, demonstration.text)
-    robot, plan = demonstration.robot, demonstration.phases(BEGIN)
+    robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
     plant = plant_of(simulator, demonstration.text, robot)
     law.latch(plant.q)
     for phase in plan:

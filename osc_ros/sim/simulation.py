@@ -175,7 +175,7 @@ class Simulation:
         self.law.latch(self.plant.q)
 
     def step(self) -> Array:
-        """Go on by one period; return the torques (n,) of the law [N·m, N]."""
+        """Advance by one period; return the torques (n,) of the law [N·m, N]."""
         return self._step()[2]
 
     def _step(self) -> tuple[Array, Array, Array]:
@@ -187,7 +187,7 @@ class Simulation:
 
     def run(self, seconds: float, each: Callable[[], object] | None = None) -> Record:
         """
-        Go on by a time [s], and return what happened.
+        Advance by a time [s]; return the record of this time.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Methods of a plain chain: what they share after the outward pass."""
+"""Common part of the methods of a plain chain: all but their outward passes."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
 
 @inlined
 def at_base(ends, qdd):
-    """R, p, v, a, b and K of the base; without a posture b is its acceleration."""
+    """R, p, v, a, b and K of the base; b is its acceleration -gravity, or 0 with a posture."""
     gravity = vector_at(ends, 0)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
@@ -154,7 +154,7 @@ def outward_pass(links, ends, q, qd, tau, qdd, work, factor, tip):
 
 @inlined
 def inward_pass(links, ends, tau, qdd, F, work, tip, out):
-    """The body of `inward`."""
+    """Write τ⁰ + JᵀF, see `inward`."""
     inward_sweep(links, tau, qdd, force_on_last_body(ends, tip, F), work, out)
 
 
@@ -204,7 +204,7 @@ def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
 
 @inlined
 def put_response(links, ends, tau, F, work, factor, tip, qdd):
-    """The body of `acceleration_response`."""
+    """Write M⁻¹(τ + JᵀF), see `acceleration_response`."""
     b = (ZERO, ZERO)
     for i in range(len(links)):
         link, store = links[i], factor[i]

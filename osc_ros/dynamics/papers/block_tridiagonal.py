@@ -271,7 +271,7 @@ def _blocks(diagonal: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
     n, m, _ = diagonal.shape
     upper = np.asarray(upper, dtype=np.float64)
     if n == 1 and upper.size == 0:
-        upper = np.zeros((0, m, m))  # whatever the shape that nothing has
+        upper = np.zeros((0, m, m))  # an empty array of any shape is accepted
     if upper.shape != (n - 1, m, m):
         raise InputError(f'upper has shape {upper.shape}, accepted is {(n - 1, m, m)} beside '
                          f'diagonal {diagonal.shape}')

@@ -18,20 +18,20 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 _TRIAL = 0.02  # duration for which 'auto' compares its choice with one process [s]
-_LEAST_GAIN = 5e-6  # 'auto' starts no process if two could not save as much a call [s]
+_LEAST_GAIN = 5e-6  # 'auto' starts processes only if two could save more per call [s]
 
 
-def reducing(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Cyclic reduction of the matrix of a plain chain, by the number of processes given."""
+def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """Method that reduces the matrix of a plain chain by the requested number of processes."""
     return _by_number(robot, workers, packed_blocks(robot))
 
 
-def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """The sweep of a plain chain by the number of processes given, or by the fastest number."""
+def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """The sweep of a plain chain by the requested number of processes, or the fastest number."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:
-        return Sweep(robot), Plan(1, 'as asked')
+        return Sweep(robot), Plan(1, 'as requested')
     return _by_number(robot, workers, None)
 
 
@@ -42,7 +42,7 @@ def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sw
     costs = measured_costs(robot, blocks)
     bodies = costs.bodies(robot.n, members)
     return Parallel(robot, members, workers, costs, blocks), Plan(
-        members, ('as asked' if members == workers.count else 'one for each body')
+        members, ('as requested' if members == workers.count else 'one for each body')
         + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
         f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
 
