@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from osc_ros.control.fade import CHANGE_RATE, LONGEST_TICK
 from osc_ros.control.limits import DECELERATION, EFFORT, LOWER, RATE, SPEED, UPPER
@@ -34,8 +33,6 @@ FADE = 0.2
 # limit in no less than (reaction time of the limits) / PUSH, so that the law can correct it, and a
 # torque that stays for some ticks because the computer is busy drives no joint too fast.
 PUSH = 2.0
-# Share of the described friction that is compensated: the coefficients may be twice too high.
-DESCRIBED_SHARE = 0.5
 _STATES = 16  # number of configurations sampled for the least inertia
 
 
@@ -139,12 +136,8 @@ class Friction:
     velocity: float = 0.02
     _table: Array = field(init=False, repr=False)
 
-    if TYPE_CHECKING:  # sequences are accepted; they become arrays
-        def __init__(self, coulomb: ArrayLike, viscous: ArrayLike, velocity: float = ...
-                     ) -> None: ...
-
     @classmethod
-    def of(cls, robot: Robot, share: float = DESCRIBED_SHARE) -> Friction | None:
+    def of(cls, robot: Robot, share: float) -> Friction | None:
         """A share of the friction and damping of a robot's description; None if there is none."""
         coulomb, viscous = share * robot.coulomb_friction, share * robot.viscous_friction
         return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None

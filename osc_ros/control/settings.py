@@ -17,6 +17,9 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
+# Share of the described friction that is compensated: the coefficients may be twice too high.
+DESCRIBED_SHARE = 0.5
+
 
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -84,7 +87,8 @@ class Settings:
         has fewer than six joints, the task has the axes of `osc_ros.control.freedoms.freedoms_of`.
 
         """
-        found: dict[str, Any] = {'limits': Limits.of(robot), 'friction': Friction.of(robot)}
+        found: dict[str, Any] = {'limits': Limits.of(robot),
+                                 'friction': Friction.of(robot, DESCRIBED_SHARE)}
         if robot.n < 6 and 'tasks' not in given:
             own = freedoms_of(robot)
             found['tasks'] = (Task(axes=own.axes, frame=own.frame),)

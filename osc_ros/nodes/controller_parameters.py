@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.friction import DESCRIBED_SHARE, Friction
+from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import DESCRIBED_SHARE, Settings
 from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
