@@ -157,8 +157,8 @@ class Simulation:
 
         """
         T = self.plant.pose(link or self.law.settings.tasks[0].link or self.law.robot.tip)
-        T[:3, 3] += shift
-        T[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]
+        T[:3, 3] += np.asarray(shift, dtype=np.float64)
+        T[:3, :3] = Rotation.from_rotvec(np.asarray(turn)).as_matrix() @ T[:3, :3]
         return T
 
     def reset(self, q: ArrayLike | None = None) -> None:
