@@ -93,7 +93,6 @@ class Plant:
         self._effort_limits = np.where(effort > 0.0, effort, np.inf)
         self._dry = dry
         self._position_limits = np.array([urdf.span(name) for name in names])
-
         spec = urdf.spec(locks)
         _set_options(spec, timestep)
         self._set_joints(spec, armature, viscous, timestep)
