@@ -27,7 +27,7 @@ MPI = ['mpi4py>=4.1']
 
 setup(
     name=PACKAGE,
-    version='0.1.0',
+    version='0.2.0',
     description='Operational-space control of torque-controlled arms in O(N), for ROS 2',
     license='Apache-2.0',
     maintainer='The osc_ros maintainers',

@@ -3,17 +3,22 @@ A simulated arm and its controller, which holds the arm until the first command.
 
 With robot:=dual_panda, two arms and one controller; dual_arm.launch.py starts one per arm.
 
-ros2 launch osc_ros simulation.launch.py
+ros2 launch osc_ros simulation.launch.py rviz:=true
 ros2 launch osc_ros simulation.launch.py robot_description_file:=my.urdf base:=base tip:=tool0
 """
 
 from importlib.util import find_spec
 from pathlib import Path
 
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import (
+    get_package_prefix,
+    get_package_share_directory,
+    PackageNotFoundError,
+)
 from launch import LaunchDescription
 from launch.actions import (
     DeclareLaunchArgument,
+    GroupAction,
     IncludeLaunchDescription,
     OpaqueFunction,
     RegisterEventHandler,
@@ -21,8 +26,9 @@ from launch.actions import (
 )
 from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch_ros.actions import Node
+from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
+import yaml
 
 # The folder of the package, without an import of it, which would take a second.
 [PACKAGE] = find_spec('osc_ros').submodule_search_locations
@@ -51,7 +57,10 @@ ARGUMENTS = [
     DeclareLaunchArgument('use_sim_time', default_value='true', choices=TRUTH, description=(
         'The controller uses the time of /clock, which the simulator publishes.')),
     DeclareLaunchArgument('namespace', default_value='', description=(
-        'Namespace of both nodes, and of their topics without a leading slash.')),
+        'Namespace of all nodes and topics, /clock and /tf included, so that several simulations '
+        'do not disturb each other.')),
+    DeclareLaunchArgument('rviz', default_value='false', choices=TRUTH, description=(
+        'Show the arm in RViz. The simulator publishes the transforms of its links.')),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
         'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
@@ -75,7 +84,8 @@ def simulation(context):
     parameters['lockstep'] = argument['lockstep'].lower() == 'true'
     if argument['relay'].lower() == 'true':
         parameters['command_topic'] = 'osc_relay/commands'
-    logger = '.'.join([*argument['namespace'].strip('/').split('/'), 'osc_simulator']).strip('.')
+    names = [name for name in argument['namespace'].split('/') if name]
+    logger = '.'.join([*names, 'osc_simulator'])
     controller_arguments = {
         **{name: argument[name] for name in (
             'robot_description', 'robot_description_file', 'base', 'tip', 'relay',
@@ -85,22 +95,63 @@ def simulation(context):
         'autostart': 'true',
     }
     return [
-        # If one node ends, end both.
-        RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
-        # First, because it refuses a config that does not exist.
-        IncludeLaunchDescription(
-            PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
-            launch_arguments=controller_arguments.items()),
-        Node(
-            package='osc_ros',
-            executable='osc_simulator',
-            name='osc_simulator',
-            namespace=argument['namespace'],
-            parameters=[*([config] if config else []), parameters],
-            arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
-            output='screen',
-        ),
+        RegisterEventHandler(OnProcessExit(on_exit=_end_of_all)),
+        GroupAction([
+            # These topics of ROS have a leading slash.
+            *(SetRemap(f'/{topic}', '/'.join(['', *names, topic]))
+              for topic in ('clock', 'tf', 'tf_static') if names),
+            # First, because it refuses a config that does not exist.
+            IncludeLaunchDescription(
+                PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
+                launch_arguments=controller_arguments.items()),
+            Node(
+                package='osc_ros',
+                executable='osc_simulator',
+                name='osc_simulator',
+                namespace=argument['namespace'],
+                parameters=[*([config] if config else []), parameters],
+                arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+                output='screen',
+            ),
+            *(_rviz(share, argument, config) if argument['rviz'].lower() == 'true' else ()),
+        ]),
     ]
+
+
+def _end_of_all(event, context):
+    """If one node ends, end all; but RViz may be closed."""
+    if event.process_name.startswith('rviz2'):
+        return []
+    return [Shutdown(reason='a node ended')]
+
+
+def _rviz(share, argument, config):
+    try:
+        get_package_prefix('rviz2')
+    except PackageNotFoundError:
+        raise RuntimeError(
+            'rviz:=true needs the package rviz2, which is not installed here '
+            '(apt install ros-$ROS_DISTRO-rviz2)') from None
+    base = argument['base'] or _base_of(config)
+    return [Node(
+        package='rviz2',
+        executable='rviz2',
+        namespace=argument['namespace'],
+        parameters=[{'use_sim_time': True}],
+        arguments=['-d', str(share / 'config' / 'simulation.rviz'),
+                   *(['-f', base] if base else [])],
+        output='screen',
+    )]
+
+
+def _base_of(config):
+    """Return the parameter base that a file gives to all nodes or to the simulator, or ''."""
+    content = (yaml.safe_load(Path(config).read_text(encoding='utf-8')) or {}) if config else {}
+    for node in ('/**/osc_simulator', '/osc_simulator', 'osc_simulator', '/**'):
+        found = ((content.get(node) or {}).get('ros__parameters') or {}).get('base')
+        if found:
+            return found
+    return ''
 
 
 def generate_launch_description():

@@ -1,6 +1,6 @@
-"""The launch files, started as `ros2 launch` does; `launch` comes with ROS and not with pip."""
+"""The launch files, started as by `ros2 launch`; `launch` comes with ROS, not with pip."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, ExitStack
 import os
 from pathlib import Path
 import signal
@@ -62,8 +62,11 @@ class Launched:
         self.process.wait()
         self.process.stdout.close()
 
-    def output_after_ctrl_c(self):
-        os.killpg(self.process.pid, signal.SIGINT)
+    def output_after_ctrl_c(self, *more):
+        """Interrupt launch and its nodes, as a terminal does; more signals may follow."""
+        for number in (signal.SIGINT, *more):
+            os.killpg(self.process.pid, number)
+            time.sleep(0.05)
         return self.process.communicate(timeout=ENDED)[0]
 
 
@@ -136,6 +139,71 @@ def test_simulation_runs_in_lockstep_and_in_a_namespace(ear):
     assert {('osc_controller', '/left'), ('osc_simulator', '/left')} <= names
     assert 'lockstep' in output
     assert launched.process.returncode == 0, output
+
+
+def test_user_runs_two_simulations_in_two_namespaces_and_each_has_its_own_clock(ear):
+    received = {side: ear.commands(f'/{side}/osc_controller/commands') for side in SIDES}
+    with ExitStack() as stack:
+        launched = {side: stack.enter_context(
+            Launched('simulation.launch.py', f'namespace:={side}')) for side in SIDES}
+        for side in SIDES:
+            ear.wait_for(100, received[side], launched[side])
+        assert [ear.node.count_publishers(topic) for topic in (
+            '/clock', '/left/clock', '/right/clock')] == [0, 1, 1]
+        # the other one does not notice
+        output = launched['left'].output_after_ctrl_c()
+        ear.wait_for(len(received['right']) + 100, received['right'], launched['right'])
+        output += launched['right'].output_after_ctrl_c()
+    assert output.count('process has finished cleanly') == 4, output
+
+
+@pytest.mark.parametrize('pace', ['lockstep:=true', 'lockstep:=false'])
+@pytest.mark.parametrize('more', [[], [signal.SIGINT], [signal.SIGINT] * 4], ids=len)
+def test_user_presses_ctrl_c_and_all_ends_quietly(ear, pace, more):
+    received = ear.commands('/osc_relay/commands')
+    with Launched('simulation.launch.py', 'relay:=true', pace) as launched:
+        ear.wait_for(100, received, launched)
+        output = launched.output_after_ctrl_c(*more)
+    assert output.count('process has finished cleanly') == 3, output
+    assert not any(word in output for word in ('ERROR', 'FATAL', 'Traceback')), output
+
+
+RVIZ = """#!/bin/sh
+echo "rviz2 gets: $*."
+read line < {pipe}
+"""
+
+
+def test_user_sees_the_simulation_in_rviz_and_closes_it(ear, tmp_path):
+    index = tmp_path / 'share' / 'ament_index' / 'resource_index' / 'packages'
+    rviz, pipe = tmp_path / 'lib' / 'rviz2' / 'rviz2', tmp_path / 'pipe'
+    for folder in (index, rviz.parent):
+        folder.mkdir(parents=True)
+    (index / 'rviz2').touch()
+    rviz.write_text(RVIZ.format(pipe=pipe))
+    rviz.chmod(0o755)
+    os.mkfifo(pipe)
+    path = f'{tmp_path}{os.pathsep}{os.environ["AMENT_PREFIX_PATH"]}'
+    received = ear.commands('/left/osc_controller/commands')
+    with Launched('simulation.launch.py', 'rviz:=true', 'namespace:=left',
+                  AMENT_PREFIX_PATH=path) as launched:
+        ear.wait_for(100, received, launched)
+        pipe.write_text('the window is closed\n')
+        seen = len(received)
+        ear.wait_for(seen + 500, received, launched)
+        output = launched.output_after_ctrl_c()
+    assert f'rviz2 gets: -d {SHARE}/config/simulation.rviz -f panda_link0' in output
+    for rule in ('__ns:=/left', '/tf:=/left/tf', '/clock:=/left/clock'):
+        assert rule in output
+    assert output.count('process has finished cleanly') == 3, output
+
+
+@pytest.mark.skipif((SHARE.parent / 'rviz2').is_dir(), reason='rviz2 is installed')
+def test_user_without_rviz_is_told_what_to_install():
+    with Launched('simulation.launch.py', 'rviz:=true') as launched:
+        output = launched.process.communicate(timeout=STARTED)[0]
+    assert launched.process.returncode == 1
+    assert 'rviz:=true needs the package rviz2, which is not installed here' in output
 
 
 @contextmanager
@@ -234,7 +302,7 @@ def test_end_of_one_node_ends_the_simulation():
     ('simulation.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
     ('controller.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
     ('controller.launch.py', 'robot:=pandora', "robot 'pandora' does not come with osc_ros"),
-    ('controller.launch.py', 'spawn:=effort_controller', "spawn 'effort_controller' wants the "
+    ('controller.launch.py', 'spawn:=effort_controller', "spawn 'effort_controller' needs the "
      'package controller_manager of ros2_control, which is not installed here'),
     ('dual_arm.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
     ('dual_arm.launch.py', 'relay:=perhaps', "Valid options are: ['true', 'false'"),

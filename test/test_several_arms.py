@@ -1,4 +1,4 @@
-"""Robots with two arms: one controller for both hands, or one for each, judged by MuJoCo."""
+"""Robots with two arms in MuJoCo: one controller for both hands, or one for each."""
 
 import re
 from xml.etree import ElementTree
@@ -18,10 +18,10 @@ from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
-from osc_ros.control.check import compared, Verdict  # noqa: E402
+from osc_ros.control.check import compare_efforts, Verdict  # noqa: E402
 from osc_ros.control.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import description, messages  # noqa: E402
+from osc_ros.nodes import commands, description, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -46,6 +46,11 @@ TURNS = np.array([[0.0, 0.3, 0.2], [-0.3, 0.0, 0.1]])
 def config(name):
     """Return the arguments of a node that reads a config of the package."""
     return ['--ros-args', '--params-file', str(share_directory() / 'config' / f'{name}.yaml')]
+
+
+def simulated_pair():
+    """Return a simulator of two Pandas in lockstep."""
+    return Simulator(cli_args=config('dual_panda'), parameter_overrides=given(lockstep=True))
 
 
 class Rig:
@@ -84,7 +89,8 @@ def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
     robot = given(robot_description=text, base='torso', tip='left_gripper',
                   further_tips=['right_gripper'])
     bent = 2 * list(BENT.values())
-    rig = Rig(spin, Simulator(parameter_overrides=[*robot, *given(initial_positions=bent)]),
+    rig = Rig(spin, Simulator(parameter_overrides=[
+        *robot, *given(initial_positions=bent, lockstep=True)]),
               [Controller(parameter_overrides=[*robot, *given(
                   autostart=False, tasks=['right'], right__link='right_gripper',
                   right__rotation__axes=['motion'] * 3, right__natural_frequency=20.0)])])
@@ -94,7 +100,7 @@ def test_hands_of_baxter_follow_their_targets_under_one_controller(spin):
 
 
 def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
-    rig = Rig(spin, Simulator(cli_args=config('dual_panda')), [Controller(
+    rig = Rig(spin, simulated_pair(), [Controller(
         cli_args=config('dual_panda'), parameter_overrides=given(autostart=False))])
     missed = rig.follow('pedestal', dict(zip(HANDS, (
         'osc_controller/target_pose', 'osc_controller/right/target_pose'))))
@@ -104,7 +110,7 @@ def test_hands_of_two_pandas_follow_their_targets_under_one_controller(spin):
 def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
     topics = [f'{side}/osc_controller/commands' for side in SIDES]
     simulator = Simulator(cli_args=config('dual_arm'), parameter_overrides=given(
-        command_topic=topics[0], further_command_topics=topics[1:]))
+        command_topic=topics[0], further_command_topics=topics[1:], lockstep=True))
     rig = Rig(spin, simulator, [Controller(
         namespace=side, parameter_overrides=given(autostart=False),
         cli_args=[*config('dual_arm'), '-r', 'joint_states:=/joint_states']) for side in SIDES])
@@ -116,18 +122,18 @@ def test_hands_of_two_pandas_follow_their_targets_under_two_controllers(spin):
 def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
     simulator = Simulator(parameter_overrides=given(
         **PAIR, initial_positions=2 * READY.tolist(), command_topic='left',
-        further_command_topics=['right'], lockstep_timeout=3600.0))
+        further_command_topics=['right'], lockstep=True, lockstep_timeout=3600.0))
     user = Node('user')
     left, right = (user.create_publisher(Float64MultiArray, side, 10) for side in SIDES)
     spin(lambda: left.get_subscription_count() and right.get_subscription_count(), simulator, user)
     seen = []
     for tick in range(3):
         label, before = simulator._label, list(simulator._tau[:7])
-        command, other = messages.Command(7), messages.Command(7)
-        left.publish(command.filled(np.full(7, 1.0 + tick), label))
+        command, other = commands.Command(7), commands.Command(7)
+        left.publish(command.fill(np.full(7, 1.0 + tick), label))
         spin(lambda old=before: list(simulator._tau[:7]) != old, why='for the command')
         seen.append(simulator._tick)
-        right.publish(other.filled(np.full(7, 2.0 + tick), label))
+        right.publish(other.fill(np.full(7, 2.0 + tick), label))
         spin(lambda old=tick: simulator._tick > old, why='for the step')
         np.testing.assert_array_equal(simulator._plant._tau, [1.0 + tick] * 7 + [2.0 + tick] * 7)
     assert seen == [0, 1, 2]
@@ -160,7 +166,7 @@ def test_controller_of_two_arms_says_which_task_it_lacks(spin, parameters, messa
 
 
 def test_tool_of_the_first_of_two_arms_is_changed_while_it_works(spin):
-    rig = Rig(spin, Simulator(cli_args=config('dual_panda')), [controller := Controller(
+    rig = Rig(spin, simulated_pair(), [controller := Controller(
         cli_args=config('dual_panda'), parameter_overrides=given(autostart=False))])
     assert controller.set_parameters_atomically(given(tool__position=[0.0, 0.0, 0.1])).successful
     rig.spin(lambda: controller._law.levels['tip'].pose[2, 3] < 0.42, why='for the tool')
@@ -179,7 +185,7 @@ def test_efforts_tell_which_hand_carries_what_the_model_lacks():
     for described, verdict in ((text, Verdict.WELL), (ElementTree.tostring(root), Verdict.MASS)):
         plant = Plant(described, 'pedestal', robot.joint_names)
         plant.reset(q)
-        found = compared(robot, q, plant.weight)
+        found = compare_efforts(robot, q, plant.weight)
         assert found.verdict is verdict
     low, high = map(float, re.search(
         r"at 'right_panda_hand_tcp' \(between (\S+) and (\S+) kg\)", found.reason).groups())

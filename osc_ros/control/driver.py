@@ -17,7 +17,7 @@ COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 
 class Driver:
     """
-    A driver that adds torques to the commanded ones: G, or C + G, of its model of the robot.
+    A driver that adds torques to commands: gravity compensation, or gravity and Coriolis.
 
     Parameters
     ----------

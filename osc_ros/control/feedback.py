@@ -1,4 +1,4 @@
-"""From poses and targets to the forces of the tasks: pose error, feedback, one compiled call."""
+"""Forces of the tasks from poses and targets: pose error, feedback, and one compiled call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _pose_error(pose, target, error):
 
 @inlined
 def _scale_to(x, start, most):
-    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
+    """Factor, at most 1, that limits the norm of x[start:start + 3] to `most`."""
     total = 0.0
     for k in range(start, start + 3):
         total += x[k] * x[k]
@@ -47,7 +47,7 @@ def _scale_to(x, start, most):
 
 @inlined
 def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
+    """Write u of `task_acceleration`, from the error, its rate and the target's acceleration."""
     for part in range(2):
         axes = range(3 * part, 3 * part + 3)
         for k in axes:
@@ -122,7 +122,7 @@ def _put_row(task, pose, twist, row):
 @kernel
 def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
     """
-    Forces of all tasks on their links, by priority, into the room of `Priorities`.
+    Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
 
 def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
     """
-    Pose error (6,): the motion of the tip to its target, base axes, [angular; linear].
+    Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
 
     The angular part is the rotation vector from the present orientation to the target's, its
     length the angle between them, in [0, π]; the linear part is the difference of positions.

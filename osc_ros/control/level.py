@@ -14,6 +14,7 @@ from osc_ros.control.bandwidth import (
     largest_natural_frequency,
 )
 from osc_ros.control.fade import settling, smoother_step
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
@@ -207,6 +208,24 @@ class Level:
         self._filtered = self._force * self.task.force.is_closed * before._filtered
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
+
+    @property
+    def goal(self) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
+        return self.guide.goal(self.task.limits)
+
+    def goal_error(self) -> Array | None:
+        """
+        Pose error (6,) of the link from its goal, along the axes of motion; None without a goal.
+
+        In base axes, [angular; linear] [rad, m], from the last tick.
+
+        """
+        goal = self.goal
+        if goal is None:
+            return None
+        error = pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
+        return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
 
     def measure(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""

@@ -1,11 +1,12 @@
-"""Runs one node in a process until a signal, and lets it end safely."""
+"""Runs one node in a process until a signal, and stops its work before it ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-import signal
+import os
+import sys
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import rclpy
 from rclpy.exceptions import ParameterException
@@ -13,6 +14,9 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from osc_ros.errors import OscError
+from osc_ros.nodes import ending as timing
+from osc_ros.nodes.ending import Ending
+from osc_ros.nodes.parameters import parameter_file_error
 
 try:
     # has half the latency of the single-threaded executor
@@ -21,14 +25,12 @@ except ImportError:
     EventsExecutor = SingleThreadedExecutor
 
 
-STOP_TIME = 5.0  # longest wait for `ready_to_stop` [s]
-
-
 class Stoppable(Protocol):
     """
     A node with a method that ends its work while it can still communicate.
 
-    If it has a method `ready_to_stop`, that is called until it returns True, before `stop`.
+    If it has a method `ready_to_stop`, that is called until it returns True, before `stop`; from
+    another thread, if the thread that spins the node is in a callback that takes long.
 
     """
 
@@ -39,13 +41,21 @@ class Stoppable(Protocol):
         """Destroy the node."""
 
 
+def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> NoReturn:
+    """Call `run` and end the process, without the tear-down of Python, in which threads hang."""
+    run(make, arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         executor_of: Callable[[], Executor] = EventsExecutor) -> None:
     """
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
-    rclpy's own handlers would shut the context down first. A second signal interrupts a callback
-    that takes long, such as the compilation of the kernels.
+    rclpy's own handlers would shut the context down first. After the signal the process ends in
+    bounded time (`osc_ros.nodes.ending`).
 
     Parameters
     ----------
@@ -57,44 +67,37 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         Returns the executor.
 
     """
-    signals: list[int] = []
-
-    def note(number: int, frame: object) -> None:
-        signals.append(number)
-        if len(signals) > 1:
-            raise KeyboardInterrupt
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, note)
-    rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-    try:
+    with Ending() as ending:
         try:
-            node: Any = make()
-        except (OscError, ParameterException) as error:
-            raise SystemExit(f'cannot start: {error}') from None
-        executor = executor_of()
-        executor.add_node(node)
+            rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+        except RuntimeError as error:  # such as an RCLError about a parameter file
+            raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None
         try:
-            while not signals:
-                executor.spin_once(timeout_sec=0.1)
-        except (KeyboardInterrupt, RuntimeError):
-            # the executor may raise RuntimeError after a KeyboardInterrupt
-            if not signals:
-                raise
+            try:
+                node: Any = make()
+            except (OscError, ParameterException) as error:
+                raise SystemExit(f'cannot start: {error}') from None
+            ending.name = node.get_name()
+            ending.stops = getattr(node, 'ready_to_stop', ending.stops)
+            executor = executor_of()
+            executor.add_node(node)
+            try:
+                while not ending.is_requested:
+                    executor.spin_once(timeout_sec=0.1)
+            finally:
+                ending.begin_stop()
+                _wait_until_ready(node, executor)
+                node.stop()
+                ending.begin_tear_down()
+                executor.remove_node(node)
+                node.destroy_node()
+                executor.shutdown()
         finally:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
-            _wait_until_ready(node, executor)
-            node.stop()
-            executor.remove_node(node)
-            node.destroy_node()
-            executor.shutdown()
-    finally:
-        rclpy.try_shutdown()
+            rclpy.try_shutdown()
 
 
 def _wait_until_ready(node: Any, executor: Executor) -> None:
     is_ready = getattr(node, 'ready_to_stop', lambda: True)
-    latest = perf_counter() + STOP_TIME
+    latest = perf_counter() + timing.STOP_TIME
     while not is_ready() and perf_counter() < latest:
         executor.spin_once(timeout_sec=0.01)

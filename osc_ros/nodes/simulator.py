@@ -1,4 +1,4 @@
-"""osc_simulator: a MuJoCo arm behind the topics of a real one."""
+"""Node osc_simulator: an arm in MuJoCo with the topics of a hardware driver."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import description, messages
+from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
-from osc_ros.nodes.run import run
+from osc_ros.nodes.run import run_and_exit
+from osc_ros.nodes.transforms import LinkTransforms, RATE
 from osc_ros.sim.plant import Plant
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -29,8 +30,8 @@ CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
 
 PARAMETERS = (
     *description.ENTRIES,
-    Entry('lockstep', True, 'true: step when the command for the last state has arrived; '
-          'false: run in real time'),
+    Entry('lockstep', False, 'false: run in real time; true: step when the command for the last '
+          'state has arrived, as fast as the machine can, for runs that repeat exactly'),
     Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
           'close and the simulation steps once without a command [s]', lower=1e-3, upper=3600.0),
     Entry('brakes', True, 'true: the brakes close when commands end; false: the last torque is '
@@ -56,10 +57,14 @@ PARAMETERS = (
           lower=0.0),
     Entry('seed', 0, 'Seed of the noise', lower=0),
     Entry('viewer', False, 'Show the arm in a window; closing it does not end the simulation'),
+    Entry('publish_tf', True, 'Publish the transforms of all links on /tf, unless a '
+          'robot_state_publisher does; needs the package tf2_msgs'),
     Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
           lower=0.1, upper=20000.0),
 )
 
+LINGER = 1.0  # longest wait for the end of the commands, before the simulation ends [s]
+SILENT = 0.2  # time without a command after which the commands have ended [s]
 REPEAT = 0.04  # wall time after which an unanswered state is sent again [s]
 FRAME = 1.0 / 30.0  # wall time between two pictures in the viewer [s]
 
@@ -89,7 +94,8 @@ class Simulator(Node):  # type: ignore[misc]
             text, robot.base, robot.joint_names, locked=description.locked_positions(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
-            compensates=found['driver_compensates'], **given)
+            compensates=found['driver_compensates'],
+            folder=description.folder(found), **given)
         self._compensates = found['driver_compensates'] != 'none'
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
@@ -98,13 +104,16 @@ class Simulator(Node):  # type: ignore[misc]
         self._lockstep, self._has_brakes = found['lockstep'], found['brakes']
         self._timeout = found['lockstep_timeout' if self._lockstep else 'brake_timeout']
         self._report_every = max(1, round(found['rate'] / found['report_rate']))
+        self._tf_every = max(1, round(found['rate'] / RATE))
+        self._transforms = (LinkTransforms(self, self._plant, text) if found['publish_tf']
+                            else None)
         self._tick = self._unanswered = self._dropped = self._late = 0
         self._tau = np.zeros(robot.n)
         self._shares = _shares(found, robot)
         self._missing = set(self._shares)
         self._heard = dict.fromkeys(self._shares, -np.inf)  # wall time of the last command [s]
         self._ended: set[str] = set()  # topics whose brakes are closed
-        self._braked = True
+        self._braked, self._ends = True, np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
         self._create_interface(text)
         self.get_logger().info(
@@ -127,6 +136,18 @@ class Simulator(Node):  # type: ignore[misc]
         self.create_timer(0.05 if self._lockstep else self._period,
                           self._wait if self._lockstep else self._run,
                           clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def ready_to_stop(self) -> bool:
+        """
+        Return whether the commands have ended.
+
+        On Ctrl-C all nodes are interrupted together: the controller needs joint states while it
+        brings the arm to rest.
+
+        """
+        now = perf_counter()
+        self._ends = min(self._ends, now + LINGER)
+        return now > self._ends or now - max(self._heard.values()) > SILENT
 
     def stop(self) -> None:
         """Close the window, and log the counts."""
@@ -153,7 +174,7 @@ class Simulator(Node):  # type: ignore[misc]
                 f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
                 f'for {joints}', throttle_duration_sec=1.0)
             return
-        label = messages.label(message)
+        label = commands.label(message)
         if self._lockstep and label not in ('', self._label):
             return  # the command was computed from an older state, or from no state
         self._tau[places] = tau
@@ -246,6 +267,8 @@ class Simulator(Node):  # type: ignore[misc]
             self._clock_topic.publish(ClockMessage(clock=stamp))
             self._poses.publish(
                 messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
+        if self._transforms is not None and self._tick % self._tf_every == 0:
+            self._transforms.publish(self._state.header.stamp)
         self._states.publish(self._state)
 
 
@@ -273,7 +296,7 @@ def _steps_a_tick(found: dict[str, Any]) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the node until SIGINT or SIGTERM."""
-    run(Simulator, arguments)
+    run_and_exit(Simulator, arguments)
 
 
 if __name__ == '__main__':

@@ -47,7 +47,7 @@ class Pose(Kind):
         return pose.copy()
 
     def carried(self, set_point: Array, T: Array) -> Array:
-        """The set-point (4, 4), moved as the link's frame is."""
+        """The set-point (4, 4), moved by T (4, 4) like the link's frame."""
         return set_point @ T
 
 

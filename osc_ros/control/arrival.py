@@ -1,0 +1,86 @@
+"""Whether the link of a task has arrived at its goal, and stayed there for a while."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
+
+
+class Tolerance(NamedTuple):
+    """
+    Largest distance from a goal that has been reached, and the time to stay within it.
+
+    Attributes
+    ----------
+    rotation : float [rad]
+    translation : float [m]
+    settle_time : float [s]
+
+    """
+
+    rotation: float
+    translation: float
+    settle_time: float
+
+
+class Arrival:
+    """
+    Compares the distance of a link from its goal with a tolerance over time.
+
+    Attributes
+    ----------
+    state : str
+        NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
+        even if the link leaves it.
+    angle, distance : float
+        From the link to the goal, at the last update [rad, m]; NaN without a goal.
+
+    """
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the goal."""
+        self.state = NO_GOAL
+        self.angle = self.distance = np.nan
+        self._within_since = np.inf
+
+    def begin(self) -> None:
+        """Note that a motion was commanded, even if it ends at the same goal."""
+        self.state = ON_THE_WAY
+
+    def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
+        """
+        Return whether the goal has been reached since the update before.
+
+        Parameters
+        ----------
+        time : float
+            Of the joint state that the error is from [s].
+        error : (6,), optional
+            From the link to the goal, [angular; linear] [rad, m]; None without a goal.
+        tolerance : Tolerance
+
+        """
+        if error is None:
+            self.clear()
+            return False
+        self.angle = float(np.linalg.norm(error[:3]))
+        self.distance = float(np.linalg.norm(error[3:]))
+        if self.angle <= tolerance.rotation and self.distance <= tolerance.translation:
+            self._within_since = min(self._within_since, time)  # the clock may have gone back
+        else:
+            self._within_since = np.inf
+        has_settled = time - self._within_since >= tolerance.settle_time
+        if self.state == REACHED or not has_settled:
+            self.state = REACHED if self.state == REACHED else ON_THE_WAY
+            return False
+        self.state = REACHED
+        return True

@@ -1,0 +1,224 @@
+"""Ctrl-C: every node stops the arm and ends, soon and quietly, whatever hangs."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from std_msgs.msg import Float64MultiArray
+
+from osc_ros.nodes import ending
+from osc_ros.nodes.share import share_directory
+
+ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
+LOADED = 20.0  # what a loaded machine may add to that; what hangs below hangs for an hour [s]
+STARTED = 240.0  # the first start of all compiles the kernels [s]
+BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 0.4, 'MARGIN': 0.1}  # [s]
+
+# A node with one method that hangs, or with none.
+NODE = """
+import ctypes, time
+from rclpy.node import Node
+from osc_ros.nodes import ending
+from osc_ros.nodes.run import run
+
+for name, value in {brief}.items():
+    setattr(ending, name, value)
+
+class Hanging(Node):
+    def __init__(self):
+        super().__init__('hanging')
+        self.create_timer(0.01, self.on_timer)
+        self.asked = 0
+    def on_timer(self):
+        print('runs', flush=True)
+        {on_timer}
+    def ready_to_stop(self):
+        self.asked += 1
+        print('asked', self.asked, flush=True)
+        return {ready}
+    def stop(self):
+        print('stops', flush=True)
+        {stop}
+    def destroy_node(self):
+        super().destroy_node()
+        {destroy}
+
+run(Hanging, [])
+print('ended')
+"""
+HOUR, HOUR_IN_C = 'time.sleep(3600)', 'ctypes.PyDLL(None).sleep(3600)'  # C keeps Python's lock
+
+
+class Ended:
+    """What is left of a process that was interrupted."""
+
+    def __init__(self, tmp_path, *signals, apart=0.0, **hangs):
+        """Run the node, and interrupt it as soon as it runs."""
+        source = NODE.format(brief=BRIEF, **{'on_timer': 'pass', 'ready': 'True', 'stop': 'pass',
+                                'destroy': 'pass'} | hangs)
+        log = tmp_path / 'log'
+        with log.open('w') as output, subprocess.Popen(
+                [sys.executable, '-c', source], stdout=output,
+                stderr=subprocess.STDOUT) as process:
+            try:
+                while 'runs' not in log.read_text():
+                    assert process.poll() is None, log.read_text()
+                    time.sleep(0.01)
+                began = time.perf_counter()
+                for number in signals:
+                    process.send_signal(number)
+                    time.sleep(apart)
+                self.status = process.wait(ENDED + LOADED)
+                self.took = time.perf_counter() - began
+            finally:
+                process.kill()
+        self.said = log.read_text()
+
+
+@pytest.mark.parametrize(('apart', 'signals'), [
+    (0.0, [signal.SIGTERM]), (0.0, [signal.SIGINT, signal.SIGINT]),
+    (0.05, [signal.SIGINT, signal.SIGINT, signal.SIGTERM])], ids=str)
+def test_user_presses_ctrl_c_and_launch_sends_its_own_signal(tmp_path, apart, signals):
+    ended = Ended(tmp_path, *signals, apart=apart)
+    assert ended.status == 0
+    assert set(ended.said.split('\n')) == {'runs', 'asked 1', 'stops', 'ended', ''}, ended.said
+
+
+def test_user_presses_ctrl_c_and_the_tear_down_hangs(tmp_path):
+    ended = Ended(tmp_path, signal.SIGINT, destroy=HOUR)
+    assert ended.status == 0
+    assert '[WARN] [hanging]: ended at once: ROS was not shut down within 0.4 s' in ended.said
+    assert 'Traceback' not in ended.said
+
+
+def test_user_presses_ctrl_c_and_the_tear_down_hangs_with_the_lock_of_python(tmp_path):
+    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, destroy=HOUR_IN_C)
+    assert ended.status == 1
+    assert 'stops' in ended.said
+    assert 'Timeout' in ended.said and 'destroy_node' in ended.said  # where it hung
+
+
+def test_user_presses_ctrl_c_while_a_callback_takes_long(tmp_path):
+    ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, on_timer=HOUR, ready='self.asked > 3')
+    assert ended.status == 0
+    assert 'asked 4' in ended.said  # the arm was stopped first
+    assert '[WARN] [hanging]: ended at once: it was in a callback' in ended.said
+    assert 'FATAL' not in ended.said and 'Traceback' not in ended.said
+
+
+def test_user_presses_ctrl_c_and_the_arm_does_not_stop(tmp_path):
+    ended = Ended(tmp_path, signal.SIGINT, ready='False')
+    assert ended.status == 0
+    assert 'stops' in ended.said and 'ended' in ended.said
+
+
+def test_user_presses_ctrl_c_and_the_last_command_hangs(tmp_path):
+    ended = Ended(tmp_path, signal.SIGINT, stop=HOUR)
+    assert ended.status == 1
+    assert 'the arm was not stopped within 0.5 s' in ended.said
+
+
+def test_node_that_breaks_and_hangs_in_its_tear_down_ends(tmp_path):
+    ended = Ended(tmp_path, on_timer='raise ValueError("broken")', destroy=HOUR)
+    assert ended.status == 1
+    assert 'broken' in ended.said and 'stops' in ended.said
+    assert 'ROS was not shut down' in ended.said
+
+
+class System:
+    """A simulator, a controller and a relay in processes of their own, which move an arm."""
+
+    def __init__(self, spin, start, lockstep):
+        """Start them, and wait for commands."""
+        from rclpy.node import Node
+
+        ear, heard = Node('ear'), []
+        ear.create_subscription(Float64MultiArray, 'osc_relay/commands', heard.append, 10)
+        given = ['--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml']
+        self.processes = {name: start(name, *given, *more) for name, more in {
+            'simulator': ['-p', 'command_topic:=osc_relay/commands',
+                          '-p', f'lockstep:={str(lockstep).lower()}'],
+            'controller': [], 'relay': []}.items()}
+        latest = time.perf_counter() + STARTED
+        while len(heard) < 100:
+            assert time.perf_counter() < latest, 'no commands'
+            soon = time.perf_counter() + 0.5
+            spin(lambda end=soon: len(heard) >= 100 or time.perf_counter() > end, ear)
+
+    def interrupt(self, number):
+        """Send a signal to all, as a terminal does."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def ends(self):
+        """Wait for the end; return the longest time."""
+        began = time.perf_counter()
+        for name, process in self.processes.items():
+            try:
+                assert process.wait(ENDED + LOADED) == 0, process.log.read_text()
+            except subprocess.TimeoutExpired:
+                pytest.fail(f'{name} did not end: {process.log.read_text()}')
+        return time.perf_counter() - began
+
+    def require_quiet(self):
+        """Fail if a log shows more than that the arm was stopped."""
+        for process in self.processes.values():
+            text = process.log.read_text()
+            assert not any(word in text for word in ('ERROR', 'FATAL', 'Traceback')), text
+        assert 'the arm is stopped' in self.processes['controller'].log.read_text()
+        assert 'ends: the last command' in self.processes['relay'].log.read_text()
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('lockstep', [True, False], ids=['lockstep', 'paced'])
+def test_user_presses_ctrl_c_in_a_simulation_with_a_relay(spin, start, lockstep):
+    system = System(spin, start, lockstep)
+    for _ in range(2):
+        system.interrupt(signal.SIGINT)
+    system.ends()
+    system.require_quiet()
+
+
+@pytest.mark.ros
+@pytest.mark.slow
+@pytest.mark.parametrize('lockstep', [True, False], ids=['lockstep', 'paced'])
+@pytest.mark.parametrize('seed', range(10))
+def test_user_presses_ctrl_c_again_and_again_on_a_loaded_machine(spin, start, lockstep, seed):
+    rng = random.Random(seed)
+    system = System(spin, start, lockstep)
+    spinners = [subprocess.Popen([sys.executable, '-c', 'while True: pass'])
+                for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        for number in rng.choice([[signal.SIGINT] * 2, [signal.SIGINT, signal.SIGTERM],
+                                  [signal.SIGINT] * 5]):
+            system.interrupt(number)
+            time.sleep(rng.choice([0.0, 0.001, 0.01, 0.1, 0.5]))
+        system.ends()
+    finally:
+        for spinner in spinners:
+            spinner.kill()
+            spinner.wait()
+    system.require_quiet()
+
+
+@pytest.mark.ros
+@pytest.mark.slow
+def test_user_presses_ctrl_c_while_the_kernels_are_compiled(tmp_path, monkeypatch, start):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    process = start('controller', '--ros-args', '--params-file',
+                    share_directory() / 'config' / 'panda.yaml')
+    while 'compiling kernels' not in process.log.read_text():
+        time.sleep(0.1)
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+    assert process.wait(ENDED + LOADED) == 0
+    text = process.log.read_text()
+    assert not any(word in text for word in ('ERROR', 'FATAL', 'Traceback')), text
