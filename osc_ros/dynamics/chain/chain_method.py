@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.arrays import ready
+from osc_ros.dynamics.arrays import kernel_array
 from osc_ros.dynamics.chain.layout import A0, chain_of, FORCE, POSE, TWIST
 from osc_ros.dynamics.chain.passes import (
     acceleration_response,
@@ -62,7 +62,7 @@ class ChainMethod(Method):
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,)."""
         tau = np.empty(self.robot.n)
-        inverse_dynamics(self._chain, ready(q), ready(qd), ready(qdd), tau)
+        inverse_dynamics(self._chain, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
