@@ -14,7 +14,6 @@ from osc_ros.control.bandwidth import (
     largest_natural_frequency,
 )
 from osc_ros.control.fade import settling, smoother_step
-from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
@@ -119,7 +118,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # pose error along the axes of motion, zero along the others
+        # behind the last target, as its leash counts it
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -216,7 +215,7 @@ class Level:
 
     def goal_error(self) -> Array | None:
         """
-        Pose error (6,) of the link from its goal, along the axes of motion; None without a goal.
+        Error (6,) of the link from its goal, along the axes of motion; None without a goal.
 
         In base axes, [angular; linear] [rad, m], from the last tick.
 
@@ -224,7 +223,7 @@ class Level:
         goal = self.goal
         if goal is None:
             return None
-        error = pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
+        error = self.task.kind.error(self._seen, goal).reshape(2, 3)
         return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
 
     def measure(self, wrench: Array, time: float) -> None:
