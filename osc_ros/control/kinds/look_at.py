@@ -100,6 +100,16 @@ class LookAt(Kind):
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
 
+    def goal_error(self, pose: Array, goal: Array) -> Array:
+        """The rotation vector (3,) from the axis to the point, and three zeros."""
+        axis, there = pose[:3, :3] @ self.numbers()[2::3], goal[:3, 3] - pose[:3, 3]
+        turn = np.cross(axis, there)
+        sine = float(np.linalg.norm(turn))
+        if sine == 0.0:
+            turn, sine = pose[:3, :3] @ self.numbers()[0::3], 1.0
+        angle = np.arctan2(np.linalg.norm(np.cross(axis, there)), axis @ there)
+        return np.hstack([angle / sine * turn, np.zeros(3)])
+
     def carried(self, set_point: Array, T: Array) -> Array:
         """The same set-point: the point does not move with the link."""
         return set_point
