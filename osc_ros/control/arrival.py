@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.task import Task
+
 Array = NDArray[np.float64]
 
 NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
@@ -27,6 +29,41 @@ class Tolerance(NamedTuple):
     rotation: float
     translation: float
     settle_time: float
+
+
+class Approach(NamedTuple):
+    """
+    Where the link of a task is, and where it shall go, in the base frame.
+
+    Attributes
+    ----------
+    task : Task
+    pose : (4, 4)
+        Of the link.
+    goal : (4, 4), optional
+        None if there is no goal.
+    axes : (3, 3)
+        Of the task's frame.
+
+    """
+
+    task: Task
+    pose: Array
+    goal: Array | None
+    axes: Array
+
+    def error(self) -> Array | None:
+        """
+        Return the error (6,) of the link from its goal, [angular; linear] [rad, m].
+
+        Base axes; zero along axes without motion control. None without a goal.
+
+        """
+        if self.goal is None:
+            return None
+        parts = self.task.kind.error(self.pose, self.goal).reshape(2, 3) @ self.axes
+        moves = self.task.along('motion').reshape(2, 3)
+        return np.asarray((moves * parts @ self.axes.T).ravel())
 
 
 class Arrival:
