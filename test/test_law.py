@@ -116,8 +116,8 @@ def test_law_has_no_double_cover():
 
 @pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos', 'tiago'])
 def test_other_arms_step_to_their_targets(name):
-    from osc_ros.nodes import scenario
     from osc_ros.control.freedoms import freedoms_of
+    from osc_ros.nodes import scenario
     from osc_ros.nodes.tracing import Tracer
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
