@@ -17,7 +17,15 @@ from osc_ros.errors import OscError
 from osc_ros.nodes import description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
 from osc_ros.nodes.demo_parameters import NODES, Parameters, text_of
-from osc_ros.nodes.demo_run import DemoError, make_run, NodeProcess, show, STALLED, START
+from osc_ros.nodes.demo_run import (
+    DemoError,
+    make_run,
+    NodeProcess,
+    Progress,
+    show,
+    STALLED,
+    START,
+)
 from osc_ros.nodes.demonstration import Demonstration, demonstration
 from osc_ros.nodes.share import share_directory
 
@@ -73,7 +81,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
     asked = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
-                          show)
+                          Progress())
     show('', last=True)
     for note in asked.notes:
         print(f'note: {note}', flush=True)
@@ -101,7 +109,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace, asked: Demonstration, users: list[Path]) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
-    why = cause(asked, show)
+    why = cause(asked, Progress())
     show('', last=True)
     print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
     if why.changes:
