@@ -13,6 +13,7 @@ import tempfile
 from textwrap import fill
 from typing import Any
 
+from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.nodes import description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
@@ -35,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        sys.exit(_demonstrate(options))
+        with on_demand():  # compiles no kernels that it does not use
+            sys.exit(_demonstrate(options))
     except KeyboardInterrupt:
         sys.exit(130)
     except OscError as error:
