@@ -6,7 +6,7 @@ import pytest
 
 from arm import Arm, moved, PANDA, PERIOD, READY, settings
 from judge import configuration, pinocchio_model, robot_cases
-from osc_ros import OperationalSpace, Robot
+from osc_ros import Robot
 from osc_ros.control.law import Law
 from osc_ros.control.posture import Posture
 from osc_ros.control.task import TargetLimits
@@ -114,24 +114,17 @@ def test_law_has_no_double_cover():
     assert u[0] > 0.0 > u[1]
 
 
-def far_from_singular(robot):
-    """Return joint positions (n,): of 200 random ones those with the best conditioned Jacobian."""
-    space, rng = OperationalSpace(robot), np.random.default_rng(0)
-    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
-    samples = 0.5 * (lower + upper) + 0.35 * (upper - lower) * rng.uniform(
-        -1.0, 1.0, size=(200, robot.n))
-    return max(samples, key=lambda q: np.linalg.svd(
-        space.evaluate(q, np.zeros(robot.n)).J, compute_uv=False)[-1])
-
-
 @pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos', 'tiago'])
 def test_other_arms_step_to_their_targets(name):
+    from osc_ros.control.freedoms import freedoms_of
+    from osc_ros.nodes import scenario
+    from osc_ros.nodes.tracing import Tracer
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,
                   friction=[0.0] * robot.n, damping=[0.0] * robot.n)
     law = Law(robot, settings(robot))
-    q = far_from_singular(robot)
+    q = scenario.start(Tracer(robot, freedoms_of(robot)), 5.0).q
     plant.reset(q)
     law.latch(q)
     target = moved(plant.pose(case.tip), shift=(0.0, 0.0, 0.03), turn=(0.0, 0.1, 0.0))

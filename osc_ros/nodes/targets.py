@@ -69,7 +69,6 @@ class Targets:
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
-                (PointStamped, 'target_point', self._on_point),
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
@@ -77,6 +76,9 @@ class Targets:
                 (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
                  qos_profile_sensor_data))
               for task, prefix in prefixes.items()),
+            # the tip's task is always one of a pose
+            *(self._subscribe_task(task, prefixes[task], PointStamped, 'target_point',
+                                   self._on_point) for task in further),
             *(node.create_subscription(kind, f'~/{topic}', callback, 10)
               for kind, topic, callback in (
                   (JointState, 'target_posture', self._on_posture),
