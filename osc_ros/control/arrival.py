@@ -1,4 +1,4 @@
-"""Whether the link of a task has arrived at its goal, and stayed there for a while."""
+"""Detection of the arrival of a task's link at its goal."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Arrival:
         self._within_since = np.inf
 
     def begin(self) -> None:
-        """Note that a motion was commanded, even if it ends at the same goal."""
+        """Record that a motion was commanded, even if its goal is the same."""
         self.state = ON_THE_WAY
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
