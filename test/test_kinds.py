@@ -231,7 +231,7 @@ def test_distance_to_the_goal_is_the_angle_to_the_point_and_vanishes_there():
     point = np.array([0.6, 0.2, 0.0])
     arm.law.follow(at(point), 0.0, 'gaze')
     found, (angles, look) = [], gazes(arm, point)
-    arm.run(1.5, lambda: (look(), found.append(arm.law.levels['gaze'].goal_error())))
+    arm.run(1.5, lambda: (look(), found.append(arm.law.levels['gaze'].approach().error())))
     lengths = [np.linalg.norm(error[:3]) for error in found[5:]]
     np.testing.assert_allclose(lengths, angles[4:-1], atol=1e-9)
     assert lengths[-1] < 1e-4 and not np.array(found)[5:, 3:].any()

@@ -20,6 +20,7 @@ from osc_ros import (
     Jog,
     Law,
     Limits,
+    LookAt,
     OperationalSpace,
     Path,
     Posture,
@@ -194,6 +195,23 @@ def test_pose_of_the_law_may_be_changed_and_used_as_a_goal(arm):
     goal[2, 3] += 1.0  # later changes do not count
     arm.run(1.5)
     assert abs(arm.pose()[2, 3] - goal[2, 3] + 1.0) < 1e-3
+
+
+def test_point_is_enough_for_a_task_that_looks_at_it_and_no_goal_for_another(arm):
+    arm.reset()
+    place = Task(axes=('free',) * 3 + ('motion',) * 3)
+    gaze = Task(name='gaze', kind=LookAt(axis=(0.0, 0.0, 1.0)))
+    law = Law(ROBOT, Settings.of(ROBOT, tasks=(place, gaze)))
+    there = Simulation(URDF, law, arm.q)
+    T = there.pose()
+    point = T[:3, 3] + T[:3, :3] @ [0.1, 0.0, 0.5]
+    law.follow(point, task='gaze')
+    there.run(2.0)
+    wanted = point - there.pose()[:3, 3]
+    assert there.pose()[:3, 2] @ wanted > (1.0 - 1e-6) * np.linalg.norm(wanted)
+    assert np.abs(there.pose()[:3, 3] - T[:3, 3]).max() < 1e-3
+    with pytest.raises(InputError, match=r'pose has shape \(3,\), accepted is \(4, 4\)'):
+        law.follow(point)
 
 
 # the simulation

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import task_numbers
+from osc_ros.control.arrival import Approach
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -213,18 +214,9 @@ class Level:
         """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
         return self.guide.goal(self.task.limits)
 
-    def goal_error(self) -> Array | None:
-        """
-        Error (6,) of the link from its goal, along the axes of motion; None without a goal.
-
-        In base axes, [angular; linear] [rad, m], from the last tick.
-
-        """
-        goal = self.goal
-        if goal is None:
-            return None
-        error = self.task.kind.error(self._seen, goal).reshape(2, 3)
-        return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
+    def approach(self) -> Approach:
+        """Where the link is and where it shall go, at the last tick."""
+        return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def measure(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""

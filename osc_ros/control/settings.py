@@ -62,7 +62,7 @@ class Settings:
     driver: Driver | None = None
 
     def __post_init__(self) -> None:
-        """Refuse other types, tasks without names of their own, and bad blend times."""
+        """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
         object.__setattr__(self, 'tasks', tuple(self.tasks))
         for task in self.tasks:

@@ -90,8 +90,7 @@ class Plant:
         self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
         self._random = np.random.default_rng(seed)
-        self._effort_limits = np.where(effort > 0.0, effort, np.inf)
-        self._dry = dry
+        self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
         spec = urdf.spec(locks)
         _set_options(spec, timestep)
