@@ -416,7 +416,7 @@ def test_torque_is_continuous_in_the_point_also_near_the_link_and_behind_it(begi
     T, _, _ = Link().at(READY, np.zeros(7), np.zeros(7))
     ends = [T[:3, 3] + T[:3, :3] @ x for x in (begin, end)]
     coarse, fine = (np.abs(np.diff(torques_on_a_line(arm, *ends, count), axis=0)).max()
-                    for count in (300, 1800))
+                    for count in (200, 1200))
     assert coarse > 1e-3
     assert fine < 0.3 * coarse
 

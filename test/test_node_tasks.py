@@ -46,8 +46,8 @@ def test_arm_over_ros_looks_at_the_point(rig):
     begin = plant.pose(PANDA.tip)[:3, 3]
     wanted = np.array([0.6, 0.2, 0.0])
     rig.points.publish(point())
-    rig.spin(lambda: rig.controller._law.levels['gaze'].guide._pending
-             or rig.controller._law.levels['gaze'].guide._motion.pose[0, 3] == 0.6)
+    rig.spin(lambda: (goal := rig.controller._law.levels['gaze'].goal) is not None
+             and np.array_equal(goal[:3, 3], wanted), why='for the goal')
 
     def angle():
         T = plant.pose(LINK)
@@ -68,8 +68,8 @@ def test_point_in_the_frame_of_a_link_is_taken_at_its_pose(rig):
     def heard():
         rig.points.publish(point((0.0, 0.1, 0.7), LINK))
         rig.ask()
-        goal = rig.controller._law.levels['gaze'].guide._motion.pose
-        return np.allclose(goal[:3, 3], link[:3, :3] @ [0.0, 0.1, 0.7] + link[:3, 3], atol=1e-9)
+        goal, there = rig.controller._law.levels['gaze'].goal, link @ [0.0, 0.1, 0.7, 1.0]
+        return goal is not None and np.allclose(goal[:3, 3], there[:3], atol=1e-9)
 
     rig.spin(heard, why='for the point')
 
