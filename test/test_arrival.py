@@ -7,6 +7,7 @@ from arm import Arm, moved
 from osc_ros.control.arrival import Arrival, NO_GOAL, ON_THE_WAY, REACHED, Tolerance
 from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide, Jog, STOP
+from osc_ros.control.kinds.look_at import LookAt
 from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.control.trajectory import Hold, Path
 
@@ -92,6 +93,17 @@ def test_distance_to_the_goal_is_along_the_axes_of_motion_of_the_task():
     expected = pose_error(level.pose, goal)
     z = level.pose[:3, 2]
     expected[3:] -= z * (z @ expected[3:])
-    np.testing.assert_allclose(level.goal_error(), expected, atol=1e-9)
+    np.testing.assert_allclose(level.approach().error(), expected, atol=1e-9)
     arm.run(2.0)
-    assert np.abs(level.goal_error()).max() < 1e-3
+    assert np.abs(level.approach().error()).max() < 1e-3
+
+
+def test_link_that_points_at_its_goal_has_reached_it():
+    kind, pose, goal = LookAt(axis=(0.0, 0.0, 2.0)), np.eye(4), np.eye(4)
+    pose[:3, 3] = 0.1, 0.2, 0.3
+    goal[:3, 3] = 0.1, 0.2, 5.0
+    np.testing.assert_array_equal(kind.error(pose, goal), np.zeros(6))
+    goal[:3, 3] = 4.1, 0.2, 0.3
+    np.testing.assert_allclose(kind.error(pose, goal), [0, np.pi / 2, 0, 0, 0, 0], atol=1e-12)
+    goal[:3, 3] = 0.1, 0.2, -3.0
+    np.testing.assert_allclose(kind.error(pose, goal), [np.pi, 0, 0, 0, 0, 0], atol=1e-12)

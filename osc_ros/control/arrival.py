@@ -1,4 +1,4 @@
-"""Whether the link of a task has arrived at its goal, and stayed there for a while."""
+"""Detection of the arrival of a task's link at its goal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from osc_ros.control.task import Task
 
 Array = NDArray[np.float64]
 
@@ -27,6 +29,41 @@ class Tolerance(NamedTuple):
     rotation: float
     translation: float
     settle_time: float
+
+
+class Approach(NamedTuple):
+    """
+    Where the link of a task is, and where it shall go, in the base frame.
+
+    Attributes
+    ----------
+    task : Task
+    pose : (4, 4)
+        Of the link.
+    goal : (4, 4), optional
+        None if there is no goal.
+    axes : (3, 3)
+        Of the task's frame.
+
+    """
+
+    task: Task
+    pose: Array
+    goal: Array | None
+    axes: Array
+
+    def error(self) -> Array | None:
+        """
+        Return the error (6,) of the link from its goal, [angular; linear] [rad, m].
+
+        Base axes; zero along axes without motion control. None without a goal.
+
+        """
+        if self.goal is None:
+            return None
+        parts = self.task.kind.error(self.pose, self.goal).reshape(2, 3) @ self.axes
+        moves = self.task.along('motion').reshape(2, 3)
+        return np.asarray((moves * parts @ self.axes.T).ravel())
 
 
 class Arrival:
@@ -53,7 +90,7 @@ class Arrival:
         self._within_since = np.inf
 
     def begin(self) -> None:
-        """Note that a motion was commanded, even if it ends at the same goal."""
+        """Record that a motion was commanded, even if its goal is the same."""
         self.state = ON_THE_WAY
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import task_numbers
+from osc_ros.control.arrival import Approach
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
     largest_natural_frequency,
 )
 from osc_ros.control.fade import settling, smoother_step
-from osc_ros.control.feedback import pose_error
 from osc_ros.control.guide import Guide
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Target, Task
@@ -119,7 +119,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # pose error along the axes of motion, zero along the others
+        # behind the last target, as its leash counts it
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -214,18 +214,9 @@ class Level:
         """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
         return self.guide.goal(self.task.limits)
 
-    def goal_error(self) -> Array | None:
-        """
-        Pose error (6,) of the link from its goal, along the axes of motion; None without a goal.
-
-        In base axes, [angular; linear] [rad, m], from the last tick.
-
-        """
-        goal = self.goal
-        if goal is None:
-            return None
-        error = pose_error(self._seen, np.ascontiguousarray(goal)).reshape(2, 3)
-        return np.asarray((self.moves.reshape(2, 3) * (error @ self.axes) @ self.axes.T).ravel())
+    def approach(self) -> Approach:
+        """Where the link is and where it shall go, at the last tick."""
+        return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def measure(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""

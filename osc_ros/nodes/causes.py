@@ -1,4 +1,4 @@
-"""Why an arm does not follow: by repeating the demonstration with other parameters."""
+"""Finds why an arm does not follow, by repeating the demonstration with other parameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What was seen, what may help, and the parameters by node that do it."""
+    """A possible cause: the observation, a remedy, and the parameters of the remedy by node."""
 
     finding: str
     remedy: str
@@ -58,7 +58,7 @@ class _Candidate:
         return f'{self.finding}. With {self.remedy}, the arm follows.'
 
     def joined(self, other: _Candidate) -> _Candidate:
-        """Return the candidate of both."""
+        """Return a candidate with the observations and the remedies of both."""
         return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
                           _merged(self.changes, other.changes))
 

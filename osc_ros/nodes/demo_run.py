@@ -140,7 +140,7 @@ class Run:
 
     @contextmanager
     def _record_signals(self) -> Iterator[None]:
-        """Only note signals: an exception out of a handler may be lost inside the executor."""
+        """Record signals instead of raising: the executor may lose an exception of a handler."""
         handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
                     for number in (signal.SIGINT, signal.SIGTERM)}
         try:

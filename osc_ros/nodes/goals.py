@@ -55,7 +55,7 @@ class Goals:
                                     values['goal.settle_time'])
 
     def begin(self, task: str) -> None:
-        """Note that a motion of a task was commanded."""
+        """Record that a motion of a task was commanded."""
         self._arrivals[task].begin()
         self.update()
 
@@ -70,14 +70,14 @@ class Goals:
         with self._loop.lock:
             time, stamp = self._loop.time, self._loop.stamp
             levels = self._loop.law.levels
-            found = {name: (levels[name].goal_error(), levels[name].goal)
-                     for name in self._arrivals}
+            found = {name: levels[name].approach() for name in self._arrivals}
         base = self._loop.law.robot.base
-        for name, (error, goal) in found.items():
+        for name, approach in found.items():
+            error = approach.error()
             if error is not None and self._errors[name].get_subscription_count():
                 self._errors[name].publish(messages.twist_message(error, base, stamp))
             if self._arrivals[name].update(time, error, self._tolerance):
-                self._events[name].publish(messages.pose_message(goal, base, stamp))
+                self._events[name].publish(messages.pose_message(approach.goal, base, stamp))
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Give the keys and values of the diagnostics."""

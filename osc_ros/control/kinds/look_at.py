@@ -100,6 +100,15 @@ class LookAt(Kind):
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
 
+    def error(self, pose: Array, goal: Array) -> Array:
+        """The rotation vector from the axis to the point, and zeros (6,), base axes."""
+        R = pose[:3, :3] @ self.numbers().reshape(3, 3)
+        axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
+        turn = np.cross(axis, way)
+        angle, length = np.arctan2(np.linalg.norm(turn), axis @ way), np.linalg.norm(turn)
+        direction = turn / length if length > 0.0 else R[:, 0]
+        return np.concatenate([angle * direction, np.zeros(3)])
+
     def carried(self, set_point: Array, T: Array) -> Array:
         """The same set-point: the point does not move with the link."""
         return set_point
