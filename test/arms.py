@@ -30,9 +30,10 @@ ARMS = (
     ('panda_description/urdf/panda_collision.urdf', 'panda_link0', 'panda_hand_tcp'),
     ('pr2_description/urdf/pr2.urdf', 'torso_lift_link', 'l_gripper_palm_link'),
     ('pr2_description/urdf/pr2.urdf', 'torso_lift_link', 'r_gripper_palm_link'),
-    *((f'romeo_description/urdf/{name}.urdf', 'torso', f'{side}_{link}')
-      for name, link in (('romeo', 'wrist'), ('romeo_laas_small', 'wrist'),
-                         ('romeo_small', 'gripper')) for side in 'lr'),
+    ('romeo_description/urdf/romeo.urdf', 'torso', 'l_wrist'),
+    ('romeo_description/urdf/romeo.urdf', 'torso', 'r_wrist'),
+    ('romeo_description/urdf/romeo_laas_small.urdf', 'torso', 'r_wrist'),
+    ('romeo_description/urdf/romeo_small.urdf', 'torso', 'l_gripper'),
     *((f'simple_humanoid_description/urdf/{name}.urdf', 'torso', tip)
       for name in ('simple_humanoid', 'simple_humanoid_classical')
       for tip in ('l_wrist', 'r_wrist')),
@@ -59,7 +60,15 @@ ARMS = (
 
 LEGS = 'legs only'
 SHORT = 'no chain of five joints or more'
-# Every other URDF of the package, or arm in it, with the reason why it is not in the list.
+# Arms that cannot be simulated, with the reason.
+IMPOSSIBLE = {
+    ('romeo_description/urdf/romeo_laas_small.urdf', 'torso', 'l_wrist'):
+        "the inertia of 'LShoulderYaw_link' violates the triangle inequality: MuJoCo refuses it",
+    ('romeo_description/urdf/romeo_small.urdf', 'torso', 'r_gripper'):
+        "the inertia of 'RShoulderYawLink' violates the triangle inequality: MuJoCo refuses it",
+}
+
+# Every other URDF of the package, with the reason why it is not in the list.
 LEFT_OUT = {
     'a1_description/urdf/a1.urdf': SHORT,
     'alex_description/urdf/alex_psyonic_hands.urdf': "wrong URDF: joint 'Left_index_q2' mimics "

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from arms import ARMS, LEAST, LEFT_OUT
+from arms import ARMS, IMPOSSIBLE, LEAST, LEFT_OUT
 from survey import chains, urdf_texts
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -87,8 +87,10 @@ def page(rows):
     text = f"{followed} of {len(rows)} arms follow, {sum('follows' in row[5] for row in rows)} " \
            'of them in the first run.\n'
     table = ''.join(f"| {' | '.join(line)} |\n" for line in lines)
-    out = ''.join(f'- `{name}`: {reason}\n' for name, reason in LEFT_OUT.items())
-    return f'{HEAD}\n{text}\n{table}\nOther descriptions of the package:\n\n{out}'
+    out = ''.join(f'- `{name}`, {base} → {tip}: {reason}\n'
+                  for (name, base, tip), reason in IMPOSSIBLE.items())
+    out += ''.join(f'- `{name}`: {reason}\n' for name, reason in LEFT_OUT.items())
+    return f'{HEAD}\n{text}\n{table}\nArms and descriptions that are left out:\n\n{out}'
 
 
 def test_every_arm_is_in_the_list_or_left_out_with_its_reason():
@@ -98,6 +100,13 @@ def test_every_arm_is_in_the_list_or_left_out_with_its_reason():
     for name, reason in LEFT_OUT.items():
         if reason == 'no chain of five joints or more':
             assert all(len(chain.ranges) < LEAST for chain in chains(urdf_texts()[name])), name
+
+
+@pytest.mark.parametrize('arm', IMPOSSIBLE)
+def test_arm_that_is_left_out_as_impossible_is_refused_by_mujoco(arm, tmp_path):
+    found, followed = row(*arm, tmp_path)
+    assert not followed
+    assert 'inertia must satisfy A + B >= C' in found[-1]
 
 
 def test_page_has_every_arm():
