@@ -27,7 +27,9 @@ export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
 export FASTDDS_DEFAULT_PROFILES_FILE := $(FASTRTPS_DEFAULT_PROFILES_FILE)
 
-pip := $(bin)/python -m pip install -qq --disable-pip-version-check -c $(constraints)
+pip := $(bin)/python -m pip install --disable-pip-version-check -c $(constraints)
+# Of the output of pip, the names of the packages; errors are on another stream.
+named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  unpacking .../p'
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
@@ -85,10 +87,11 @@ $(venv)/.made:
 	@echo "$(CURDIR)" > $@
 
 $(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
-	@echo 'Installing the requirements of $(@F:.%=make %) in $(venv), pinned (once) ...'
+	@echo 'Installing the requirements of $(@F:.%=make %) in $(venv), pinned, once: some minutes ...'
 	@$(remove_build)
-	@$(pip) setuptools wheel
-	@$(pip) --no-build-isolation '.[jazzy,$(@F:.%=%)]'
+	@$(pip) -qq setuptools wheel
+	@{ $(pip) --progress-bar off --no-build-isolation '.[jazzy,$(@F:.%=%)]' || touch $@.failed; } | $(named)
+	@! rm $@.failed 2>/dev/null
 	@$(remove_build)
 	@touch $@
 
@@ -97,7 +100,8 @@ $(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
 # time stamp has changed, so the installed files get the time stamps of the sources.
 $(venv)/.installed: $(venv)/.made $(sources)
 	@$(remove_build)
-	@$(pip) --no-deps --no-build-isolation --force-reinstall .
+	@echo 'Installing osc_ros in $(venv) ...'
+	@$(pip) -qq --no-deps --no-build-isolation --force-reinstall .
 	@$(remove_build)
 	@find osc_ros -name '*.py' -exec sh -c 'touch -r "$$0" $(venv)/lib/python*/site-packages/"$$0"' {} ';'
 	@touch $@

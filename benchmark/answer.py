@@ -19,7 +19,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import messages, realtime
+from osc_ros.nodes import commands, messages, realtime
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.qos import COMMAND_QOS
 from osc_ros.nodes.relay import Relay
@@ -34,17 +34,17 @@ class Echo(Node):
     def __init__(self) -> None:
         super().__init__('osc_controller')
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        self._filled: messages.Command | None = None
+        self._filled: commands.Command | None = None
         self.create_subscription(
             JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data)
 
     def _on_joint_states(self, message: JointState) -> None:
         if self._filled is None:
             self._rest = np.zeros(len(message.name))
-            self._filled = messages.Command(len(message.name))
+            self._filled = commands.Command(len(message.name))
             realtime.keep_garbage_out()
         self._commands.publish(
-            self._filled.filled(self._rest, messages.label_of(message.header.stamp)))
+            self._filled.fill(self._rest, messages.label_of(message.header.stamp)))
 
     def stop(self) -> None:
         """Do nothing: this node moves no arm."""

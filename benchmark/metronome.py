@@ -37,7 +37,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import messages, realtime
+from osc_ros.nodes import commands, messages, realtime
 from osc_ros.nodes.run import EventsExecutor
 
 IDLE, BUSY = 'idle', 'busy'  # the other core
@@ -155,7 +155,7 @@ class Metronome:
     def _on_command(self, message: Float64MultiArray) -> None:
         now = perf_counter()
         self.arrivals.append(now)
-        self.answered.setdefault(messages.label(message), now)
+        self.answered.setdefault(commands.label(message), now)
 
     def publish(self, count: int) -> tuple[list[str], list[float], list[float]]:
         """Publish `count` states; return their labels, times and delays [s]."""
@@ -179,7 +179,7 @@ class Metronome:
 
     def is_answered(self) -> bool:
         """Whether some command answers a state (the label of others is `hold`)."""
-        return any(messages.labelled_time(label) is not None for label in list(self.answered))
+        return any(commands.labelled_time(label) is not None for label in list(self.answered))
 
     def measured(self) -> Found:
         """Return the results of a measurement of `seconds`."""

@@ -55,7 +55,7 @@ from osc_ros.dynamics.trees.layout import (
     D_INV,
     EXTENDED,
     IN_BASE,
-    packed,
+    packed_robot,
     WORK_WIDTH,
 )
 from osc_ros.dynamics.trees.propagation import propagate_forces, propagate_mobilities
@@ -312,7 +312,7 @@ class Ways:
 
 def constants(robot: Robot) -> tuple[Any, ...]:
     """Return what the kernels open."""
-    return plain(constants_in)(*packed(robot, EXTENDED))
+    return plain(constants_in)(*packed_robot(robot, EXTENDED))
 
 
 def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:

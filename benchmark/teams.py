@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 import chains
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.plan import Workers
-from osc_ros.dynamics.teams.costs import measured
+from osc_ros.dynamics.teams.costs import measured_costs
 from race import Contender, difference, race, State
 
 LENGTHS = tuple(2 ** k for k in range(6, 17))
@@ -147,7 +147,7 @@ def teams(seconds: float) -> tuple[list[Team], Model]:
         alone = OperationalSpace(robot)
         sample = chains.states(alone, 4) if n <= 1024 else _states(n)
         found += [_row(robot, alone, sample, workers, seconds) for workers in sizes()]
-    return found, fitted(found, measured(robot))
+    return found, fitted(found, measured_costs(robot))
 
 
 def _states(n: int):

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 __all__ = [
     'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold', 'InputError', 'Jog', 'Law', 'Limits',
     'LookAt', 'ModelError', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
-    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits', 'Task', 'pose',
+    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
+    'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.

@@ -1,4 +1,4 @@
-"""The shipped Panda in MuJoCo under the law, for scenarios and what they draw."""
+"""The shipped Panda in MuJoCo under the law, for tests and for figures of the documentation."""
 
 from dataclasses import replace
 

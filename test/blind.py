@@ -9,14 +9,8 @@ from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
 from osc_ros.control.law import Law
-from osc_ros.control.supervisor import (
-    JUMP,
-    NOT_FINITE,
-    STALE_STATE,
-    Supervision,
-    Supervisor,
-    Watchdog,
-)
+from osc_ros.control.supervision import JUMP, NOT_FINITE, STALE_STATE, Supervision, Watchdog
+from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.task import TargetLimits
 from osc_ros.sim import Plant
 

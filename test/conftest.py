@@ -1,4 +1,4 @@
-"""ROS for the tests: a domain of their own, on loopback only, and processes that end."""
+"""ROS settings of the tests: an own domain on loopback; ends processes that tests start."""
 
 import os
 from pathlib import Path
@@ -61,22 +61,32 @@ def pytest_addoption(parser):
 @pytest.fixture
 def drawn(request):
     """
-    Give a function that keeps what a scenario measured as a plot in doc/, if that is wanted.
+    Give a function that saves what a scenario measured as a plot in doc/, with --write-tables.
 
-    `drawn(name, times, panels)`: panels maps the label of an axis to a dict of lines by name.
+    `drawn(name, title, times, panels, marks)`: panels maps the label of an axis to a dict of lines
+    by name; marks, if given, times [s] to what happens then.
 
     """
-    def save(name, times, panels):
+    def save(name, title, times, panels, marks=None):
         if not request.config.getoption('--write-tables'):
             return
-        figure = Figure(figsize=(8, 2.1 * len(panels) + 0.6), layout='constrained')
+        figure = Figure(figsize=(9, 2.1 * len(panels) + 0.9), layout='constrained')
+        figure.suptitle(title, fontsize='medium')
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axis, (label, lines) in zip(axes, panels.items(), strict=True):
-            for line, values in lines.items():
-                axis.plot(times, values, linewidth=1.2, label=line)
+            for k, (line, values) in enumerate(lines.items()):
+                # lines that coincide are all seen
+                style = ('-', '--', ':')[k] if len(lines) <= 3 else '-'
+                axis.plot(times, values, style, linewidth=1.4, label=line)
+            for instant in marks or ():
+                axis.axvline(instant, color='0.4', linewidth=1.0, linestyle='--')
             axis.set_ylabel(label)
             axis.grid(color='0.9')
-            axis.legend(fontsize='small', loc='upper right')
+            # beside the axes, where it covers no line
+            axis.legend(fontsize='small', loc='center left', bbox_to_anchor=(1.0, 0.5))
+        for instant, text in (marks or {}).items():
+            axes[0].text(instant, 1.01, text, fontsize='small', ha='center', va='bottom',
+                         transform=axes[0].get_xaxis_transform())
         axes[-1].set_xlabel('time [s]')
         figure.savefig(CHECKOUT / 'doc' / f'{name}.png', dpi=90)
 

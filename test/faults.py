@@ -1,4 +1,4 @@
-"""What goes wrong in the soak: every fault takes the system, and gives it back as it was."""
+"""Faults of the soak test: each one disturbs the system for a while, then restores it."""
 
 import signal
 import time as wall

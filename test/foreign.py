@@ -1,4 +1,4 @@
-"""Arms that the project does not ship, in a plant of another make: Pinocchio's ABA."""
+"""Arms that the project does not ship, simulated by Pinocchio's ABA."""
 
 from numba import njit
 import numpy as np

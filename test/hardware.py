@@ -1,4 +1,4 @@
-"""The hardware of the soak: arms in plants of two makes, the wire to them, and their judge."""
+"""Simulated hardware of the soak test: arms, their transport, and the checks of every tick."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from arm import PANDA, READY
 from foreign import ForeignPlant
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
 from osc_ros.sim import Plant
 
 PERIOD = 0.002  # [s]
@@ -252,7 +252,7 @@ class Hardware(Node):
         now = self.judge.now
         now.gap = max(now.gap, self.ticks - self._answered)
         self.judge.command(self.time, tau, max(0, self.ticks - self._answered - 1))
-        self.tau, self.label = tau, messages.label(message)
+        self.tau, self.label = tau, commands.label(message)
         self._answered = self.ticks
 
     def _on_controller(self, message):

@@ -1,5 +1,5 @@
 """
-Pinocchio as the judge of osc_ros, and the robots that they are judged on.
+Pinocchio as the reference of the tests, and the robots of the tests.
 
 Nothing of osc_ros is imported here: what a mimic joint does, which joints are held and where the
 base is are worked out a second time, from the XML and by Pinocchio.

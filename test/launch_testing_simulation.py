@@ -1,4 +1,4 @@
-"""The simulation under launch_testing, as `launch_test` runs it; test_launch.py calls that."""
+"""The simulation under launch_testing, as `launch_test` runs it; test_launch.py starts it."""
 
 from pathlib import Path
 import unittest

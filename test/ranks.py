@@ -1,4 +1,4 @@
-"""What the ranks of test_distributed.py do: `mpiexec -n P python ranks.py FOLDER WHAT …`."""
+"""MPI ranks of test_distributed.py: `mpiexec -n P python ranks.py FOLDER WHAT …`."""
 
 import os
 from pathlib import Path
@@ -78,7 +78,7 @@ def constructors(comm, cases):
 
 
 def fails(comm, cases, how):
-    """Call the law for ever, until the last rank fails in the middle of it."""
+    """Call the law forever, until the last rank fails in the middle of it."""
     space, q, qd, u = leaning(comm, cases)
     calls = 0
     while True:

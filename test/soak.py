@@ -1,4 +1,4 @@
-"""The system of the soak: hardware, relay and controller, what is asked of them, and recovery."""
+"""System of the soak test: hardware, relay and controller, random commands, and recovery."""
 
 from collections import Counter
 import gc
@@ -121,7 +121,8 @@ class System:
 
     def second_controller(self):
         """Start one more controller, of the same names, and return it when it is active."""
-        second = self.processes.start('controller', *self._stated)
+        second = self.processes.start(
+            'controller', *self._stated, '-p', 'watchdog.other_publisher.on_activation:=accept')
         self.until(lambda: is_active(second) or second.poll() is not None, 'for a second one')
         return second
 

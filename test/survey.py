@@ -1,5 +1,5 @@
 """
-The robots of example-robot-data and the chains in them, for Pinocchio and osc_ros to agree on.
+The robots of example-robot-data and their chains, for comparisons with Pinocchio.
 
 Nothing of osc_ros is imported here: the trees are read from the XML a second time.
 """

@@ -1,4 +1,4 @@
-"""Gains that the rate of the states carries, and what happens with those that it does not."""
+"""Largest stable gains for a rate of the states: accepted, reduced or refused."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import Supervision
+from osc_ros.control.supervision import Supervision
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.task_inertia import SingularityDamping

@@ -1,4 +1,4 @@
-"""What a user sees when joint states or their velocities do not come, on arms in simulation."""
+"""Simulated arms whose joint states or velocities are missing or garbled."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is left of a task's error at limits, and how calmly: judged by scipy and Pinocchio."""
+"""A task's remaining error at active limits, and its smoothness; reference: scipy, Pinocchio."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The check at start-up, on efforts that MuJoCo finds, with friction and noise."""
+"""The start-up check of efforts, on efforts from MuJoCo with friction and noise."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from arm import READY
 from conftest import CHECKOUT
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.check import compared, SHARE, Verdict
+from osc_ros.control.check import compare_efforts, SHARE, Verdict
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 
@@ -69,7 +69,7 @@ class Bench:
             + np.clip(NOISE * self.rng.normal(size=torques.shape), -0.4, 0.4))
 
     def judged(self, q, efforts):
-        return compared(self.robot, q, efforts, self.tolerance)
+        return compare_efforts(self.robot, q, efforts, self.tolerance)
 
     def telling(self, q):
         """Return the joints whose weight is more than three tolerances."""
@@ -129,7 +129,8 @@ averaged efforts have noise with a standard deviation of 10 % of the tolerance. 
 
 Simulated cases:
 
-- well: the model is right; compensated: the efforts do not contain the weight;
+- well: the model is right; compensated: the efforts do not contain the weight, because the driver
+  compensates gravity or because brakes hold the arm, which the check cannot tell apart;
 - mass: the arm carries a body at the tip that the model lacks; its weight is four tolerances in
   the joint with the largest effect;
 - sign: the effort of one joint has the opposite sign; order: the efforts of two joints are
@@ -212,7 +213,7 @@ def test_mass_of_another_body_is_said_to_be_off():
     bench = Bench('panda')
     heavier = bench.robot.with_payload(4.0, link='panda_link3')
     poses = [bench.telling_pose() for _ in range(4)]
-    found = compared(heavier, poses, [bench.measured(bench.weight(q)) for q in poses])
+    found = compare_efforts(heavier, poses, [bench.measured(bench.weight(q)) for q in poses])
     assert found.verdict is MASS
     assert "the body that joint 'panda_joint3' moves lacks -" in found.reason
 
@@ -230,7 +231,7 @@ def test_efforts_that_are_no_torques_are_not_explained_away():
 def test_where_the_weight_loads_no_joint_it_says_that_it_cannot_tell():
     bench = Bench('panda')
     upright = np.array([0.0, 0.0, 0.0, -0.07, 0.0, 0.0, 0.0])
-    found = compared(bench.robot.with_gravity((0.0, 0.0, 0.0)), upright, np.zeros(7))
+    found = compare_efforts(bench.robot.with_gravity((0.0, 0.0, 0.0)), upright, np.zeros(7))
     assert found.verdict is UNCLEAR
     assert 'the weight hardly loads a joint here' in found.reason
 
@@ -238,15 +239,15 @@ def test_where_the_weight_loads_no_joint_it_says_that_it_cannot_tell():
 def test_robots_without_limits_of_effort_are_checked_too():
     bench = Bench('panda')
     unlimited = replace(bench.robot, effort_limits=np.full(7, np.inf))
-    assert compared(unlimited, READY, bench.weight(READY)).verdict is WELL
-    assert compared(unlimited, READY, np.zeros(7)).verdict is COMPENSATED
+    assert compare_efforts(unlimited, READY, bench.weight(READY)).verdict is WELL
+    assert compare_efforts(unlimited, READY, np.zeros(7)).verdict is COMPENSATED
 
 
 def test_friction_that_is_known_widens_what_is_accepted():
     bench = Bench('panda')
     stuck = bench.weight(READY) + 3.0
-    assert compared(bench.robot, READY, stuck).verdict is not WELL
-    assert compared(bench.robot, READY, stuck, friction=np.full(7, 3.0)).verdict is WELL
+    assert compare_efforts(bench.robot, READY, stuck).verdict is not WELL
+    assert compare_efforts(bench.robot, READY, stuck, friction=np.full(7, 3.0)).verdict is WELL
 
 
 @pytest.mark.parametrize('given, message', [
@@ -257,4 +258,4 @@ def test_friction_that_is_known_widens_what_is_accepted():
 def test_what_cannot_be_compared_is_refused(given, message):
     bench = Bench('panda')
     with pytest.raises(InputError, match=message):
-        compared(bench.robot, **{'q': READY, 'efforts': np.zeros(7)} | given)
+        compare_efforts(bench.robot, **{'q': READY, 'efforts': np.zeros(7)} | given)

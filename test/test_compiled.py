@@ -1,4 +1,4 @@
-"""The compiled kernels: ready before they are used, and no allocation in them."""
+"""The compiled kernels: compiled before the first tick, and free of allocations."""
 
 from dataclasses import replace
 import os
@@ -87,7 +87,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
     law.measure(np.ones(6), 11.0)
     for time in (12.0, 12.002):
         law.torque(time, q, qd)
-    _ = law.terms(), law.inertia(), law.predicted_and_met()
+    _ = law.terms(), law.inertia(), law.predicted_and_measured()
     for method in METHODS:
         osc = OperationalSpace(law.robot, method)
         for options in ({}, {'tau_null': qd}, {'posture_acceleration': qd},

@@ -1,4 +1,4 @@
-"""The contract of a method of the dynamics: every method, one after another, by Pinocchio."""
+"""The contract of a method of the dynamics: every method, compared with Pinocchio."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""The main job, as a user runs it: processes over DDS, judged by what MuJoCo says."""
+"""The demonstration as a user runs it: processes over DDS; errors are measured in MuJoCo."""
 
 import json
 import os
@@ -57,12 +57,39 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre_and_the_same_twice(
         assert found[0][phase] == pytest.approx(found[1][phase], rel=1e-6, abs=1e-9)
 
 
+def test_plots_of_the_demo(tmp_path, request):
+    """With --write-tables, doc/demo_error.png and doc/demo_path.png."""
+    from osc_ros.nodes import report
+    from osc_ros.nodes.demo_parameters import Parameters
+    from osc_ros.nodes.demonstration import demonstration
+    from osc_ros.nodes.trial import recording_of
+
+    checkout = Path(__file__).parents[1]
+    asked = demonstration(Parameters([checkout / 'config' / 'panda.yaml']), {}, 20.0,
+                          lambda text: None)
+    assert asked.notes == ()
+    recording, plan = recording_of(asked)
+    found = report.result(recording, plan, asked)
+    assert not found.failures
+    for file in report.write_plots(tmp_path, recording, plan, found, asked):
+        assert file.read_bytes().startswith(b'\x89PNG')
+        if request.config.getoption('--write-tables') and file.stem in ('error', 'path'):
+            (checkout / 'doc' / f'demo_{file.name}').write_bytes(file.read_bytes())
+
+
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path):
     stiff = config(tmp_path, ('initial_positions:', 'friction: [3.0, 3.0, 3.0, 3.0, 1.0, 1.0, '
                               '1.0]\n    initial_positions:'))
     figures, printed = demo(tmp_path, '--duration', 3, '--config', stiff, code=1)
     assert figures['followed'] is False
     assert 'NOT FOLLOWED: figure of eight: position error' in printed
+    assert 'CAUSE: The joints have friction of up to 3 N m (of osc_simulator)' in ' '.join(
+        printed.split())
+    assert figures['cause']
+    following = tmp_path / 'follow.yaml'
+    assert following.read_text() in printed  # it can be pasted, or given as it is
+    figures, printed = demo(tmp_path, '--duration', 3, '--config', following)
+    assert figures['followed'] is True
 
 
 def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
@@ -129,6 +156,20 @@ def test_bad_arguments_end_with_status_2_and_the_reason(tmp_path, arguments, mes
     _, printed = demo(tmp_path, *arguments, code=2)
     assert message in printed
     assert 'Traceback' not in printed
+
+
+def test_typo_in_a_config_is_on_the_screen(tmp_path):
+    file = tmp_path / 'mine.yaml'
+    file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')
+    _, printed = demo(tmp_path, '--config', file, code=2)
+    assert "'friction.colomb' is unknown: did you mean 'friction.coulomb'" in printed
+
+
+def test_value_that_the_nodes_refuse_is_on_the_screen(tmp_path):
+    file = tmp_path / 'mine.yaml'
+    file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')
+    _, printed = demo(tmp_path, '--config', file, code=2)
+    assert "'friction.coulomb' has 2 entries" in printed
 
 
 def processes_with(mark):

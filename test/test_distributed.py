@@ -1,4 +1,4 @@
-"""The law over MPI against one process: the same answers, and no rank that waits for ever."""
+"""The law over MPI compared with one process; no rank waits forever after a failure."""
 
 from contextlib import suppress
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the benchmark measures of the gaps between commands, and of ticks with something new."""
+"""The benchmark of gaps between commands, and of ticks with a new target."""
 
 import json
 import math

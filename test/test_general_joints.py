@@ -1,4 +1,4 @@
-"""Joints of several freedoms, bodies without mass, side branches and floating bases, every way."""
+"""Joints of several freedoms, massless bodies, side branches, floating bases; all methods."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""The target is C² whatever is asked for, keeps its limits, and comes to where it is wanted."""
+"""The target of a task: C², within its limits, arrives at its goal."""
 
 import numpy as np
 import pytest

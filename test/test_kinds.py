@@ -8,10 +8,12 @@ import pytest
 
 from arm import Arm, JUMPS, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
+from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
 from osc_ros.control.kinds.look_at import BEHIND, LookAt, OFF, ON
 from osc_ros.control.kinds.pose import Pose
 from osc_ros.control.kinds.table import KINDS
+from osc_ros.control.law import Law
 from osc_ros.control.task import Gains, NO_ROTATION, pose, Stiffness, Target, TargetLimits, Task
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.level_row import ACTIVATION, FRAME, MAP, MAPPED, RATE
@@ -216,6 +218,25 @@ def test_error_turns_the_axis_to_the_point_by_the_smallest_angle(seed, laws):
     assert abs(error[:3] @ axis) < 1e-12
 
 
+@pytest.mark.parametrize('name', CASES)
+def test_error_from_a_goal_is_the_error_from_a_set_point_there(name, laws):
+    motion = Motion(CASES[name], 3, 0.5)
+    error, *_ = observed(laws[name], motion, 0.0)
+    np.testing.assert_allclose(CASES[name].error(laws[name].pose, motion.target), error,
+                               atol=1e-12)
+
+
+def test_distance_to_the_goal_is_the_angle_to_the_point_and_vanishes_there():
+    arm = Arm(velocity=FAST, limits=TargetLimits(), tasks=(POSITION, GAZE))
+    point = np.array([0.6, 0.2, 0.0])
+    arm.law.follow(at(point), 0.0, 'gaze')
+    found, (angles, look) = [], gazes(arm, point)
+    arm.run(1.5, lambda: (look(), found.append(arm.law.levels['gaze'].approach().error())))
+    lengths = [np.linalg.norm(error[:3]) for error in found[5:]]
+    np.testing.assert_allclose(lengths, angles[4:-1], atol=1e-9)
+    assert lengths[-1] < 1e-4 and not np.array(found)[5:, 3:].any()
+
+
 @pytest.mark.parametrize('axis', [(0.0, 0.0, 2.0), (1.0, 0.0, 0.0), (-0.1, 0.2, -5.0)])
 def test_axes_of_the_task_are_a_rotation_whose_third_is_the_axis(axis):
     R = LookAt(axis).numbers().reshape(3, 3)
@@ -278,9 +299,10 @@ def test_hand_keeps_looking_at_a_point_while_the_tip_moves(drawn):
     arm.run(2.5, look)
     times, angles = np.array(arm.times), np.array(angles)
     distances, _ = arm.errors(goal)
-    drawn('look_at', times, {
-        'angle between axis and point [mrad]': {'gaze': 1e3 * angles},
-        'tip from its goal [mm]': {'distance': 1e3 * distances}})
+    drawn('look_at', 'The hand looks at a point, also while the tip moves', times, {
+        'angle [mrad]': {'between axis\nand point': 1e3 * angles},
+        'tip [mm]': {'distance from\nits goal': 1e3 * distances}},
+          {0.0: 'goal of the gaze', 1.0: 'goal of the tip'})
     assert angles[0] > 0.5
     assert angles[times > 1.0].max() < 1e-3
     assert angles[-1] < 1e-5
@@ -335,6 +357,40 @@ def test_lower_look_at_task_leaves_the_upper_task_alone():
     assert compared > 5
 
 
+@pytest.mark.parametrize('tasks', [(GAZE,), (POSITION, GAZE)], ids=['alone', 'below a task'])
+def test_compiled_tick_gives_the_torques_of_a_method_without_one(tasks):
+    compiled = Arm(tasks=tasks).law
+    plain = Law(compiled.robot, compiled.settings, 'dense')
+    assert compiled._setup._kernel is not None and plain._setup._kernel is None
+    for seed in range(5):
+        motion, found = Motion(GAZE.kind, seed, 0.1), []
+        for law in (compiled, plain):
+            law.latch(READY)
+            law.levels['gaze'].guide = Still(motion.set_point(0.0))
+            found.append(law.torque(0.0, motion.q, 0.2 * motion.qd))
+        np.testing.assert_allclose(found[0], found[1], atol=1e-7)
+
+
+def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_sight():
+    arm = Arm(tasks=(POSITION, GAZE), velocity=FAST)
+    law = arm.law
+    law.change(replace(law.settings, friction=Friction(np.full(7, 0.5), np.zeros(7))))
+    for seed in range(5):
+        law.latch(READY)
+        motion = Motion(GAZE.kind, seed, 0.0)
+        law.levels['gaze'].guide = Still(motion.set_point(0.0))
+        law.torque(0.0, motion.q, np.zeros(7))
+        _, twist, _ = motion.link.at(motion.q, law._setup.reference.motion[0], np.zeros(7))
+        p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
+        way = motion.target[:3, 3] - p[:3, 3]
+        # of the axis, and of the line of sight, whose ends both move
+        turns = np.cross(twist[:3], p[:3, 2])
+        sees = (motion.twist[3:] - twist[3:]) / np.linalg.norm(way)
+        sees -= p[:3, 2] * (p[:3, 2] @ sees)
+        np.testing.assert_allclose(turns, sees, atol=1e-8)
+        assert np.linalg.norm(sees) > 0.1
+
+
 # near the link and behind it
 
 def torques_on_a_line(arm, begin, end, count):
@@ -360,9 +416,9 @@ def test_torque_is_continuous_in_the_point_also_near_the_link_and_behind_it(begi
     T, _, _ = Link().at(READY, np.zeros(7), np.zeros(7))
     ends = [T[:3, 3] + T[:3, :3] @ x for x in (begin, end)]
     coarse, fine = (np.abs(np.diff(torques_on_a_line(arm, *ends, count), axis=0)).max()
-                    for count in (500, 4000))
+                    for count in (300, 1800))
     assert coarse > 1e-3
-    assert fine < 0.2 * coarse
+    assert fine < 0.3 * coarse
 
 
 def test_activation_is_none_near_the_link_and_all_from_afar():
@@ -430,7 +486,7 @@ def test_point_that_goes_through_the_hand_and_behind_it_keeps_torques_within_the
     lambda gaze: replace(gaze, link='panda_link6'),
 ], ids=['axis', 'kind', 'activation', 'link'])
 def test_torque_has_no_jump_when_a_look_at_task_is_changed_and_changed_back(change):
-    arm = Arm(limits=TargetLimits(), tasks=(POSITION, GAZE))
+    arm = Arm(velocity=FAST, limits=TargetLimits(), tasks=(POSITION, GAZE))
     arm.law.follow(at((0.6, 0.3, 0.1)), 0.0, 'gaze')
     arm.run(0.5)
     plain = np.abs(np.diff(arm.torques, axis=0)).max()
@@ -442,7 +498,8 @@ def test_torque_has_no_jump_when_a_look_at_task_is_changed_and_changed_back(chan
     arm.run(1.2)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)[usual - 1:]
     assert steps.max() < plain + 1.0
-    assert np.abs(arm.errors(arm.pose)[0]).max() < 1e-3
+    # the difference that fades out acts on the tip too
+    assert np.abs(arm.errors(arm.pose)[0]).max() < 2e-3
 
 
 def test_changed_axis_or_kind_holds_where_it_points_until_the_next_target():
@@ -454,10 +511,9 @@ def test_changed_axis_or_kind_holds_where_it_points_until_the_next_target():
     arm.law.change(replace(arm.law.settings, tasks=(
         tip, replace(gaze, kind=LookAt((1.0, 0.0, 0.0))))))
     arm.run(3.0)
-    after = arm.plant.pose(LINK)
-    assert angle_between(before[:3, 0], after[:3, 0]) < 1e-3
-    target = arm.law.levels['gaze'].target.pose[:3, 3]
+    after, target = arm.plant.pose(LINK), arm.law.levels['gaze'].target.pose[:3, 3]
     assert angle_between(before[:3, 0], target - before[:3, 3]) < 1e-3
+    assert angle_between(after[:3, 0], target - after[:3, 3]) < 1e-3
 
 
 @pytest.mark.parametrize('limits', [TargetLimits(), JUMPS], ids=['led', 'jumps'])

@@ -1,5 +1,5 @@
 """
-What went wrong in controllers of this kind, one test for each, by name.
+Known defects of controllers of this kind, one test for each.
 
 Negative null-space damping; M⁻¹ not symmetrized; a header ignored; joints matched by index; the
 double cover of quaternions; the 180° error; a quaternion that is not normalized; continuous

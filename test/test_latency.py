@@ -1,4 +1,4 @@
-"""What the benchmark measures over DDS: that it runs, and that its figures can be."""
+"""The benchmark over DDS: it runs, and its figures are plausible."""
 
 import pytest
 

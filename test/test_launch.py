@@ -1,4 +1,4 @@
-"""The launch files, started as `ros2 launch` does; `launch` comes with ROS and not with pip."""
+"""The launch files, started as by `ros2 launch`; `launch` comes with ROS, not with pip."""
 
 from contextlib import contextmanager, ExitStack
 import os

@@ -1,4 +1,4 @@
-"""The compiled block LDLᵀ: its factors against those in numpy, what it finds against Pinocchio."""
+"""The compiled block LDLᵀ: factors compared with numpy's, results with Pinocchio's."""
 
 from dataclasses import replace
 from functools import cache

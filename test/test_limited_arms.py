@@ -1,4 +1,4 @@
-"""Arms in MuJoCo thrown at their limits and dragged through singularities: no model is shared."""
+"""Arms in MuJoCo that are driven into their limits and through singularities."""
 
 from dataclasses import replace
 
@@ -109,14 +109,15 @@ def test_target_beyond_the_limit_of_a_joint_and_back(drawn):
     back = np.array(distances)[np.array(arm.times) > 3.4]
     assert back.max() < 0.02
     q, (lower, upper) = np.array(arm.q), arm.limits.position.T
-    drawn('limits', arm.times, {
-        'room to the limit [rad]': {arm.robot.joint_names[i]: np.minimum(
+    drawn('limits', 'A target beyond the limit of a joint and back: the joints stop before their '
+          'limits', arm.times, {
+        'distance to the\njoint limit [rad]': {arm.robot.joint_names[i]: np.minimum(
             q[:, i] - lower[i], upper[i] - q[:, i]) for i in held},
-        'speed [share of limit]': {arm.robot.joint_names[i]: (
+        'joint speed\n[share of limit]': {arm.robot.joint_names[i]: (
             np.abs(np.array(arm.qd)[:, i]) / arm.limits.velocity[i]) for i in held},
-        'torque [share of limit]': {
-            'largest': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
-            'step of a tick': np.r_[0.0, arm.steps()]}})
+        'joint torque\n[share of limit]': {
+            'largest of all joints': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
+            'largest change in 2 ms': np.r_[0.0, arm.steps()]}})
 
 
 def test_torques_change_no_faster_than_they_may_and_positions_are_kept_still():
@@ -209,13 +210,14 @@ def test_arm_dragged_through_singularities_and_back_is_smooth_and_returns(case, 
     if 'beyond' in case:
         assert distances.max() > 0.1
         assert min(arm.shares) < 0.03
-        drawn(f'singularity_{name}', arm.times, {
-            'distance to target [m]': {'tip': distances},
-            'singular value, relative': {'smallest': arm.ratios},
-            'share of the weakest direction': {'least': arm.shares},
-            'torque [share of limit]': {
-                'largest': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
-                'step of a tick': np.r_[0.0, arm.steps()]}})
+        drawn(f'singularity_{name}', f'{name}: a target out of reach and back, through '
+              'a singularity', arm.times, {
+            'distance of tip\nto target [m]': {'distance': distances},
+            'singular value\nof J [share\nof largest]': {'smallest': arm.ratios},
+            'control of the\nweakest direction\n[share]': {'share': arm.shares},
+            'joint torque\n[share of limit]': {
+                'largest of all joints': (np.abs(arm.torques) / arm.limits.effort).max(axis=1),
+                'largest change in 2 ms': np.r_[0.0, arm.steps()]}})
 
 
 def reach(plant):

@@ -1,4 +1,4 @@
-"""Limits of joints, as pure functions: judged by scipy's solvers and by plain integration."""
+"""The limits of the joints: compared with scipy's solvers and with plain integration."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What ROS developers expect of a package: ament's linters, where they are installed."""
+"""Linters of ament, where they are installed: flake8 and pep257."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Payload, tool and gravity of a robot, against Pinocchio's model with the same body or frame."""
+"""Payload, tool and gravity of a robot, compared with Pinocchio's model with the same body."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Chains of a hundred thousand links: memory grows with them, and the tip does as it is told."""
+"""Chains of 100,000 links: memory is proportional to length, the tip follows the command."""
 
 from functools import cache
 import tracemalloc

@@ -1,4 +1,4 @@
-"""The control loop: nothing that arrives delays, stops or changes its commands."""
+"""The control loop: no other message delays, stops or changes its commands."""
 
 from time import perf_counter
 

@@ -1,4 +1,4 @@
-"""Between messages and arrays: what is refused, and that linear and angular are not mixed up."""
+"""Conversion of messages to arrays: refusals, and the order of linear and angular parts."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 
 from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import commands, messages  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')
 
@@ -72,11 +72,11 @@ def test_times_survive_the_way_to_a_stamp_and_back():
 
 
 def test_command_says_which_state_it_answers():
-    command = messages.Command(2)
-    message = command.filled(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
-    assert messages.label(message) == '1.002000000'
+    command = commands.Command(2)
+    message = command.fill(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
+    assert commands.label(message) == '1.002000000'
     assert list(message.data) == [1.0, -2.0]
-    assert messages.label(Float64MultiArray(data=[1.0])) == ''
+    assert commands.label(Float64MultiArray(data=[1.0])) == ''
 
 
 @pytest.mark.parametrize('angle', [0.0, 1e-9, 3.0, np.pi - 1e-9, np.pi, 4.0])

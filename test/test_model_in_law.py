@@ -1,4 +1,4 @@
-"""The law with the model as the robot has it: loads, tools, friction, drivers, gravity."""
+"""The law with loads, tools, friction, drivers and gravity that its model knows."""
 
 from dataclasses import replace
 
@@ -80,10 +80,10 @@ def test_payload_is_picked_up_and_put_down_without_a_jump_and_the_tip_comes_back
     arm.law.change(robot=arm.robot)
     arm.run(4.5)
     times, (distances, _) = np.array(arm.times), arm.errors(arm.pose)
-    drawn('payload', times, {
-        'tip off its target [mm]': {'2 kg in the hand from 0.5 s to 3 s, told at 1.5 s and 3 s':
-                                    1e3 * distances},
-        'torque [N m]': {f'joint {i + 1}': np.array(arm.torques)[:, i] for i in (1, 3, 5)}})
+    drawn('payload', 'A payload of 2 kg is picked up and put down', times, {
+        'distance of tip\nto target [mm]': {'distance': 1e3 * distances},
+        'joint torque [N m]': {f'joint {i + 1}': np.array(arm.torques)[:, i] for i in (1, 3, 5)}},
+        {0.5: 'picked up', 1.5: 'controller is told', 3.0: 'put down and told'})
     unknown = distances[times < 1.5][-1]
     assert unknown > 5e-3
     assert distances[times < 3.0][-1] < 1e-4
@@ -159,7 +159,8 @@ def test_friction_that_is_compensated_costs_little_of_the_tracking(drawn):
         path = eight(arm)
         arm.law.follow(path, 0.1)
         found[name] = arm.run(5.0).errors(path)
-    drawn('friction', np.array(arm.times), {
+    drawn('friction', 'Joints with friction: share that the controller compensates',
+          np.array(arm.times), {
         'position error [mm]': {name: 1e3 * d for name, (d, _) in found.items()},
         'orientation error [deg]': {name: np.degrees(a) for name, (_, a) in found.items()}})
     none, most, all_ = (rms(found[name][0][-2000:]) for name in found)
@@ -206,8 +207,8 @@ def test_base_that_tilts_moves_the_tip_only_where_gravity_is_not_told(drawn):
                 arm.law.gravity = gravity
             arm.run(arm.plant.time + PERIOD)
         found[name] = arm.errors(arm.pose)[0]
-    drawn('gravity', np.array(arm.times), {
-        'tip off its target [mm]': {name: 1e3 * d for name, d in found.items()}})
+    drawn('gravity', 'A base that tilts under the arm', np.array(arm.times), {
+        'distance of tip to target [mm]': {name: 1e3 * d for name, d in found.items()}})
     assert found['gravity not told'].max() > 4e-3
     assert found['told at 50 Hz'].max() < 3e-4
     assert jumps(arm).max() < 1.0
@@ -350,7 +351,7 @@ def test_with_a_driver_that_compensates_the_met_acceleration_is_the_predicted_on
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')))
     arm.law.follow(eight(arm), 0.1)
     arm.run(2.0)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     np.testing.assert_allclose(met, predicted, atol=0.02 * np.abs(predicted).max() + 1e-3)
 
 

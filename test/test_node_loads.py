@@ -1,4 +1,4 @@
-"""What the nodes do with payloads, tools, gravity, drivers, and the check at start-up."""
+"""The nodes with payloads, tools, gravity, drivers, and the start-up check."""
 
 import numpy as np
 import pinocchio
@@ -171,8 +171,9 @@ WRONG = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
 @pytest.mark.parametrize('told, compensates, said, goes_on', [
     (weight(), 'none', 'start-up check: all is well', True),
     (weight(mass=2.0), 'none', 'the mass is off: the model lacks', False),
-    (0.0 * READY, 'none', 'the driver already compensates gravity', False),
-    (0.0 * READY, 'gravity', 'the driver compensates gravity, as told', True),
+    (0.0 * READY, 'none', 'the efforts do not contain the weight: they are near zero', False),
+    (0.0 * READY, 'gravity', 'the efforts do not contain the weight, as driver_compensates '
+     "'gravity' says", True),
     (WRONG * weight(), 'none', "the efforts of 'panda_joint4' have another sign", False),
     ([], 'none', 'cannot tell: the driver reports no efforts', True),
     ([np.nan] * 7, 'none', 'cannot tell: the driver reports no efforts', True),
@@ -192,7 +193,7 @@ def test_check_warns_or_is_off_if_that_is_wanted(spin):
     rig = Rig(spin)
     efforts(rig, np.zeros(7))
     assert rig.controller.trigger_activate() == SUCCESS
-    rig.until_said('start-up check: the driver already compensates gravity')
+    rig.until_said('start-up check: the efforts do not contain the weight')
     assert rig.controller.trigger_deactivate() == SUCCESS
     rig.controller.set_parameters(given(startup_check='refuse'))
     assert rig.controller.trigger_activate() == FAILURE
@@ -209,8 +210,9 @@ def test_simulated_driver_reports_what_the_check_expects_and_holds_the_arm(spin,
     rig = Rig(spin, autostart=True, startup_check='refuse', driver_compensates=compensates)
     rig.spin(lambda: simulator._tick > 20, simulator, why='for the loop to run')
     assert np.abs(simulator._plant.q - READY).max() < 1e-6
-    assert rig.spin.said('start-up check: ' + {'none': 'all is well', 'gravity': 'the driver '
-                                               'compensates gravity, as told'}[compensates])
+    assert rig.spin.said('start-up check: ' + {
+        'none': 'all is well', 'gravity': 'the efforts do not contain the weight, as '
+        "driver_compensates 'gravity' says"}[compensates])
 
 
 def test_payload_that_the_arm_cannot_hold_is_refused_with_what_it_could(spin):

@@ -1,4 +1,4 @@
-"""The nodes over real DDS: what they answer, what they refuse, how they end."""
+"""The nodes over real DDS: commands, refusals, shutdown."""
 
 import signal
 import subprocess
@@ -31,7 +31,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory  # noqa: E402
 
 from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import commands, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -81,7 +81,7 @@ class Hardware(Node):
 
     def _on_command(self, message):
         self.commands.append(message)
-        self._answers[messages.label(message)] = np.array(message.data)
+        self._answers[commands.label(message)] = np.array(message.data)
 
     def answer(self, label):
         """Return the torques that answer a state, or None."""
@@ -102,6 +102,10 @@ class Rig:
     def activate(self):
         """Configure, let a state come, activate."""
         assert self.controller.trigger_configure() == SUCCESS
+        return self.activate_configured()
+
+    def activate_configured(self):
+        """Let a state come, activate."""
         self.spin(lambda: self.hardware.states.get_subscription_count() > 0
                   and self.hardware.poses.get_subscription_count() > 0
                   and self.hardware.count_publishers('osc_controller/commands') > 0)
@@ -137,7 +141,7 @@ class Rig:
 
     def until_held(self, tau, atol=1e-8):
         """Wait for a command that answers no state, of these torques."""
-        self.spin(lambda: messages.label(self.hardware.commands[-1]) == messages.HOLD_LABEL
+        self.spin(lambda: commands.label(self.hardware.commands[-1]) == commands.HOLD_LABEL
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
@@ -161,7 +165,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
         DiagnosticArray, '/diagnostics', lambda message: said.extend(message.status[0].values), 10)
     np.testing.assert_allclose(rig.activate().ask(), gravity(READY), atol=1e-8)
     team = rig.controller._law.space._dynamics
-    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as asked')
+    spin(lambda: any(one.key == 'workers' and one.value.startswith('2 workers: as requested')
                      for one in said), why='for the diagnostics')
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
@@ -510,7 +514,7 @@ def test_watch_follows_a_time_out_that_is_lowered_while_active(spin):
     rig = Rig(spin, state_timeout=60.0).activate()
     [result] = rig.controller.set_parameters(given(state_timeout=0.05))
     assert result.successful
-    rig.spin(lambda: messages.label(rig.hardware.commands[-1]) == messages.HOLD_LABEL,
+    rig.spin(lambda: commands.label(rig.hardware.commands[-1]) == commands.HOLD_LABEL,
              why='for a command in the silence')
 
 
@@ -658,13 +662,15 @@ def test_read_out_tells_what_the_torque_is_made_of(spin):
         return terms and inertias and wrenches
 
     spin(heard, why='for the read-out')
-    rows, columns = terms[-1].layout.dim
+    rows, columns, stamp = terms[-1].layout.dim
+    assert 0.0 < commands.labelled_time(stamp.label) <= rig.hardware.tick * 0.002
     assert rows.label == 'bias posture tip fading limits predicted met'
     assert columns.label == ' '.join(JOINTS)
     values = np.array(terms[-1].data).reshape(rows.size, columns.size)
     np.testing.assert_allclose(values[:-2].sum(axis=0), gravity(READY), atol=1e-9)
     Lambda = np.array(inertias[-1].data).reshape(6, 6)
-    assert [dim.label for dim in inertias[-1].layout.dim] == ['x y z rx ry rz'] * 2
+    assert [dim.label for dim in inertias[-1].layout.dim[:2]] == ['x y z rx ry rz'] * 2
+    assert commands.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
     np.testing.assert_allclose(Lambda, Lambda.T)
     assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
     assert wrenches[-1].header.frame_id == 'panda_link0'
@@ -693,7 +699,10 @@ def test_activation_without_joint_states_fails_and_says_why(spin):
     rig = Rig(spin)
     assert rig.controller.trigger_configure() == SUCCESS
     assert rig.controller.trigger_activate() == FAILURE
-    rig.until_said('cannot activate: no good joint_states for 30.0 s')
+    rig.until_said('cannot activate yet: no joint_states have come yet: required are positions '
+                   'of panda_joint1, ')
+    assert spin.said("panda_joint7 ('/joint_states' has 1 publishers)")
+    assert not spin.said('[ERROR]')
 
 
 def test_controller_starts_by_itself_from_the_topic_robot_description(spin):
@@ -753,7 +762,7 @@ def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start,
     spin(commanded, why='for the controller process')
     process.send_signal(how)
     spin(lambda: process.poll() is not None)
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL,
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL,
          why=process.log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 0
@@ -783,7 +792,7 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
             spin(lambda: process.poll() is not None or not hardware.state(), why='for the end')
         finally:
             process.kill()
-    spin(lambda: messages.label(hardware.commands[-1]) == messages.HOLD_LABEL, why=log.read_text())
+    spin(lambda: commands.label(hardware.commands[-1]) == commands.HOLD_LABEL, why=log.read_text())
     np.testing.assert_allclose(hardware.commands[-1].data, gravity(READY), atol=1e-8)
     assert process.returncode == 1
     assert 'a wire is loose' in log.read_text()
@@ -814,11 +823,11 @@ def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin)
     count = len(driver.states)
     spin(lambda: len(driver.states) > count + 3)  # repeated, with the brakes on
     assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
-    command = messages.Command(7)
+    command = commands.Command(7)
     for _ in range(5):
         label = messages.label_of(driver.states[-1].header.stamp)
         for _ in range(2):  # the second one answers an older state
-            driver.commands.publish(command.filled(gravity(READY), label))
+            driver.commands.publish(command.fill(gravity(READY), label))
         spin(lambda old=label: messages.label_of(driver.states[-1].header.stamp) != old)
         driver.states[:] = driver.states[-1:]
     assert simulator._tick == 5

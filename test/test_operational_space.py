@@ -1,4 +1,4 @@
-"""The terms of the law and the law itself, against Pinocchio's, for every method."""
+"""The law and its terms, compared with Pinocchio, for every method."""
 
 from dataclasses import dataclass, replace
 from functools import cache

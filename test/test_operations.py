@@ -1,4 +1,4 @@
-"""The operations that the report counts: the counter, the humanoid, and some sums by hand."""
+"""The counts of operations in the report: counter, humanoid, and sums computed by hand."""
 
 from collections import Counter
 from math import comb

@@ -1,4 +1,4 @@
-"""What is installed is whole, and is what the tests test."""
+"""The installed package is complete, and is the one under test."""
 
 import importlib.metadata
 from importlib.resources import files

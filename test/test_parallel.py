@@ -1,4 +1,4 @@
-"""A team of processes against one: the same answers, whatever befalls a worker."""
+"""A team of processes compared with one process, also after failures of workers."""
 
 from itertools import product
 import os
@@ -15,7 +15,7 @@ import pytest
 from conftest import PATIENCE
 from judge import random_urdf
 from osc_ros import OperationalSpace, Robot
-from osc_ros.dynamics.chain.layout import FORCE, packed, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.chain.layout import FORCE, packed_robot, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE
@@ -71,7 +71,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     """
     variant = (tau is not None) + 2 * (qdd is not None)
     bounds = COSTS.bounds(robot.n, members)[variant]
-    links, ends = packed(robot)
+    links, ends = packed_robot(robot)
     shared, work = np.zeros((5, robot.n)), np.zeros((robot.n, WORK_WIDTH))
     slots = np.zeros((members, SLOT_WIDTH))
     flags, force = np.zeros(signals.words(members), np.int64), np.zeros(6)
@@ -355,7 +355,7 @@ def test_an_idle_team_sleeps():
         team = osc._dynamics.team
 
         def asleep():
-            return [signals.asleep(team.shared.flags, 3, k, 1) for k in (1, 2)]
+            return [signals.set_sleep_flag(team.shared.flags, 3, k, 1) for k in (1, 2)]
 
         # who sleeps has said so; said by us instead, it would be rung once in vain
         until(lambda: asleep() == [1, 1])
@@ -374,7 +374,7 @@ def test_the_plan_says_which_and_why():
     with OperationalSpace(arm, workers='auto') as osc:
         assert osc.plan.workers == 1 and 'µs' in osc.plan.reason
         assert not isinstance(osc._dynamics, Parallel)
-    assert str(OperationalSpace(arm).plan) == '1 worker: as asked'
+    assert str(OperationalSpace(arm).plan) == '1 worker: as requested'
     with OperationalSpace(chain(8, 3), workers=Workers(5, deadline=PATIENCE)) as osc:
         assert osc.plan.workers == 3 and str(osc.plan).startswith('3 workers: one for each body')
     for method in ('dense', 'ldl'):

@@ -1,4 +1,4 @@
-"""The tables of parameters: what they accept, and what they say when they do not."""
+"""The tables of parameters: accepted values, and the errors for others."""
 
 import json
 from pathlib import Path

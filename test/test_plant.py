@@ -1,4 +1,4 @@
-"""The plant against Pinocchio and against physics that can be written on one line."""
+"""The simulated arm compared with Pinocchio and with closed-form physics."""
 
 import os
 from pathlib import Path
@@ -452,7 +452,7 @@ def test_every_shape_is_drawn_where_pinocchio_puts_it():
     names, q = PANDA_JOINTS, np.array(PANDA_HOME)
     plant = Plant(PANDA.read_text(), 'panda_link0', names, PANDA_FINGERS)
     plant.reset(q)
-    model, data = plant._scene()
+    model, data = plant.scene()
     full = pin.buildModelFromXML(PANDA.read_text())
     shapes = pin.buildGeomFromUrdfString(full, PANDA.read_text(), pin.GeometryType.VISUAL)
     state = pin.neutral(full)
@@ -472,7 +472,7 @@ def test_looks_weigh_nothing_and_touch_nothing():
     text = robot(red, link('r', BOX.format(0.2, '<material name="red"/>') + MESH),
                  link('a', INERTIAL + BOX.format(0.3, red)), joint('ra', 'r', 'a'))
     plant = Plant(text, 'r', ['ra'])
-    scene, _ = plant._scene()
+    scene, _ = plant.scene()
     assert plant._model.ngeom == 0
     np.testing.assert_array_equal(scene.body_mass, plant._model.body_mass)
     np.testing.assert_array_equal(scene.body_inertia, plant._model.body_inertia)
@@ -482,7 +482,7 @@ def test_looks_weigh_nothing_and_touch_nothing():
 
 def test_gravity_points_down_in_the_scene_and_nothing_is_beneath_the_floor():
     plant = Plant(PANDA.read_text(), 'panda_link0', PANDA_JOINTS, gravity=(3.0, 0.0, 9.0))
-    model, data = plant._scene()
+    model, data = plant.scene()
     height = -np.array([3.0, 0.0, 9.0]) / np.linalg.norm([3.0, 0.0, 9.0])
     tip = data.body('panda_hand_tcp').xpos[2] - data.body('panda_link0').xpos[2]
     assert tip == pytest.approx(height @ plant.pose('panda_hand_tcp')[:3, 3])
@@ -490,21 +490,21 @@ def test_gravity_points_down_in_the_scene_and_nothing_is_beneath_the_floor():
 
 
 def test_an_arm_of_meshes_alone_is_drawn_as_rods():
-    model, data = Plant(CHAIN.replace('</link>', MESH + '</link>'), 'base', ['spin'])._scene()
+    model, data = Plant(CHAIN.replace('</link>', MESH + '</link>'), 'base', ['spin']).scene()
     assert model.ngeom == 1 + 7  # the floor, and a rod from joint to joint
 
 
 def test_a_shape_that_cannot_be_drawn_is_refused_by_name():
     plant = Plant(robot(link('r'), link('a', INERTIAL + BOX.format(-1, '')), ARM[2]), 'r', ['ra'])
     with pytest.raises(ModelError, match="link 'a visual 0': .*size 2 must be positive"):
-        plant._scene()
+        plant.scene()
 
 
 def test_a_colour_that_cannot_be_drawn_is_refused_by_name_and_only_for_looks():
     bad = '<material name="odd"><color rgba="1 0 x 1"/></material>'
     plant = Plant(robot(bad, *ARM), 'r', ['ra'])
     with pytest.raises(ModelError, match="material 'odd': .*rgba"):
-        plant._scene()
+        plant.scene()
 
 
 def test_a_picture_without_pixels_is_refused():

@@ -1,4 +1,4 @@
-"""The prioritized solve against the dense textbook form, which is written here in numpy."""
+"""The prioritized solve compared with the dense textbook formula in numpy."""
 
 import numpy as np
 import pytest

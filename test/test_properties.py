@@ -1,4 +1,4 @@
-"""Properties of every method on random robots: mixed joints, wide masses, near singularities."""
+"""Every method on random robots: mixed joints, wide ranges of masses, near singularities."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property

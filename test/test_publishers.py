@@ -1,4 +1,4 @@
-"""The messages of one publisher are told from those of others by their numbers."""
+"""Messages of one publisher are told apart from others by their sequence numbers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Lines of the log about reactions: one when a cause begins, one when it has ended."""
+"""Log lines about reactions: one when a cause begins, one when it has ended."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Torques against friction, by compiled kernels: the same as by plain numpy, and no slow tick."""
+"""Friction compensation: compiled kernels compared with numpy, and no slow tick."""
 
 from dataclasses import replace
 

@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import messages, relay  # noqa: E402
+from osc_ros.nodes import commands, messages, relay  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
@@ -51,7 +51,7 @@ class Ends(Node):
 
     def _on_command(self, message):
         self.torques.append(np.array(message.data))
-        self.labels.append(messages.label(message))
+        self.labels.append(commands.label(message))
 
     def _on_diagnostics(self, message):
         self.diagnoses.extend(message.status)
@@ -185,10 +185,10 @@ def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
     before = rig.ends.tick
     # an arm that rests has its weight's torque, and so have all the states that are remembered
     rig.until(lambda: rig.ends.tick > before + 100, lambda: rig.talk(weight))
-    rig.until(lambda: rig.ends.labels[-1] == messages.HOLD_LABEL,
+    rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL,
               lambda: rig.ends.command(weight))
     rig.until_sent(weight, lambda: rig.ends.command(weight))
-    assert rig.ends.labels[-1] == messages.HOLD_LABEL
+    assert rig.ends.labels[-1] == commands.HOLD_LABEL
 
 
 def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
@@ -196,8 +196,8 @@ def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
     rig.until_sent([0.0] * 7, lambda: (rig.ends.state(), rig.ends.command([np.nan] * 7)))
     client = rig.ends.create_client(Trigger, 'osc_relay/forward')
     spin(client.service_is_ready)
-    rig.until(lambda: not rig.relay._guard._is_there(
-        rig.relay._guard._watches['nonsense'], rig.relay._guard._clock()), rig.talk)
+    rig.until(lambda: not rig.relay._guard._causes.is_present(
+        'nonsense', rig.relay._guard.settings, rig.relay._guard._clock()), rig.talk)
     assert rig.relay._guard.watch()
     future = client.call_async(Trigger.Request())
     rig.until(future.done, rig.talk)
@@ -361,7 +361,7 @@ class Judge(Node):
             self.qd.append(np.array(message.velocity))
 
     def _on_answer(self, message):
-        time = messages.labelled_time(messages.label(message))
+        time = commands.labelled_time(commands.label(message))
         if time is not None:
             self.answered.append(time)
 

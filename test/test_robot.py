@@ -1,4 +1,4 @@
-"""The arrays of a Robot, against Pinocchio's reading of the same URDF."""
+"""The arrays of a Robot compared with Pinocchio's model of the same URDF."""
 
 import copy
 import doctest

@@ -1,4 +1,4 @@
-"""The papers' factorization against Pinocchio, against the textbook, and against physics."""
+"""The papers' factorization compared with Pinocchio, with the textbook, and with physics."""
 
 from dataclasses import replace
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Robots with two arms: one controller for both hands, or one for each, judged by MuJoCo."""
+"""Robots with two arms in MuJoCo: one controller for both hands, or one for each."""
 
 import re
 from xml.etree import ElementTree
@@ -18,10 +18,10 @@ from rclpy.node import Node  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import Robot  # noqa: E402
-from osc_ros.control.check import compared, Verdict  # noqa: E402
+from osc_ros.control.check import compare_efforts, Verdict  # noqa: E402
 from osc_ros.control.feedback import pose_error  # noqa: E402
 from osc_ros.errors import OscError  # noqa: E402
-from osc_ros.nodes import description, messages  # noqa: E402
+from osc_ros.nodes import commands, description, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -129,11 +129,11 @@ def test_simulator_in_lockstep_waits_for_the_commands_of_both_arms(spin):
     seen = []
     for tick in range(3):
         label, before = simulator._label, list(simulator._tau[:7])
-        command, other = messages.Command(7), messages.Command(7)
-        left.publish(command.filled(np.full(7, 1.0 + tick), label))
+        command, other = commands.Command(7), commands.Command(7)
+        left.publish(command.fill(np.full(7, 1.0 + tick), label))
         spin(lambda old=before: list(simulator._tau[:7]) != old, why='for the command')
         seen.append(simulator._tick)
-        right.publish(other.filled(np.full(7, 2.0 + tick), label))
+        right.publish(other.fill(np.full(7, 2.0 + tick), label))
         spin(lambda old=tick: simulator._tick > old, why='for the step')
         np.testing.assert_array_equal(simulator._plant._tau, [1.0 + tick] * 7 + [2.0 + tick] * 7)
     assert seen == [0, 1, 2]
@@ -185,7 +185,7 @@ def test_efforts_tell_which_hand_carries_what_the_model_lacks():
     for described, verdict in ((text, Verdict.WELL), (ElementTree.tostring(root), Verdict.MASS)):
         plant = Plant(described, 'pedestal', robot.joint_names)
         plant.reset(q)
-        found = compared(robot, q, plant.weight)
+        found = compare_efforts(robot, q, plant.weight)
         assert found.verdict is verdict
     low, high = map(float, re.search(
         r"at 'right_panda_hand_tcp' \(between (\S+) and (\S+) kg\)", found.reason).groups())

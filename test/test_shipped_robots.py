@@ -1,4 +1,4 @@
-"""The robots that come with the package: as their makers say, and driven in MuJoCo."""
+"""The robots that come with the package: compared with data sheets, and driven in MuJoCo."""
 
 import ast
 from dataclasses import dataclass

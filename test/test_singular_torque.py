@@ -1,4 +1,4 @@
-"""The bare law at a singularity, what damping mends, and the first example of doc/python.md."""
+"""The law at a singularity without and with damping; the first example of doc/python.md."""
 
 from functools import cache
 

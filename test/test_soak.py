@@ -1,4 +1,4 @@
-"""Faults of all kinds, one at a time and at random, on arms that the project does not ship."""
+"""Faults of all kinds, singly and at random, on arms that the project does not ship."""
 
 from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""The spatial-operator recursions against Pinocchio, the textbook and the sweep."""
+"""The spatial-operator recursions compared with Pinocchio, the textbook and the sweep."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,4 @@
-"""The supervisor: what it does about what goes wrong, judged by MuJoCo and Pinocchio."""
+"""The supervisor: its reactions to faults, checked with MuJoCo and Pinocchio."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.supervisor import (
+from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -19,9 +19,9 @@ from osc_ros.control.supervisor import (
     REACTIONS,
     STALE_STATE,
     Supervision,
-    Supervisor,
     Watchdog,
 )
+from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
@@ -253,11 +253,11 @@ def test_state_out_of_line_is_believed_only_if_the_next_one_confirms_it(q, qd, a
         believed.append(bench.supervisor.see(bench.time + after, np.array(q), np.array(qd)))
         if k == 0:
             assert bench.supervisor.watch()
-            np.testing.assert_array_equal(bench.supervisor._q, READY)
+            np.testing.assert_array_equal(bench.supervisor._state.q, READY)
             believed.append(bench.supervisor.see(bench.time + PERIOD, READY, REST))
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
-    np.testing.assert_array_equal(bench.supervisor._q, q)
+    np.testing.assert_array_equal(bench.supervisor._state.q, q)
 
 
 def test_state_that_comes_late_is_of_no_use_and_no_cause():
@@ -265,7 +265,7 @@ def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench.see()
     assert not bench.supervisor.see(bench.time - PERIOD, READY + 0.001, REST)
     assert not bench.supervisor.watch()
-    np.testing.assert_array_equal(bench.supervisor._q, READY)
+    np.testing.assert_array_equal(bench.supervisor._state.q, READY)
 
 
 def test_turn_of_a_continuous_joint_is_no_jump():
@@ -399,9 +399,12 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
     steps = np.abs(np.diff(torques[after], axis=0)) / LIMITS
     assert steps.max() < STEEPEST * PERIOD / FADE
     if killed == 0.35:
-        drawn('relay', times, {
-            'speed [rad/s]': dict(zip(map(str, range(1, 8)), speeds.T)),
-            'torque [% of limit]': dict(zip(map(str, range(1, 8)), (100 * torques / LIMITS).T))})
+        names = [f'joint {i + 1}' for i in range(7)]
+        drawn('relay', 'The controller is killed while the arm moves: osc_relay stops the arm',
+              times, {
+                  'joint speed [rad/s]': dict(zip(names, speeds.T)),
+                  'joint torque [% of limit]': dict(zip(names, (100 * torques / LIMITS).T))},
+              {killed: 'controller killed'})
 
 
 def at_speed(share):
@@ -484,5 +487,5 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         q = q + PERIOD * speed
         bench.see(q, speed)
         bench.supervisor.torque(law())
-    np.testing.assert_array_equal(bench.supervisor._q, q)
+    np.testing.assert_array_equal(bench.supervisor._state.q, q)
     assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind

@@ -1,4 +1,4 @@
-"""Targets of all kinds on MuJoCo: the arm follows what its target does, and stops when it must."""
+"""Targets of all kinds in MuJoCo: the arm follows them, and they pause if it cannot."""
 
 import numpy as np
 import pytest
@@ -34,8 +34,8 @@ class Watched(Arm):
     def drawn_lines(self, axis):
         """Return positions of the target and the tip along an axis, and speeds."""
         tip = np.array([T[axis, 3] for T in self.poses])
-        return ({'target': [target.pose[axis, 3] for target in self.targets], 'tip': tip},
-                {'target': [target.twist[3 + axis] for target in self.targets],
+        return ({'set-point': [target.pose[axis, 3] for target in self.targets], 'tip': tip},
+                {'set-point': [target.twist[3 + axis] for target in self.targets],
                  'tip': np.gradient(tip, PERIOD)})
 
     def lag(self):
@@ -58,9 +58,10 @@ def test_poses_at_ten_hertz_are_followed_without_a_jerk(drawn):
     assert arm.errors(moved(arm.pose, shift=(0.0, sent[-1], 0.0)))[0][-1] < 1e-4
     positions, speeds = arm.drawn_lines(1)
     steps = np.array([sent[min(int(10 * t + 1e-9), 29)] for t in arm.times])
-    drawn('targets_stream', arm.times, {
-        'y [m]': {'poses at 10 Hz': steps + arm.pose[1, 3], **positions}, 'speed [m/s]': speeds,
-        'torque [N m]': {f'joint {i + 1}': torques[:, i] for i in range(4)}})
+    drawn('targets_stream', 'Target poses that come at 10 Hz', arm.times, {
+        'y [m]': {'poses as sent': steps + arm.pose[1, 3], **positions},
+        'speed along y\n[m/s]': speeds,
+        'joint torque [N m]': {f'joint {i + 1}': torques[:, i] for i in range(4)}})
 
 
 def test_pose_that_comes_on_the_way_to_another_makes_no_step_in_torque():
@@ -85,7 +86,8 @@ def test_hold_on_the_way_is_a_stop_without_a_jerk(drawn):
     assert went < 1.2 * (speed ** 2 / 10.0 + 0.05 * speed)
     assert np.abs(np.diff(arm.torques, axis=0)).max() < 2.0
     positions, speeds = arm.drawn_lines(1)
-    drawn('targets_hold', arm.times, {'y [m]': positions, 'speed [m/s]': speeds})
+    drawn('targets_hold', 'A motion that ~/hold stops on its way', arm.times,
+          {'y [m]': positions, 'speed along y [m/s]': speeds}, {0.45: 'hold'})
 
 
 def test_jogging_stops_when_the_twists_stop_coming():
@@ -132,7 +134,8 @@ def test_target_waits_for_an_arm_that_is_held_and_goes_on_when_it_is_let_go(kind
     if kind == 'pose':
         assert arm.errors(goal)[0][-1] < 1e-3
         positions, speeds = arm.drawn_lines(1)
-        drawn('targets_blocked', arm.times, {'y [m]': positions, 'speed [m/s]': speeds})
+        drawn('targets_blocked', 'The arm is blocked, and released: the set-point waits for it',
+              arm.times, {'y [m]': positions, 'speed along y [m/s]': speeds}, {2.0: 'released'})
 
 
 def test_target_beyond_reach_does_not_wind_up():

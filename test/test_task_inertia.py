@@ -11,9 +11,9 @@ from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.level_row import ACTIVATION, U
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.dynamics.task_inertia import (
-    eigen_decomposed,
+    diagonalize,
     SingularityDamping,
-    solved,
+    solve_in_place,
     task_inertia,
 )
 from osc_ros.errors import InputError
@@ -69,7 +69,7 @@ def tip(space, q):
 def test_eigenvalues_and_vectors_are_numpys(seed):
     A = definite(np.random.default_rng(seed))
     D, V = A.ravel().copy(), np.empty(36)
-    eigen_decomposed(D, V, 6)
+    diagonalize(D, V, 6)
     V = V.reshape(6, 6)
     values = D.reshape(6, 6).diagonal()
     expected = np.linalg.eigvalsh(A)
@@ -84,7 +84,7 @@ def test_small_eigenvalues_of_a_graded_matrix_keep_their_digits():
     inner = definite(rng, spread=0.5)
     graded = scale[:, None] * inner * scale
     D, V = graded.ravel().copy(), np.empty(36)
-    eigen_decomposed(D, V, 6)
+    diagonalize(D, V, 6)
     # the product of all, which the smallest enters as much as the largest
     log_det = np.log(D.reshape(6, 6).diagonal()).sum()
     assert abs(log_det - np.linalg.slogdet(inner)[1] - 2 * np.log(scale).sum()) < 1e-11
@@ -95,7 +95,7 @@ def test_small_eigenvalues_of_a_graded_matrix_keep_their_digits():
     np.diag([1.0, 1, 1, 2, 2, 2]), np.kron(np.eye(3), [[0.0, 1], [1, 0]])])
 def test_eigenvalues_of_known_bad_matrices_are_numpys(matrix):
     D, V = matrix.ravel().copy(), np.empty(36)
-    eigen_decomposed(D, V, 6)
+    diagonalize(D, V, 6)
     assert np.abs(np.sort(D.reshape(6, 6).diagonal()) - np.linalg.eigvalsh(matrix)).max() < (
         SINGULAR_VALUE)
 
@@ -106,7 +106,7 @@ def test_definite_systems_are_solved_and_the_bound_holds(spread):
     for _ in range(20):
         A, b = definite(rng, spread), rng.normal(size=6)
         x = b.copy()
-        bound = solved(A.ravel().copy(), x, 6)
+        bound = solve_in_place(A.ravel().copy(), x, 6)
         values = np.linalg.eigvalsh(A)
         ratio = values[0] / values[-1]
         assert ratio / 36 * (1 - 1e-3) < bound < ratio * (1 + 1e-3)
@@ -116,7 +116,7 @@ def test_definite_systems_are_solved_and_the_bound_holds(spread):
 def test_a_system_that_is_not_definite_is_told():
     for bad in (np.zeros((6, 6)), -np.eye(6), np.diag([1.0, 1, 1, 1, 1, -1e-9]),
                 np.full((6, 6), np.nan)):
-        assert solved(bad.ravel().copy(), np.ones(6), 6) == 0.0
+        assert solve_in_place(bad.ravel().copy(), np.ones(6), 6) == 0.0
 
 
 @pytest.mark.parametrize('seed', range(5))

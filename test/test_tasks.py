@@ -98,9 +98,10 @@ def test_elbow_moves_and_the_tip_stays_within_half_a_millimetre(drawn):
     arm.run(2.5, lambda: elbows.append(arm.plant.pose('panda_link4')[:3, 3] - elbow[:3, 3]))
     distances, angles = arm.errors(arm.pose)
     went = np.array(elbows)[:, 1]
-    drawn('tasks', arm.times, {
-        'elbow went to y [mm]': {'of 150 asked for': 1e3 * went},
-        'tip moved by [mm]': {'distance': 1e3 * distances}})
+    drawn('tasks', 'The elbow is to move by 150 mm, as far as the tip can stay where it is',
+          arm.times, {'elbow along y [mm]': {'motion': 1e3 * went},
+                      'tip [mm]': {'distance from\nits target': 1e3 * distances}},
+          {0.2: 'target of the elbow'})
     assert went[-1] > 0.05
     assert distances.max() < 5e-4
     assert angles.max() < 5e-3
@@ -120,9 +121,9 @@ def test_activation_from_none_to_all_and_back_has_bounded_steps_of_torque(drawn)
     arm.run(3.0)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)
     distances, _ = arm.errors(arm.pose)
-    drawn('activation', arm.times, {
-        'torque [N m]': {f'joint {k + 1}': np.array(arm.torques)[:, k] for k in range(7)},
-        'tip moved by [mm]': {'distance': 1e3 * distances}})
+    drawn('activation', 'A second task, of the elbow, is switched on and off', arm.times, {
+        'joint torque [N m]': {f'joint {k + 1}': np.array(arm.torques)[:, k] for k in range(7)},
+        'tip [mm]': {'distance from\nits target': 1e3 * distances}}, {0.3: 'on', 1.5: 'off'})
     assert np.abs(arm.torques[-1] - before).max() < 1.0
     assert np.abs(np.array(arm.torques) - before).max() > 2.0
     assert steps.max() < 0.5
@@ -180,9 +181,10 @@ def test_each_axis_steps_as_its_own_second_order_system(drawn):
     went = (np.array(arm.poses)[:, :3, 3] - arm.pose[:3, 3]) / size
     expected = np.array([second_order(times, frequency[3 + k], ratio[3 + k])
                          for k in range(3)]).T
-    drawn('steps', times, {
-        f'{axis}: ω {frequency[3 + k]:g} rad/s, ζ {ratio[3 + k]:g}': {
-            'met': went[:, k], 'second order': expected[:, k]} for k, axis in enumerate('xyz')})
+    drawn('steps', 'Steps of the tip along three axes, each with gains of its own', times, {
+        f'{axis} [share of step]\nω {frequency[3 + k]:g} rad/s, ζ {ratio[3 + k]:g}': {
+            'tip, by MuJoCo': went[:, k], 'second-order system': expected[:, k]}
+        for k, axis in enumerate('xyz')})
     assert np.abs(went - expected).max() < 0.02
 
 
@@ -227,7 +229,8 @@ def test_spring_is_damped_as_asked_in_the_coordinates_that_inertia_and_stiffness
     went = 1.0 - error @ Lambda @ X[:, 0] / (away @ Lambda @ X[:, 0])
     expected = second_order(times, np.sqrt(squares[0]), ratio)
     if ratio == 0.3:
-        drawn('impedance', times, {'of the way': {'met': went, 'second order': expected}})
+        drawn('impedance', 'Step of a tip on a spring', times, {'motion [share of step]': {
+            'tip, by MuJoCo': went, 'second-order system': expected}})
     assert np.abs(went - expected).max() < 0.03
 
 
@@ -262,10 +265,11 @@ def test_force_on_a_stiff_table_is_held_while_the_tip_moves_sideways(loop, frict
     sideways = np.array([np.linalg.norm((T - path.at(t).pose)[:2, 3])
                          for t, T in zip(arm.times, arm.poses)])
     if friction or loop == 'open':
-        drawn(f'force_{loop}', times, {
-            'force [N]': {'on the table, cut at 30': np.minimum(-forces[:, 2], 30.0),
-                          'wanted': 0.0 * times + 15.0},
-            'sideways error [mm]': {'distance': 1e3 * sideways}})
+        drawn(f'force_{loop}', f'A force of 15 N on a table while the tip moves sideways, {loop} '
+              'loop', times, {
+                  'force [N]\n(cut at 30 N)': {'measured': np.minimum(-forces[:, 2], 30.0),
+                                               'wanted': 0.0 * times + 15.0},
+                  'sideways error [mm]': {'distance': 1e3 * sideways}})
     moving = times > 1.0
     off = np.abs(forces[moving, 2] + 15.0)
     assert off.max() < (0.5 if friction == 0.0 else 3.0)
@@ -417,11 +421,11 @@ def test_predicted_acceleration_is_met_by_a_true_model_and_not_under_a_push():
     arm = Arm()
     arm.law.follow(Hold(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
     arm.run(0.05)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     assert np.abs(predicted - met).max() < 0.05 * np.abs(met).max()
     arm.plant.push(PANDA.tip, [0.0, 0.0, -20.0])
     arm.run(0.06)
-    predicted, met = arm.law.predicted_and_met()
+    predicted, met = arm.law.predicted_and_measured()
     assert np.abs(predicted - met).max() > 0.5
 
 

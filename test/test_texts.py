@@ -1,5 +1,5 @@
 """
-Commands, snippets and links of README.md, CONTRIBUTING.md and doc/ are right.
+Commands, snippets and links of README.md, CONTRIBUTING.md and doc/ are correct.
 
 Snippets run as they stand; every command is parsed and compared with what it calls. What talks to
 a node is in test_texts_ros.py.

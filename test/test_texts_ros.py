@@ -1,4 +1,4 @@
-"""The commands of the texts that talk to nodes: a node accepts them, in the order of the page."""
+"""The commands of the pages that talk to nodes: accepted by a node, in the order of the page."""
 
 import re
 
@@ -67,7 +67,10 @@ class Conversation:
             one, 'msg_type', None) or one.srv_type for one in getattr(self.rig.controller, what)}
 
     def topic(self, verb, *words):
-        """Publish a message, until the torques answer it."""
+        """Publish a message, until the torques answer it; or find the topic to listen to."""
+        if verb == 'echo':
+            assert words[-1] in self.offers('publishers'), words
+            return
         assert verb == 'pub'
         words = [word for word in words if word != '--once']
         if '--rate' in words:

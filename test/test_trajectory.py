@@ -1,4 +1,4 @@
-"""Paths through poses, what is scheduled, and the figure of eight."""
+"""Paths through poses, schedules, and the figure of eight."""
 
 import re
 

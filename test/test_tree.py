@@ -1,4 +1,4 @@
-"""Trees with several tips, whole robots that float, and three ways to one Λ⁻¹."""
+"""Trees with several tips, floating robots, and Λ⁻¹ by three algorithms."""
 
 from functools import cache
 

@@ -1,4 +1,4 @@
-"""Every URDF that cannot be used is refused, by name, with what is wrong and what is accepted."""
+"""Every unusable URDF is refused; the error names the element and says what is accepted."""
 
 import re
 import warnings

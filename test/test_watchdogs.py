@@ -1,4 +1,4 @@
-"""The watchdogs of the controller over real DDS: what sets them off, and what they do about it."""
+"""The watchdogs of the controller over real DDS: causes and reactions."""
 
 from functools import partial
 import gc
@@ -277,10 +277,10 @@ def test_target_of_a_path_is_stale_only_after_its_end(spin):
     pose = PoseStamped()
     pose.pose.orientation.w = 1.0
     guard = rig.controller._guard
-    before = guard._watches['stale_target'].fed
-    rig.spin(lambda: guard._watches['stale_target'].fed > before
+    before = guard._causes.fed('stale_target')
+    rig.spin(lambda: guard._causes.fed('stale_target') > before
              or rig.hardware.poses.publish(pose))
-    assert guard._watches['stale_target'].fed > before
+    assert guard._causes.fed('stale_target') > before
 
 
 def test_garbage_is_collected_only_when_the_loop_allows(spin):

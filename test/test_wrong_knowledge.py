@@ -1,4 +1,4 @@
-"""Friction, payloads and gravity that are not as told: the arm stays calm, or they are refused."""
+"""Wrong friction, payload or gravity: the arm stays calm, or the value is refused."""
 
 from dataclasses import replace
 

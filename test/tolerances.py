@@ -1,4 +1,4 @@
-"""The tolerances of the tests, by name: how much two right answers may differ."""
+"""Tolerances of the tests, by name, with the reason for each number."""
 
 # Poses composed in another order: some rounding errors a link, forty links, metres.
 POSE_TOLERANCE = 1e-12

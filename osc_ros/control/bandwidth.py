@@ -1,27 +1,30 @@
 """
 Largest stable gains (bandwidth) of a sampled loop, for its period and delay.
 
-The dynamics make a double integrator of every axis of a task and of every joint of the posture.
-Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples that are a period T apart, comes
+With the inverse dynamics every axis of a task and every joint of the posture is a double
+integrator. Its feedback u = -ω² e - r ė (r = 2ζω) is computed from samples with a period T, comes
 into force d periods after its sample, and is then held for a period. With a = (ωT)² and b = rT the
-characteristic equation of that loop is, for a whole d,
+characteristic equation of this loop is, for an integer d,
 
     zᵈ (z - 1)² + b (z - 1) + a (z + 1)/2 = 0,
 
-and a root lies at the angle θ of the unit circle for
+and it has a root on the unit circle at the angle θ for
 
     a = 4 sin²(θ/2) cos((d + ½) θ) / cos(θ/2),    b = 2 sin(θ/2) sin((d + ½) θ),
 
-which for 0 ≤ θ ≤ π/(2d + 1) bounds the stable gains (D-partition; for d = 1 Jury's criterion says
-the same: b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion and margins see
-Franklin, Powell, Workman: Digital Control of Dynamic Systems. The gains are accepted if
+For 0 ≤ θ ≤ π/(2d + 1) this curve is the boundary of the stable gains (D-partition; for d = 1 it
+agrees with Jury's criterion, b - 3a/2 > (b - a/2)²). On sampled loops with delay, Jury's criterion
+and margins see Franklin, Powell, Workman: Digital Control of Dynamic Systems.
 
-1. the loop is stable at twice the gain (GAIN_MARGIN): for an arm of half the model's inertia;
-2. the delay takes at most a third of the damping (DAMPING_LEFT): (d + ½) ωT ≤ 2ζ/3.
+Gains are accepted if
 
-With one period of delay that is rT ≤ 1/2 for a damper alone, and for a damping ratio of 1
-ωT ≤ 0.2327, with a phase margin of 35 degrees. For damping ratios below 0.68 the second condition
-is the stricter one; the phase margin is then more than half of that of the loop without delay.
+1. the loop is stable at twice the gain (GAIN_MARGIN), as for an arm with half the model's inertia;
+2. the delay reduces the damping by at most a third (DAMPING_LEFT): (d + ½) ωT ≤ 2ζ/3.
+
+With a delay of one period these conditions are rT ≤ 1/2 for a damper alone (ω = 0), and
+ωT ≤ 0.2327 for a damping ratio of 1, with a phase margin of 35 degrees. For damping ratios below
+0.68 the second condition is the stricter one; the phase margin is then more than half of that of
+the loop without delay.
 """
 
 from __future__ import annotations
@@ -34,9 +37,9 @@ from osc_ros.errors import InputError
 
 GAIN_MARGIN = 2.0
 DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
-DELAY = 1.0  # of a driver that applies a command in its next cycle [periods]
-# Least reaction time [periods] with which joints are braked before their limits as by a natural
-# frequency of 1 / reaction_time and a damping ratio of 1: gain margin 1.9 at one period of delay.
+DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
+# Least reaction time [periods] of the braking before joint limits, which is as stiff as a natural
+# frequency of 1 / reaction_time with a damping ratio of 1: gain margin 1.9 at one period of delay.
 LEAST_REACTION = 4.0
 
 _BISECTIONS = 60
@@ -71,8 +74,8 @@ def largest_damping_rate(period: float, delay: float = DELAY,
     """
     Largest damping rate r = 2ζω [1/s] of a sampled loop.
 
-    0 if the natural frequency [rad/s] beside it is too high for any damping rate. The other
-    parameters and the errors are those of `largest_natural_frequency`.
+    It is 0 if the natural frequency ω [rad/s] of the loop is too high for any damping rate. The
+    other parameters and the errors are those of `largest_natural_frequency`.
 
     """
     _require(period > 0.0, 'period', period, 'more than 0 s')
@@ -98,8 +101,8 @@ def largest_damping_ratio(natural_frequency: float, period: float, delay: float 
     """
     Largest damping ratio of a sampled loop with a given natural frequency [rad/s].
 
-    0 if the natural frequency is too high for any. The other parameters and the errors are those
-    of `largest_natural_frequency`.
+    It is 0 if the natural frequency is too high for any damping ratio. The other parameters and
+    the errors are those of `largest_natural_frequency`.
 
     """
     _require(natural_frequency > 0.0, 'natural frequency', natural_frequency, 'more than 0')
@@ -137,10 +140,9 @@ def largest_push(damping_rate: float, natural_frequency: float, period: float,
     Largest natural frequency [rad/s] of the push that moves joints out of their soft zones.
 
     The push adds at most twice its square to the square of the posture's natural frequency
-    [rad/s], and has no damping but that of the posture [1/s]. The sum is to have a gain margin of
-    1.5, less than the posture alone, so that there is a push beside the stiffest posture too. How
-    much of the damping the delay leaves does not matter here, as the limit itself brakes the
-    joint.
+    [rad/s]; the only damping is that of the posture [1/s]. The sum must have a gain margin of 1.5,
+    less than the posture alone, so that a push is possible with the stiffest posture too. The
+    condition on the damping does not apply, because the limit itself brakes the joint.
 
     """
     delay, b = _delay(delay), margin * damping_rate * period
@@ -159,15 +161,14 @@ def largest_push(damping_rate: float, natural_frequency: float, period: float,
 
 def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
     """
-    Largest rate [1/s] of the integral of a force error, for a contact of any stiffness.
+    Largest stable rate [1/s] of the integral of a force error, for a contact of any stiffness.
 
     Parameters
     ----------
     damping : float [1/s]
-        Of the link along the axis of force. The sampled loop must carry it: see
-        `largest_damping_rate`.
+        Damping rate of the link along the axis of force, at most `largest_damping_rate`.
     gain : float
-        0 to 1, of the force error behind a low-pass filter of the rate damping / 2.
+        Gain of the low-pass filtered force error, 0 to 1; the filter has the rate damping / 2.
 
     """
     return (1.0 - gain) * damping / GAIN_MARGIN
@@ -194,10 +195,11 @@ def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
 
 def _boundary(angle: float, delay: float) -> tuple[float, float]:
     """
-    (ωT)² and rT with which a root lies at an angle [rad] of the unit circle.
+    (ωT)² and rT for which the loop has a root on the unit circle at an angle [rad].
 
-    With a delay of N + f periods, 0 ≤ f < 1, the input of a period is the one of N + 1 samples
-    before for its first share f, and then that of N samples before (modified z-transform).
+    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period is the
+    one computed from the sample N + 1 periods ago, then the one from N periods ago (modified
+    z-transform).
 
     """
     whole = math.floor(delay)
@@ -212,7 +214,7 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _angles(delay: float) -> tuple[float, float]:
-    """Angles [rad] of the root of the highest natural frequency, and of a damper alone."""
+    """Angles [rad] of the root on the boundary: at the highest ω, and for a damper alone."""
     whole = math.floor(delay)
     lower, upper = math.pi / (2.0 * whole + 3.0), math.pi / (2.0 * whole + 1.0)
     if delay == whole:
@@ -224,7 +226,7 @@ def _angles(delay: float) -> tuple[float, float]:
         else:
             upper = last
     first, peak_end = 0.0, lower
-    for _ in range(2 * _BISECTIONS):  # the one maximum of a, by thirds
+    for _ in range(2 * _BISECTIONS):  # ternary search for the maximum of a
         left, right = (2.0 * first + peak_end) / 3.0, (first + 2.0 * peak_end) / 3.0
         if _boundary(left, delay)[0] < _boundary(right, delay)[0]:
             first = left

@@ -23,15 +23,17 @@ WITHOUT_LIMIT = 0.05  # of the largest gravity load of all joints: tolerance wit
 ENOUGH = 5  # least number of states for an average
 MOST = 500  # largest number of states in an average
 STILL = 0.01  # largest motion of a joint during these states [rad, m]
-TOLD_APART = 3.0  # tolerances between zero and the weight, on some joint, to be seen at all
-REACH = 0.25  # of the length of the arm: largest distance of a payload from the tip
+# Least gravity torque on some joint, in tolerances, for a verdict: with less, efforts with and
+# without gravity cannot be distinguished.
+DISTINGUISHABLE = 3.0
+REACH = 0.25  # largest distance of a payload's centre of mass from the tip, per length of the arm
 
 
 class Verdict(Enum):
     """Result of the check."""
 
     WELL = 'all is well'
-    COMPENSATED = 'the driver already compensates gravity'
+    COMPENSATED = 'the efforts do not contain the weight'
     MASS = 'the mass is off'
     SIGN_OR_ORDER = 'the sign or order of joints is wrong'
     UNEXPLAINED = 'the efforts do not fit the model'
@@ -86,12 +88,12 @@ class Rest:
 
     def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
         """
-        Compare the averages with the model; 3 standard errors are tolerated beside the rest.
+        Compare the averages with the model; 3 standard errors are added to the tolerance.
 
         Parameters
         ----------
         robot, friction
-            As of `compared`.
+            See `compare_efforts`.
 
         """
         if not self._q:
@@ -101,32 +103,33 @@ class Rest:
                            f'arm stood still: accepted are {ENOUGH} or more')
         efforts = np.array(self._efforts)
         error = 3.0 * efforts.std(axis=0, ddof=1) / np.sqrt(len(efforts))
-        return compared(robot, np.mean(self._q, axis=0), efforts.mean(axis=0),
-                        friction=error if friction is None else error + friction)
+        return compare_efforts(robot, np.mean(self._q, axis=0), efforts.mean(axis=0),
+                               friction=error if friction is None else error + friction)
 
 
-def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLike | None = None,
-             friction: ArrayLike | None = None) -> Finding:
+def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
+                    tolerance: ArrayLike | None = None, friction: ArrayLike | None = None
+                    ) -> Finding:
     """
-    Compare efforts at rest with the weight of the model.
+    Compare efforts at rest with the gravity torques of the model.
 
-    What is measured is taken to differ from what it should be by no more than a tolerance, since
-    an arm that stands still may be held by friction as well as by its motors. An explanation is
-    kept if some choice of its parameters comes within that on every joint. The first are the
-    model as it is, and no weight at all; then, unless both kinds are left, efforts with another
-    sign, joints that are turned round, swapped or shifted (positions and efforts, or efforts
-    only), or a mass more or less at a tip, in another body, or in all of them.
+    An arm at rest may be held by friction in addition to its motors, so efforts may differ from
+    the gravity torques by a tolerance. An explanation fits if for some choice of its parameters
+    the differences of all joints are within the tolerance. The explanations, in this order: the
+    model is right; gravity is compensated by the driver. If neither fits: some efforts have the
+    opposite sign; joints are reversed, swapped or shifted (positions and efforts, or efforts
+    only); a mass is wrong at a tip, in one body, or in all bodies by one factor.
 
     Parameters
     ----------
     robot : Robot
         Of revolute and prismatic joints.
-    q, efforts : (n,), or (k, n) for k poses
-        The arm at rest; efforts averaged [N·m; N].
+    q, efforts : (n,), or (k, n) for k configurations
+        Positions and averaged efforts of the arm at rest [rad, m], [N·m; N].
     tolerance : (n,), optional
-        SHARE of the effort limits if not given.
+        [N·m; N]; SHARE of the effort limits if not given.
     friction : (n,), optional
-        Dry friction that is known [N·m], on top of the tolerance.
+        Known dry friction, which is added to the tolerance [N·m; N].
 
     Raises
     ------
@@ -142,15 +145,16 @@ def compared(robot: Robot, q: ArrayLike, efforts: ArrayLike, tolerance: ArrayLik
     efforts = finite_array('efforts', np.atleast_2d(efforts), shape)
     weight = _weights(robot, q)
     bound = _bounds(robot, weight, tolerance, friction)
-    if not (np.abs(weight) > TOLD_APART * bound).any():
+    if not (np.abs(weight) > DISTINGUISHABLE * bound).any():
         return Finding(Verdict.UNCLEAR, 'the weight hardly loads a joint here: '
                        + _listed(robot, weight[0], '{:.1f}') + ' N m, where '
                        + _listed(robot, bound, '{:.1f}') + ' may be friction; accepted is another '
                        'pose')
-    return _judged(robot, q, efforts, weight, bound)
+    return _explanation(robot, q, efforts, weight, bound)
 
 
-def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> Finding:
+def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> Finding:
+    """Return the explanations of the efforts (k, n) that fit to within the bound (n,)."""
     mass = _missing_mass(robot, robot.tip, q, efforts - weight, bound)
     if _fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
@@ -158,8 +162,10 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
                        f'{_place(robot, robot.tip)} would be between {low:.2f} and {high:.2f} kg',
                        mass)
     if _fits(efforts, np.zeros_like(weight), bound):
-        return Finding(Verdict.COMPENSATED, 'the efforts are near zero, where the weight asks for '
-                       f'up to {np.abs(weight).max():.1f} N m (unless brakes hold the arm)', mass)
+        return Finding(Verdict.COMPENSATED, 'they are near zero, where the weight asks for up to '
+                       f'{np.abs(weight).max():.1f} N m: either the driver compensates gravity '
+                       '(then set driver_compensates), or brakes hold the arm (then the efforts '
+                       'tell nothing)', mass)
     found = []
     names = list(dict.fromkeys(_disorders(robot, q, efforts, weight, bound)))
     if names:
@@ -176,12 +182,13 @@ def _judged(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array)
     return Finding(Verdict.UNEXPLAINED, f"joint '{robot.joint_names[joint]}' has "
                    f'{efforts[pose, joint]:.2f} N m where its weight asks for '
                    f'{weight[pose, joint]:.2f}, and no one wrong mass, sign or order explains '
-                   'the efforts (are they motor currents? does gravity point as it should?)')
+                   'the efforts (are they motor currents, as of ur_robot_driver with '
+                   'use_currents_as_efforts? does gravity point as it should?)')
 
 
 def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array
                ) -> Iterator[str]:
-    """Give the ways in which joints may be taken for one another that explain the efforts."""
+    """Yield the wrong signs and orders of joints that would explain the efforts."""
     names = robot.joint_names
     as_is, turned = np.abs(efforts - weight) <= bound, np.abs(efforts + weight) <= bound
     reversed_ = ~as_is.all(axis=0) & turned.all(axis=0)
@@ -202,7 +209,7 @@ def _disorders(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Arr
 
 
 def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """Give what joints may have been mixed up, and the order that puts it right."""
+    """Yield possible wrong orders of the joints, with the indices that correct them."""
     n = len(names)
     own = np.arange(n)
     for i in range(n):
@@ -217,7 +224,7 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 
 
 def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> str:
-    """Say which mass, if it alone were wrong, would explain the efforts; or nothing."""
+    """Return the one mass whose error would explain the efforts, as a text; or an empty text."""
     missing = efforts - weight
     for tip in robot.tips:
         mass = _missing_mass(robot, tip, q, missing, bound)
@@ -226,7 +233,9 @@ def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: 
                     f'{mass[0]:.2f} and {mass[1]:.2f} kg)')
     for body, joint in enumerate(robot.joints):
         own, centre = robot.inertia[body, 5, 5], robot.inertia[body, [2, 0, 1], [4, 5, 3]]
-        unit = _felt(robot, q, body) @ np.array([1.0, *(centre / own if own > 0.0 else centre)])
+        if own > 0.0:
+            centre = centre / own
+        unit = _unit_loads(robot, q, body) @ np.array([1.0, *centre])
         between = _factor(unit, missing, bound, -own)
         if between:
             return (f"the body that joint '{joint}' moves lacks {0.5 * sum(between):.2f} kg "
@@ -244,9 +253,14 @@ def _place(robot: Robot, tip: str) -> str:
 
 def _missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
                   ) -> tuple[float, float] | None:
-    """Bound the mass near the tip that explains missing efforts, with its centre anywhere near."""
+    """
+    Interval [kg] of a mass near a tip that explains missing efforts; None if there is none.
+
+    Its centre of mass is anywhere within REACH times the length of the arm, along each axis.
+
+    """
     body, T_body_tip = robot.frames[tip]
-    at_body = _felt(robot, q, body)
+    at_body = _unit_loads(robot, q, body)
     # [m, m c] with c in the tip's frame, from the body's
     to_body = np.eye(4)
     to_body[1:, 0], to_body[1:, 1:] = T_body_tip[:3, 3], T_body_tip[:3, :3]
@@ -273,7 +287,7 @@ def _missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
 
 def _factor(unit: Array, missing: Array, bound: Array, least: float
             ) -> tuple[float, float] | None:
-    """Bound s, at least `least`, such that s·unit is `missing` to within the bound."""
+    """Interval of s ≥ `least` for which s·unit is `missing` to within the bound, or None."""
     low, high = least, np.inf
     limit = np.broadcast_to(bound, missing.shape)
     if (np.abs(missing) > limit)[unit == 0.0].any():
@@ -285,23 +299,29 @@ def _factor(unit: Array, missing: Array, bound: Array, least: float
 
 
 def _weights(robot: Robot, q: Array) -> Array:
-    """Torques (k, n) that hold the robot at rest at poses (k, n)."""
+    """Torques (k, n) that hold the robot at rest at configurations q (k, n)."""
     first_moments = np.column_stack([robot.inertia[:, 5, 5],
                                      robot.inertia[:, [2, 0, 1], [4, 5, 3]]])
     found = np.zeros(q.shape)
     for torques, values in zip(found, q, strict=True):
         at = placement(robot, values)
         for body, moments in enumerate(first_moments):
-            torques += _carried(robot, at, body) @ moments
+            torques += _body_load(robot, at, body) @ moments
     return found
 
 
-def _felt(robot: Robot, q: Array, body: int) -> Array:
-    """Torques (k, n, 4) that hold a unit of mass, and of its moment along x y z, in a body."""
-    return np.array([_carried(robot, placement(robot, values), body) for values in q])
+def _unit_loads(robot: Robot, q: Array, body: int) -> Array:
+    """
+    Derivatives (k, n, 4) of the gravity torques at q (k, n) by parameters of one body.
+
+    The parameters are the mass [kg] and the first moment [kg m] along x, y, z of the body's frame.
+
+    """
+    return np.array([_body_load(robot, placement(robot, values), body) for values in q])
 
 
-def _carried(robot: Robot, at: Placement, body: int) -> Array:
+def _body_load(robot: Robot, at: Placement, body: int) -> Array:
+    """Derivatives (n, 4) of the gravity torques by mass and first moment of a body."""
     found, i = np.zeros((robot.n, 4)), body
     while i >= 0:
         z = at.R[i, :, 2]
@@ -315,10 +335,12 @@ def _carried(robot: Robot, at: Placement, body: int) -> Array:
 
 
 def _fits(efforts: Array, expected: Array, bound: Array) -> bool:
+    """Whether all efforts differ from the expected ones by at most the bound."""
     return bool((np.abs(efforts - expected) <= bound).all())
 
 
 def _possible(robot: Robot, q: Array) -> bool:
+    """Whether all positions are within the joint limits."""
     lower, upper = robot.position_limits.T
     return bool(((q >= lower) & (q <= upper)).all())
 

@@ -14,9 +14,9 @@ Array = NDArray[np.float64]
 ROUNDING = 1e-9  # relative: a torque at its limit is within it
 
 
-class CommandJudge:
+class CommandCheck:
     """
-    Refuses commands of the wrong size, not finite, beyond limits, or too far from the one before.
+    Refuses commands that have a wrong size, are not finite, or exceed limits of torque or rate.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class CommandJudge:
     effort_rates : (n,)
         Largest rates of change [N·m/s]; may be infinite.
     period : float [s]
-        Expected from one command to the next; what arrives sooner is allowed the step of one.
+        Expected time between two commands; a shorter time counts as this one for the rate limit.
 
     """
 
@@ -40,21 +40,21 @@ class CommandJudge:
 
     def torque(self, values: Sequence[float], time: float) -> Array:
         """
-        Return the torques (n,) of a command [N·m].
+        Return the torques (n,) of a command [N·m], if it is accepted.
 
-        It is compared with the command before, refused or not, so that a new level is refused
-        once and one wild command twice.
+        Its rate is computed from the previous command, also if that one was refused: a step to a
+        new level is refused once, a single outlier twice.
 
         Parameters
         ----------
         values : sequence of float
         time : float
-            When it was computed, or came [s].
+            Time at which it was computed, or at which it arrived [s].
 
         Raises
         ------
         InputError
-            Says what is wrong with it.
+            The command is refused; says which joint, why, and what is accepted.
 
         """
         tau = np.asarray(values, dtype=np.float64)
@@ -79,9 +79,10 @@ class CommandJudge:
         return tau
 
     def forget(self) -> None:
-        """Compare the next command with none."""
+        """Forget the last command: the rate of the next one is not checked."""
         self._last = None
 
 
 def _places(wrong: NDArray[np.bool_]) -> list[int]:
+    """Indices of the true entries."""
     return np.flatnonzero(wrong).tolist() if wrong.any() else []

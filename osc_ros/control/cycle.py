@@ -1,9 +1,10 @@
 """
 The control cycle of a law: joint state in, joint torques out.
 
-A tick: state → outward pass (Λ⁻¹, a⁰, poses, twists) → errors → u → forces of the tasks by
-priority → inward pass τ → limits → friction → less what the driver adds → the rest of a change →
-rate of the torque. Limits read the accelerations from what the outward pass left.
+A tick computes in this order: outward pass (Λ⁻¹, a⁰, poses, twists); pose errors; commanded
+accelerations u; forces of the tasks by priority; inward pass (τ); limits; friction compensation;
+subtraction of the driver's torques; fade after a change of robot or settings; limit of the torque
+rate. The limits use the factorization of the same outward pass.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
-from osc_ros.dynamics.arrays import finite_array, ready
+from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
 from osc_ros.errors import InputError
@@ -32,26 +33,26 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-PAUSE = 0.1  # a longer tick is a pause: changes of gravity are complete after it [s]
-PERIOD_SHARE = 0.125  # of the last tick in the mean period
+PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
+PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
 _FLOAT64 = np.dtype(np.float64)
 
 
 class ControlCycle:
     """
-    What a law does in every tick, and its memory from one tick to the next.
+    Computes the torque of a law at every tick, keeps its state, and explains the last tick.
 
     Attributes
     ----------
     delay : float [periods]
-        From the time of a state to the torque that answers it. Gains that are too high for it are
-        reduced; may be set at any time.
+        Delay from the stamp of a state to the torque computed from it. Gains that are too high for
+        it are reduced; may be set at any time.
 
     Parameters
     ----------
     setup : Setup
     q : (n,)
-        The first posture.
+        Initial posture.
 
     """
 
@@ -80,7 +81,7 @@ class ControlCycle:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force from the next tick on, all of them: `limits` too."""
+        """The settings in force from the next tick on; `limits` are never None."""
         return (self._next or self._setup).settings
 
     @property
@@ -90,37 +91,37 @@ class ControlCycle:
 
     @property
     def levels(self) -> dict[str, Level]:
-        """The tasks at work by name, highest priority first."""
+        """State of the tasks by name, highest priority first."""
         return {level.task.name: level for level in self._setup.levels}
 
     @property
     def priorities(self) -> Priorities:
-        """The solve of the last tick: forces, conditioning, lost directions of every task."""
+        """Result of the last tick for every task: forces, conditioning, lost directions."""
         return self._setup.solver
 
     @property
     def limiter(self) -> Limiter:
-        """The limits: joints that are at one, and the shares that they leave to the tasks."""
+        """Result of the limits at the last tick: joints at a limit, shares left to the tasks."""
         return self._setup.limiter
 
     @property
     def period(self) -> float:
-        """Mean time between the last states [s]; 0 before the second one."""
+        """Mean time between the last states [s]; 0 before the second state."""
         return self._period
 
     @property
     def posture(self) -> Array:
-        """The wanted posture (n,) of the joints."""
+        """Goal of the posture (n,)."""
         return self._posture.wanted
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Joints (n,) whose torque of the last tick was brought to its limit."""
+        """Whether each joint's torque was at its limit at the last tick (n,)."""
         return self._setup.limiter.saturated
 
     @property
     def friction_torque(self) -> Array:
-        """Torques (n,) of the last tick that compensate friction [N·m]."""
+        """Friction compensation (n,) of the last tick [N·m]."""
         return self._friction_torque
 
     @property
@@ -155,7 +156,7 @@ class ControlCycle:
 
     def latch(self, q: ArrayLike) -> None:
         """
-        Make the poses and posture at q (n,) the target, and forget what was planned.
+        Set all targets and the posture to those at q (n,), and drop all motions.
 
         Raises
         ------
@@ -186,7 +187,7 @@ class ControlCycle:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
 
-        The first call latches its q, unless `latch` was called before.
+        The first call does `latch(q)`, unless `latch` was called before.
 
         Parameters
         ----------
@@ -213,7 +214,7 @@ class ControlCycle:
         return self._leave(time, q, qd, tau)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
-        """The state as the kernels take it; bring gains, gravity and posture to its time."""
+        """Return the state as arrays for the kernels; advance gains, gravity, posture to it."""
         try:
             is_ready = (q.shape == qd.shape == self._rest.shape
                         and q.dtype is qd.dtype is _FLOAT64
@@ -234,7 +235,7 @@ class ControlCycle:
         return q, qd
 
     def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """The torque (n,) to send, within its rate and finite; remember the tick."""
+        """Limit the rate of a torque (n,), check that it is finite, store the tick; return it."""
         tau = self._setup.limiter.torque_at_rate(time, tau)
         if not math.isfinite(tau.dot(self._rest)):  # 0 times inf or nan is nan
             raise InputError(f'the torque is not finite: {tau.tolist()}')
@@ -244,22 +245,21 @@ class ControlCycle:
 
     def plan(self) -> None:
         """
-        Plan the motions of the targets that start: to be called when the torque has been sent.
+        Plan the motions of the targets that start now; call this when the torque has been sent.
 
-        A motion that was not planned by then is planned by the next `torque`, at its expense; the
-        torques are the same.
+        Otherwise the next `torque` plans them, and takes longer; the torques are the same.
 
         Raises
         ------
         InputError
-            A target found no motion within its limits; it goes on as it did.
+            A target has no motion within its limits; its previous motion continues.
 
         """
         for level in self._setup.levels:
             level.guide.plan()
 
     def _joint_arrays(self, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
-        """The state as contiguous float64 arrays; refuses shapes that do not fit."""
+        """Return the state as contiguous float64 arrays; raise if a shape does not fit."""
         try:
             q, qd = np.asarray(q, dtype=np.float64), np.asarray(qd, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -267,32 +267,32 @@ class ControlCycle:
         if q.shape != self._rest.shape or qd.shape != self._rest.shape:
             raise InputError(f'state has shapes {q.shape} and {qd.shape}, accepted is '
                              f'{self._rest.shape}')
-        return ready(q), ready(qd)
+        return kernel_array(q), kernel_array(qd)
 
     def _follow_period(self, dt: float) -> None:
-        """Reduce the gains that are too high for the period in which the states really come."""
+        """Reduce gains that are too high for the measured period of the states."""
         period, setup = self._period, self._setup
         if 0.0 < dt <= PAUSE:
             # one gap in the states counts as a tick of twice the length
             period += PERIOD_SHARE * (min(dt, 2.0 * period) - period) if period else dt
             self._period = period
-        period = self._carried_period
+        period = self._period_for_gains
         if period > setup.longest_period or setup.softened_for > setup.longest_period:
             setup.soften(period)
 
     @property
-    def _carried_period(self) -> float:
+    def _period_for_gains(self) -> float:
         """
-        Period [s] by which gains are bounded.
+        Period [s] that bounds the gains.
 
-        The delay takes the phase of half a period, for the sample and hold, and its own: with a
-        longer delay the loop carries what it carries at a period that is longer by this ratio.
+        The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
+        the delay. So a longer delay counts as a period that is longer by the ratio of these sums.
 
         """
         return self._period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))
 
     def _command(self, time: float, q: Array, qd: Array, tau: Array, fading: Array) -> Array:
-        """Torques (n,) to command for tau of the arm: with friction, less the driver's part."""
+        """Return tau plus the friction compensation, minus the driver's torques (n,) [N·m]."""
         setup = self._setup
         friction, driver = self._friction.at(time), setup.settings.driver
         if friction is None:
@@ -311,7 +311,7 @@ class ControlCycle:
         self._setup.reference.advance(time, q, qd, self._posture, self._setup.posture_gains)
 
     def _take_over(self, following: Setup, time: float, q: Array, qd: Array) -> None:
-        """Let the next setup work; the difference from the present torques fades out."""
+        """Switch to the next setup, and begin to fade out the difference of the torques."""
         left = self._fade.advance(time)
         fading = self._rest if left is None else left[0]
         before = self._setup.torque(time, q, qd, self._posture, None if left is None else fading)
@@ -326,8 +326,8 @@ class ControlCycle:
                              np.asarray(following.robot.velocity_limits), settings.blend_time)
         self._setup, self._next = following, None
         following.set_gravity(self._gravity.now)
-        if self._carried_period > following.longest_period:
-            following.soften(self._carried_period)
+        if self._period_for_gains > following.longest_period:
+            following.soften(self._period_for_gains)
         left_over = before - following.torque(time, q, qd, self._posture)
         beyond = sent - self._command(time, q, qd, before, left_over)
         self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,

@@ -1,4 +1,4 @@
-"""Explanations of a tick: the parts of its torque, and the accelerations that followed."""
+"""Diagnosis of a tick: the parts of its torque, and predicted and measured accelerations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class Tick(NamedTuple):
-    """The state of a tick, q and qd (n,), and the torque (n,) commanded for it [N·m]."""
+    """Stamp [s] of a state, the state q, qd (n,), and the torque (n,) commanded for it [N·m]."""
 
     time: float
     q: Array
@@ -29,12 +29,13 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
     Parameters
     ----------
     setup : Setup
-        That the tick was computed by.
+        Setup that computed the tick.
     tick : Tick
     to_posture : (n,) [rad/s²]
+        Acceleration of the posture.
     friction_torque : (n,), optional [N·m]
     left : (2, n) [N·m], optional
-        The rest of a change: see `osc_ros.control.fade.Fade`.
+        Torques that fade out after a change: see `osc_ros.control.fade.Fade`.
 
     """
     rest = np.zeros_like(tick.q)
@@ -53,15 +54,15 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
     return found
 
 
-def predicted_and_met(setup: Setup, before: Tick, last: Tick) -> tuple[Array, Array]:
+def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Array, Array]:
     """
-    Accelerations (n,) predicted for a tick, and those that were measured [rad/s²].
+    Accelerations from one tick to the next: predicted by the model, measured (n,), (n,) [rad/s²].
 
     Parameters
     ----------
     setup : Setup
     before, last : Tick
-        At different times.
+        With different stamps.
 
     """
     measured = (last.qd - before.qd) / (last.time - before.time)

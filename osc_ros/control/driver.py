@@ -17,7 +17,7 @@ COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 
 class Driver:
     """
-    A driver that adds torques of its own: the weight of the robot, or that and C.
+    A driver that adds torques to commands: gravity compensation, or gravity and Coriolis.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Driver:
 
     @property
     def gravity(self) -> Array:
-        """Gravity that it compensates (3,), base frame [m/s²]: the robot's, until it is set."""
+        """Gravity (3,) that the driver compensates, base frame [m/s²]; initially the robot's."""
         return self._gravity.copy()
 
     @gravity.setter

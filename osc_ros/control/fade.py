@@ -1,4 +1,4 @@
-"""Smooth changes: steps, filters, and the fade of the torque that a change leaves over."""
+"""Smooth changes: smooth steps, a filter, and the fade of a difference of torques."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Share of a joint's effort limit by which a change may move its torque each second [1/s].
+# Largest rate of a torque that fades, relative to the joint's effort limit [1/s].
 CHANGE_RATE = 1.0
-LONGEST_TICK = 0.02  # most that a fade advances in one tick [s]
-_SETTLED = 6.64  # ω t at which a critically damped step has 1 % to go
+LONGEST_TICK = 0.02  # longest advance of a fade in one tick [s]
+_SETTLED = 6.64  # ω t after which 1 % of a critically damped step remains
 
 
 def smooth_step(x: float) -> float:
-    """From 0 for x ≤ 0 to 1 for x ≥ 1, C¹."""
+    """C¹ step from 0 for x ≤ 0 to 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * (3.0 - 2.0 * x)
 
 
 def smoother_step(x: float) -> float:
-    """From 0 for x ≤ 0 to 1 for x ≥ 1, C²."""
+    """C² step from 0 for x ≤ 0 to 1 for x ≥ 1."""
     x = min(max(x, 0.0), 1.0)
     return x * x * x * (10.0 - 15.0 * x + 6.0 * x * x)
 
 
 def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[Array, Array]:
     """
-    Offset from the wanted value, and its rate, a time dt [s] later.
+    Offset from a final value, and its rate, a time dt [s] later.
 
-    By a critically damped filter, solved exactly: C¹, and 1 % is left after `blend_time` [s].
+    The offset follows a critically damped second-order system with the equilibrium 0, solved
+    exactly: C¹, and 1 % of an initial offset remains after `blend_time` [s].
 
     """
     pace = _SETTLED / blend_time
@@ -41,17 +42,17 @@ def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[
 
 class Fade:
     """
-    A difference (k, n) of torques that goes to zero C¹, no faster than CHANGE_RATE.
+    A difference (k, n) of torques that decays to zero, C¹, no faster than CHANGE_RATE.
 
-    A cubic Hermite polynomial from the difference and its rate to zero. Its duration is
-    2 |difference| / (CHANGE_RATE · limit) for the slowest joint, or the blend time if that is
-    longer: with a rate within ±CHANGE_RATE · limit at the start, as of a fade that a further
-    change cuts off, no rate is larger on the way.
+    A cubic Hermite polynomial leads from the difference and its rate to zero. Its duration is the
+    blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all joints if that is
+    longer. Then the rate never exceeds ±CHANGE_RATE · limit if it is within these bounds at the
+    start, as it is when another fade is interrupted.
 
     Attributes
     ----------
     left : (k, n), or None
-        What is left of the difference [N·m]; None if nothing is.
+        Remaining difference [N·m]; None after the end.
 
     """
 
@@ -59,19 +60,20 @@ class Fade:
         self.left: Array | None = None
 
     def forget(self) -> None:
-        """Let nothing be left."""
+        """End the fade at once."""
         self.left = None
 
     def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
         """
-        Let a difference (k, n) fade from a time [s] on, at the rate that the last fade has now.
+        Begin the fade of a difference; its initial rate is that of an unfinished fade, else 0.
 
         Parameters
         ----------
         time : float
+            Start [s].
         difference : (k, n) [N·m]
         limits : (n,)
-            Of effort [N·m]; may be infinite.
+            Effort limits [N·m]; may be infinite.
         blend_time : float
             Least duration [s].
 
@@ -84,7 +86,7 @@ class Fade:
         self.left, self._rate = difference, rate
 
     def advance(self, time: float) -> Array | None:
-        """Return what is left (k, n) at a time [s]."""
+        """Return the remaining difference (k, n) at a time [s]; None after the end."""
         if self.left is None:
             return None
         self._age += min(max(time - self._time, 0.0), LONGEST_TICK)

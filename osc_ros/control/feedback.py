@@ -1,11 +1,11 @@
-"""From poses and targets to the forces of the tasks: pose error, feedback, one compiled call."""
+"""Forces of the tasks from poses and targets: pose error, feedback, and one compiled call."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.kinds.pose import put_error
+from osc_ros.control.kinds.pose import pose_error as pose_error
 from osc_ros.control.kinds.table import put_kind
 from osc_ros.control.task import Gains, Target
 from osc_ros.control.task_numbers import (
@@ -31,14 +31,9 @@ from osc_ros.dynamics.spatial import unrotate
 Array = NDArray[np.float64]
 
 
-@kernel
-def _pose_error(pose, target, error):
-    put_error(pose, target, error)
-
-
 @inlined
 def _scale_to(x, start, most):
-    """Factor, at most 1, that takes three numbers from `start` on to the length `most`."""
+    """Factor, at most 1, that limits the norm of x[start:start + 3] to `most`."""
     total = 0.0
     for k in range(start, start + 3):
         total += x[k] * x[k]
@@ -47,7 +42,7 @@ def _scale_to(x, start, most):
 
 @inlined
 def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
-    """U of `task_acceleration`, from the error, its rate and the target's acceleration."""
+    """Write u of `task_acceleration`, from the error, its rate and the target's acceleration."""
     for part in range(2):
         axes = range(3 * part, 3 * part + 3)
         for k in axes:
@@ -122,7 +117,7 @@ def _put_row(task, pose, twist, row):
 @kernel
 def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
     """
-    Forces of all tasks on their links, by priority, into the room of `Priorities`.
+    Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
     Parameters
     ----------
@@ -155,29 +150,6 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
     return priority.solve(integers, numbers, J, Lambda_inv, a0, length, low, high)
-
-
-def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
-    """
-    Pose error (6,): the motion of the tip to its target, base axes, [angular; linear].
-
-    The angular part is the rotation vector from the present orientation to the target's, its
-    length the angle between them, in [0, π]; the linear part is the difference of positions.
-
-    Parameters
-    ----------
-    pose, target : (4, 4)
-        In the base frame.
-    out : (6,), optional
-
-    Returns
-    -------
-    (6,) [rad, m]
-
-    """
-    error = np.empty(6) if out is None else out
-    _pose_error(pose, target, error)
-    return error
 
 
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,

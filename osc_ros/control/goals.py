@@ -1,4 +1,4 @@
-"""A control cycle that takes commands: motions, wrenches, measured wrenches and postures."""
+"""Commands to a law: motions, wrenches, measured wrenches, postures."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-STRONGEST = 1e5  # no arm pushes with more [N·m, N]
+STRONGEST = 1e5  # largest accepted entry of a wrench [N·m, N]
 
 
 class CommandedCycle(ControlCycle):
     """
-    The control cycle, and the commands to its tasks and its posture.
+    A control cycle with commands to its tasks and its posture.
 
-    They change nothing at once: the next tick takes them. Until `latch`, or the first tick, the
-    law does not know where the arm is and refuses them.
+    A command takes effect at the next tick. Before `latch` or the first tick the position of the
+    arm is unknown, and commands raise.
 
     """
 
@@ -44,31 +44,32 @@ class CommandedCycle(ControlCycle):
     def follow(self, motion: Motion | ArrayLike, start: float = -math.inf,
                task: str | None = None) -> bool:
         """
-        Let a motion take over at `start` [s]; what was to start then or later is dropped.
+        Command a motion of a task's target; motions scheduled for `start` or later are dropped.
 
-        The target joins it without a jump, within the task's limits: see `Guide`.
+        From `start` on the target moves to the motion without a jump, within the task's limits:
+        see `Guide`.
 
         Parameters
         ----------
         motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
-            In the base frame; a pose is one to go to and to stay at.
+            In the base frame. A pose or a point is a goal to move to and to hold.
         start : float
-            On the clock of the states; at the next tick if not given.
+            On the clock of the states [s]; the next tick if not given.
         task : str, optional
-            The first one if not given.
+            Name of the task; the first one if not given.
 
         Returns
         -------
         bool
-            False if a pose is outside of the workspace box: the nearest position inside is taken.
+            False if a pose is outside of the workspace box; the nearest position inside replaces
+            it.
 
         Raises
         ------
         InputError
-            A path that is faster or accelerates more than the limits of the task's target allow
-            (unless their `too_fast` is 'slow': then it takes longer), or that leaves the workspace
-            box; a pose that is none; a task that is not there; a law
-            that does not know where the arm is.
+            A path that exceeds the speed or acceleration limits of the task's target (unless their
+            `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
+            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick).
 
         """
         level = self._level(task)
@@ -85,10 +86,10 @@ class CommandedCycle(ControlCycle):
 
     def path(self, times: ArrayLike, poses: ArrayLike, task: str | None = None) -> Path:
         """
-        Path through poses for a task; its velocities are estimated.
+        Return a path through poses for a task, with estimated velocities.
 
-        It begins with the velocity of the target, if that is at the first pose then. See
-        `osc_ros.control.waypoints.path_through` for the rest.
+        It begins with the velocity of the target if the target will be at the first pose at that
+        time. See `osc_ros.control.waypoints.path_through`.
 
         Parameters
         ----------
@@ -97,12 +98,12 @@ class CommandedCycle(ControlCycle):
         poses : (m, 4, 4)
             In the base frame.
         task : str, optional
-            The first one if not given.
+            Name of the task; the first one if not given.
 
         Raises
         ------
         InputError
-            What `Path` refuses; a task that is not there.
+            As of `Path`; an unknown task.
 
         """
         level = self._level(task)
@@ -110,14 +111,14 @@ class CommandedCycle(ControlCycle):
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
     def stop(self) -> None:
-        """Stop all targets with bounded jerk, as soon as may be, and keep the posture as it is."""
+        """Stop all targets as fast as the limits allow; set the posture to the present one."""
         for level in (self._next or self._setup).levels:
             level.guide.add(STOP, -math.inf)
         self._posture.lead_to(self._q)
 
     def push(self, wrench: ArrayLike, task: str | None = None) -> None:
         """
-        Let a task push with a wrench (6,) along its axes of force, from the next tick on.
+        Set the wrench (6,) that a task applies along its axes of force, from the next tick on.
 
         Parameters
         ----------
@@ -125,13 +126,13 @@ class CommandedCycle(ControlCycle):
             By the robot on the environment, at the origin of the task's link and in the axes of
             the task's frame, [moment; force]. It comes into force within `blend_time`.
         task : str, optional
-            The first one if not given.
+            Name of the task; the first one if not given.
 
         Raises
         ------
         InputError
-            Not six finite numbers, or not zero along an axis that has no force; a task that is
-            not there; a law that does not know where the arm is.
+            Not six finite numbers; an entry that is not 0 along an axis without force control; an
+            unknown task; the position of the arm is unknown (no `latch`, no tick).
 
         """
         level = self._level(task)
@@ -145,36 +146,36 @@ class CommandedCycle(ControlCycle):
 
     def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
         """
-        Take a measured wrench, for a closed loop of force.
+        Set the measured wrench of a task, for closed-loop force control.
 
         Parameters
         ----------
         wrench : (6,) [N·m, N]
             By the robot on the environment, at the origin of the task's link, base axes.
         time : float
-            When, on the clock of the states [s]. Integrals wait while it is old.
+            Stamp, on the clock of the states [s]. The integral pauses while it is too old.
         task : str, optional
-            The first one if not given.
+            Name of the task; the first one if not given.
 
         Raises
         ------
         InputError
-            Not six finite numbers; a task that is not there.
+            Not six finite numbers; an unknown task.
 
         """
         self._level(task).measure(_wrench(wrench), time)
 
     def take_posture(self, q: ArrayLike) -> None:
         """
-        Let the joints come to q (n,) in the null space of the task.
+        Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
 
-        Nothing jumps: the set-point goes there within `blend_time`.
+        The set-point of the posture moves there smoothly within `blend_time`.
 
         Raises
         ------
         InputError
-            A shape that does not fit, a position outside the joint's limits, a law that does not
-            know where the arm is.
+            A shape that does not fit, a position outside the joint's limits; the position of the
+            arm is unknown (no `latch`, no tick).
 
         """
         self._require_place()
@@ -187,7 +188,7 @@ class CommandedCycle(ControlCycle):
 
 
 def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
-    """A pose to stay at; refuses what is neither that nor a pose (4, 4), or a point (3,)."""
+    """Return the `Hold` of a goal: a Hold, a pose (4, 4), or for some kinds a point (3,)."""
     if 'point' in kind.goals and not isinstance(motion, Hold) and np.shape(motion) == (3,):
         return Hold(pose(motion, NO_ROTATION))
     if not isinstance(motion, (Hold, np.ndarray, list, tuple)):
@@ -200,6 +201,7 @@ def _hold(motion: Hold | ArrayLike, kind: Kind) -> Hold:
 
 
 def _wrench(given: ArrayLike) -> Array:
+    """Return a wrench (6,) as an array; raise if it is not finite or too large."""
     wrench = np.array(given, dtype=np.float64)
     if wrench.shape != (6,) or not np.isfinite(wrench).all():
         raise InputError(f'wrench {wrench.tolist()}: accepted are 6 finite numbers')

@@ -1,4 +1,4 @@
-"""Gravity in the model: it moves to the wanted vector at a bounded rate."""
+"""Gravity vector of the model: it changes to a new value at a bounded rate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Most that gravity changes in the model [m/s³]: that of a base that turns at 2 rad/s.
+# Largest rate of change of gravity in the model [m/s³]: that for a base that turns at 2 rad/s.
 GRAVITY_RATE = 20.0
 
 
@@ -19,7 +19,8 @@ class Gravity:
 
     Attributes
     ----------
-    now, wanted : (3,)
+    now, wanted : (3,) [m/s²]
+        Value in force, and its final value.
 
     Parameters
     ----------
@@ -33,11 +34,11 @@ class Gravity:
 
     @property
     def is_moving(self) -> bool:
-        """Whether gravity is not yet the wanted one."""
+        """Whether the value in force is not yet the final value."""
         return self.now is not self.wanted
 
     def advance(self, dt: float) -> Array:
-        """Gravity (3,) a time dt [s] later, at most GRAVITY_RATE nearer; at once if infinite."""
+        """Advance by dt [s], at most at GRAVITY_RATE; return the gravity (3,) in force [m/s²]."""
         step = GRAVITY_RATE * max(dt, 0.0)
         away = self.wanted - self.now
         far = math.sqrt(away.dot(away))

@@ -116,7 +116,7 @@ class Guide:
         self.target = Target(pose)
         self.waits = self.clamped = False
         self._pending: list[tuple[float, Motion]] = []
-        self._motion: Motion = Hold(pose)
+        self._motion: Motion = STOP
         self._base: Hold | Path | Drift = Hold(pose)
         self._offset: Offset | None = None
         self._rest: Target | None = self.target
@@ -134,6 +134,13 @@ class Guide:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
+
+    def goal(self, limits: TargetLimits) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
+        motion = self._pending[-1][1] if self._pending else self._motion
+        if isinstance(motion, Hold):
+            return limits.inside(motion.pose)
+        return motion.poses[-1] if isinstance(motion, Path) else None
 
     def at(self, time: float, limits: TargetLimits, error: Array | None = None) -> Target:
         """
@@ -179,11 +186,11 @@ class Guide:
             self._watch(error, limits)
 
     def predicted(self, time: float) -> Target:
-        """The target at a time [s], as it is planned and scheduled now; not before the last."""
+        """The target at a time [s], from the last target on, if no more motions are commanded."""
         scheduled = [motion for start, motion in self._pending if start <= time]
         if not scheduled and time <= self._until:
             return self._rest or self._sample(max(time, self._now) - self._late)
-        if not scheduled or isinstance(scheduled[-1], Jog):  # at rest, for all that is known
+        if not scheduled or isinstance(scheduled[-1], Jog):  # its course is not planned yet
             return Target(self.target.pose)
         return scheduled[-1].at(time)
 

@@ -275,7 +275,7 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 
 @kernel
 def _put_pieces(parts, x, last, pieces):
-    """Write pieces (6, PIECES, 5): of durations and jerks (6, 2, 9), from x (3, 6) to (6, 3)."""
+    """Integrate durations and jerks (6, 2, 9) from x (3, 6); write the pieces (6, PIECES, 5)."""
     for i in range(6):
         begin, p, v, a, k = 0.0, x[0, i], x[1, i], x[2, i], 0
         for m in range(9):

@@ -1,4 +1,4 @@
-"""The control law: its life, changes of robot and settings, and diagnosis."""
+"""The control law: start, changes of robot and settings, diagnosis."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.compiled_tick import compiled_tick
 from osc_ros.control.cycle import PAUSE
-from osc_ros.control.diagnosis import predicted_and_met, terms, Tick
+from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
+from osc_ros.control.feedback import pose_error
 from osc_ros.control.friction import Friction
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
@@ -33,46 +34,47 @@ STANDARD_GRAVITY = 9.81  # [m/s²]
 
 class Law(CommandedCycle):
     """
-    Operational-space control of an arm: its tip, and other links beside it.
+    Operational-space control law of an arm, for its tip and for other links.
 
-    `Law(robot)` works at once: the tip goes to poses, the joint limits are the robot's, the other
-    settings have defaults. In a control loop:
+    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits and the
+    friction are the robot's, and all other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
     >>> law.latch(q)                    # hold the pose of these joint positions
     >>> law.follow(goal)                # (4, 4), in the base frame
     >>> while True:
     ...     send(law.torque(time, q, qd))      # 500 times a second or more
-    ...     law.plan()                         # after sending: what takes longer
+    ...     law.plan()                         # after sending, because it is slow
 
-    The posture is part of τ⁰, and so acts in the dynamically consistent null space of all tasks,
-    and alone in directions that a singularity takes away. After `latch` the arm holds the pose
-    that it has. Attributes describe the last tick: `pose`, `twist`, `error`, `u`, `F`, `target`
-    of the first task, `saturated` of the joints.
+    The posture is part of τ⁰. It acts in the dynamically consistent nullspace of all tasks, and
+    also in directions in which a task is singular. After `latch` the arm holds its present pose.
+    Attributes describe the last tick: `pose`, `twist`, `error`, `u`, `F`, `target` of the first
+    task, `saturated` of the joints.
 
     Parameters
     ----------
     robot : Robot
     settings : Settings, optional
-        Default: `Settings()`, for the pose of the tip.
+        Default: `Settings.of(robot)`, for the pose of the tip.
     method : str
-        For one link; several take the default for trees where this takes only one.
+        Method of the dynamics, see `OperationalSpace`. If the tasks are on several links and this
+        method has only one tip, the default method of trees is used.
     workers : int or 'auto'
-        See OperationalSpace; with several, the law is to be closed.
+        See `OperationalSpace`. A law with several workers must be closed.
 
     Raises
     ------
     InputError
-        A robot with several tips of which none is chosen, or with a floating base, joints with
-        several freedoms; an unknown method, workers that it does not take.
+        The robot has several tips and no task names a link; it has a floating base or joints with
+        several degrees of freedom; the method is unknown or does not accept the workers.
 
     """
 
     def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
-        settings = Settings() if settings is None else settings
         require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '
                      'Law(robot, settings)')
+        settings = Settings.of(robot) if settings is None else settings
         require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:
@@ -89,16 +91,16 @@ class Law(CommandedCycle):
     @property
     def gravity(self) -> Array:
         """
-        Gravity (3,) in the base frame, less the base's acceleration, as the model has it [m/s²].
+        Gravity minus the acceleration of the base (3,), in the base frame, in force now [m/s²].
 
-        A new value comes into force at GRAVITY_RATE. It may be set at any rate, for a base that
-        moves.
+        A value that is set comes into force at GRAVITY_RATE. For a moving base, set it as often as
+        necessary.
 
         Raises
         ------
         InputError
-            Not three finite numbers, or a gravity in which the arm could not hold itself where it
-            is (see `osc_ros.control.holding.require_holding`).
+            The value is not three finite numbers, or the arm could not hold its configuration in
+            this gravity (see `osc_ros.control.holding.require_holding`).
 
         """
         return self._gravity.now.copy()
@@ -115,26 +117,27 @@ class Law(CommandedCycle):
         self._gravity.wanted = wanted
 
     def close(self) -> None:
-        """End the processes that share the work, if there are any."""
+        """Terminate the worker processes, if there are any."""
         for setup in (self._setup, self._next):
             if setup is not None:
                 setup.space.close()
 
     def _rehearse(self) -> None:
-        """Use everything once, so that all is compiled and nothing is slow the first time."""
+        """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
         setup, rest = self._setup, self._rest
-        for time in (0.0, 10.0 * PAUSE):  # no period of states is to be seen in it
+        for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
         setup.rehearse(self.posture, self._posture)
-        self.terms(), self.inertia(), self.predicted_and_met()
+        self.terms(), self.inertia(), self.predicted_and_measured()
+        pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
         self._advance_reference(20.0 * PAUSE, self.posture, rest)
         Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, rest,
                                           0.0, rest, self.limiter.table)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
-        if not self.robot.serial:  # a payload may make a plain chain of it
+        if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = self.robot.with_payload(1.0, inertia=np.eye(3))
             compiled_tick(OperationalSpace(loaded, self.space.method).dynamics)
         self.latch(self.posture)
@@ -142,7 +145,7 @@ class Law(CommandedCycle):
 
     def require_holding(self, q: ArrayLike) -> None:
         """
-        Refuse a payload, or a gravity beyond 9.81 m/s², that the arm cannot hold at q (n,).
+        Raise if the arm cannot hold its payload, or a gravity above 9.81 m/s², at q (n,).
 
         Raises
         ------
@@ -158,27 +161,27 @@ class Law(CommandedCycle):
     def change(self, settings: Settings | None = None, robot: Robot | None = None,
                q: Array | None = None) -> None:
         """
-        Let other settings, or another robot with the same joints, work from the next tick on.
+        Use other settings, or another robot with the same joints, from the next tick on.
 
-        Nothing jumps: that tick computes the torque both ways, and the difference is added and
-        faded out in `blend_time`, or later: no torque changes by more than the share CHANGE_RATE
-        (see `osc_ros.control.fade`) of its limit a second. Tasks keep their targets by name; their
-        activation, and that of single axes, goes to its new value in `blend_time`, from 0 for a
-        new task.
+        The torque does not jump: the next tick computes it with the old and the new setup, and
+        adds the difference, which fades out over `blend_time` or longer, such that the rate of no
+        torque exceeds CHANGE_RATE (see `osc_ros.control.fade`) times its limit per second. Tasks
+        with the same name keep their targets. The activation of tasks and of single axes changes
+        to its new value over `blend_time`, from 0 for a new task.
 
         Parameters
         ----------
         settings : Settings, optional
         robot : Robot, optional
         q : (n,), optional
-            Where the arm is; that of the last tick or `latch` if not given.
+            Present position of the arm; that of the last tick or `latch` if not given.
 
         Raises
         ------
         InputError
-            What the constructor refuses; other joints; another robot, where several processes
-            evaluate it (its gravity may be set); a robot that could not hold itself where it is
-            (`osc_ros.control.holding.require_holding`).
+            As of the constructor; other joints; another robot while several processes evaluate
+            the dynamics (its gravity may be set); a robot that cannot hold itself at the present
+            position (`osc_ros.control.holding.require_holding`).
 
         """
         self.take(self.prepared(settings, robot, q))
@@ -186,10 +189,10 @@ class Law(CommandedCycle):
     def prepared(self, settings: Settings | None = None, robot: Robot | None = None,
                  q: Array | None = None) -> Setup:
         """
-        The setup of `change` for these settings and this robot, for `take`.
+        Return a setup with these settings and this robot, for `take`.
 
-        This is the slow part of `change`: it leaves the law as it is, and may be done by another
-        thread than that of the ticks. It raises what `change` raises.
+        This is the slow part of `change`. It does not change the law, and may run in another
+        thread than the ticks. Parameters and errors are those of `change`.
 
         """
         before = self._next or self._setup
@@ -213,7 +216,7 @@ class Law(CommandedCycle):
                      self._setup)
 
     def take(self, following: Setup) -> None:
-        """Let a setup that was `prepared` work from the next tick on."""
+        """Use a setup from `prepared` from the next tick on."""
         before = self._next or self._setup
         following.start(self._q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):
@@ -224,27 +227,28 @@ class Law(CommandedCycle):
 
     def gain_share(self) -> float:
         """
-        Least share of its set-point that a natural frequency or damping rate has now, 0 to 1.
+        Smallest ratio of a natural frequency or damping rate in force to its set value, 0 to 1.
 
-        1 unless gains are higher than the loop carries at the period of the states: see
-        `osc_ros.control.bandwidth`. That of a stiffness depends on the pose.
+        It is 1 unless a gain exceeds its bound at the measured period and delay of the states: see
+        `osc_ros.control.bandwidth`. For a stiffness the bound depends on the pose.
 
         """
         return self._setup.gain_share()
 
     def terms(self) -> dict[str, Array]:
         """
-        Parts (n,) of the torque of the last tick, by name [N·m]; they add up to it.
+        Parts (n,) of the torque of the last tick, by name [N·m]; their sum is this torque.
 
-        'bias' is C + G; 'posture' is M q̈ₚ; each task has its own, by its name, which for the upper
-        ones includes the compensation for those below; 'friction' is the compensation of friction,
-        'driver' the part left to the driver, where there are these; 'limits' is the change by the
-        limits, 'fading' the rest of a change.
+        'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
+        higher priority includes the compensation of the tasks below it. 'friction' is the friction
+        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
+        the change by the limits, 'fading' what remains of the difference after a change of
+        settings.
 
         Raises
         ------
         InputError
-            If there was no tick since `latch`.
+            No tick since `latch`.
 
         """
         last = self._last_tick()
@@ -259,7 +263,7 @@ class Law(CommandedCycle):
 
     def _last_tick(self) -> Tick:
         if self._last is None:
-            raise InputError('there was no tick to tell of: call torque(time, q, qd) first')
+            raise InputError('there was no tick: call torque(time, q, qd) first')
         return Tick(*self._last)
 
     def inertia(self) -> Array:
@@ -269,37 +273,37 @@ class Law(CommandedCycle):
         Raises
         ------
         InputError
-            If there was no tick since `latch`.
+            No tick since `latch`.
 
         """
         last = self._last_tick()
         own = slice(6 * self._setup.at[0], 6 * self._setup.at[0] + 6)
         return task_inertia(self._setup.space.outward(last.q, last.qd).Lambda_inv[own, own].copy())
 
-    def predicted_and_met(self) -> tuple[Array, Array]:
+    def predicted_and_measured(self) -> tuple[Array, Array]:
         """
-        Joint accelerations that the model predicted, and the measured ones (n,), (n,) [rad/s²].
+        Joint accelerations predicted by the model, and measured ones (n,), (n,) [rad/s²].
 
-        From the tick before the last one to the last one. Their difference is due to what the
-        model lacks: friction, payload, contact.
+        They are for the interval between the last two ticks. They differ by unmodelled effects:
+        friction, payload, contact.
 
         Raises
         ------
         InputError
-            If there were no two ticks since `latch`, or no time between them.
+            Fewer than two ticks since `latch`, or no time between them.
 
         """
         if self._last is None or self._before is None or not self._last[0] > self._before[0]:
-            raise InputError('there were no two ticks to tell of')
-        return predicted_and_met(self._setup, Tick(*self._before), Tick(*self._last))
+            raise InputError('there were no two ticks: call torque(time, q, qd) first')
+        return predicted_and_measured(self._setup, Tick(*self._before), Tick(*self._last))
 
     def bias_torque(self, q: Array, qd: Array) -> Array:
-        """C + G (n,) [N·m]: torque that leaves the joints without acceleration."""
+        """C + G (n,) [N·m]: torque for which the accelerations of the joints are zero."""
         return self._setup.model.inverse_dynamics(*self._joint_arrays(q, qd), self._rest)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """
-        Torques (n,) to command for accelerations, whatever the limits [N·m].
+        Torques (n,) to command for joint accelerations, minus the driver's, without limits [N·m].
 
         Raises
         ------

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import task_numbers
+from osc_ros.control.arrival import Approach
 from osc_ros.control.bandwidth import (
     largest_damping_rate,
     largest_integral_rate,
@@ -118,7 +119,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # pose error along the axes of motion, zero along the others
+        # behind the last target, as its leash counts it
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -207,6 +208,15 @@ class Level:
         self._filtered = self._force * self.task.force.is_closed * before._filtered
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
+
+    @property
+    def goal(self) -> Array | None:
+        """Pose (4, 4) at which the newest motion ends; None if it is a twist or a stop."""
+        return self.guide.goal(self.task.limits)
+
+    def approach(self) -> Approach:
+        """Where the link is and where it shall go, at the last tick."""
+        return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def measure(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""

@@ -1,4 +1,4 @@
-"""The limits of the joints: positions, velocities, torques and their rates, decelerations."""
+"""Limits of the joints: position, velocity, torque, rate of the torque, deceleration."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Share of the torque available at rest that a joint may brake with; the rest is for errors of the
-# model and the motion of the other joints, which are not counted.
+# Share of the torque available beside gravity with which a joint may brake; the rest is a reserve
+# for errors of the model and for the motion of the other joints.
 BRAKING_SHARE = 0.7
 # A joint stops MARGIN before its limit [rad, m] and keeps below FASTEST of its velocity limit: a
 # reserve for the length of a tick and for errors of the model.
 MARGIN, FASTEST = 1e-3, 0.99
-HARDEST = 50.0  # largest deceleration that is planned with [rad/s², m/s²]
-# Rows of `Limits.table`, a column a joint: lowest and highest position, speed, deceleration, rate
-# with which braking sets in [1/s], torque, rate of the torque, depth of the soft zone.
+HARDEST = 50.0  # largest deceleration that the limits assume [rad/s², m/s²]
+# Rows of `Limits.table`, one column per joint: lowest and highest position, speed, deceleration,
+# 1 / reaction time [1/s], torque, rate of the torque, depth of the soft zone.
 LOWER, UPPER, SPEED, DECELERATION, RATE, EFFORT, EFFORT_RATE, ZONE = range(8)
-_STATES = 64  # configurations among which the least deceleration is searched
+_STATES = 64  # number of sampled configurations for the least deceleration
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
     """
-    The limits of all joints; `Limits.of` takes them from a robot.
+    Limits of all joints; `Limits.of` takes them from a robot.
 
     Attributes
     ----------
     position : (n, 2) [rad, m]
-        Lower and upper; infinite where there is none.
+        Lower and upper limit; infinite for joints without limits.
     velocity, effort : (n,) [rad/s, m/s], [N·m, N]
         Largest magnitudes; may be infinite.
     effort_rate : (n,) [N·m/s, N/s]
-        Most that a torque changes; may be infinite.
+        Largest rate of change of a torque; may be infinite.
     deceleration : (n,) [rad/s², m/s²]
         Deceleration that a joint can reach in every configuration.
     reaction_time : float [s]
-        Time in which braking sets in: a longer one makes it start earlier and softer.
+        Time constant with which braking begins; a longer one makes it begin earlier and softer.
     soft_zone : float
-        Share of a joint's range, at both ends, where the posture is pushed inward; 0 is none.
+        Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
     repulsion : float [rad/s]
         Natural frequency of that push: at the limit the acceleration is its square times the
         depth of the zone, at the zone's edge 0.
@@ -53,7 +53,8 @@ class Limits:
     Raises
     ------
     InputError
-        A shape that does not fit, a range that is none, a number that is not positive.
+        A shape that does not fit, a lower limit that is not below the upper one, a number that is
+        not positive.
 
     """
 
@@ -67,7 +68,7 @@ class Limits:
     repulsion: float = 10.0
 
     def __post_init__(self) -> None:
-        """Convert to arrays; refuse wrong shapes and numbers."""
+        """Convert to arrays and validate them."""
         position = np.array(self.position, dtype=np.float64)
         if position.ndim != 2 or position.shape[1] != 2:
             raise InputError(f'position limits have shape {position.shape}, accepted is (n, 2)')
@@ -94,10 +95,10 @@ class Limits:
 
     @cached_property
     def table(self) -> Array:
-        """The limits as kernels read them (8, n): rows LOWER to ZONE."""
+        """The limits as an array (8, n) for the kernels; rows LOWER to ZONE."""
         lower, upper = self.position.T
         margin = np.minimum(MARGIN, 0.25 * (upper - lower))
-        # a torque may have to turn from full to full
+        # braking may have to change a torque from one limit to the opposite limit
         turning = 2.0 * np.where(np.isfinite(self.effort), self.effort, 0.0) / self.effort_rate
         span = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
         return np.array([
@@ -110,12 +111,13 @@ class Limits:
         """
         Limits of a robot; a value that is given by name, and not None, takes precedence.
 
-        A torque may turn from full to full in the reaction time: effort_rate is twice the effort
-        divided by that.
+        A torque can change from one limit to the opposite one within the reaction time:
+        effort_rate is twice the effort divided by the reaction time.
 
-        The deceleration is BRAKING_SHARE of the least that the torque gives beside gravity in
-        _STATES configurations, with the other joints held. It is at most the one that stops the
-        joint from its full speed in twice the reaction time, and at most HARDEST.
+        The deceleration of a joint is BRAKING_SHARE of the least one in _STATES configurations
+        that its effort limit allows beside gravity, while the other joints are held. It is at most
+        HARDEST, and at most the one that stops the joint from its velocity limit in twice the
+        reaction time.
 
         """
         found = {name: value for name, value in given.items() if value is not None}
@@ -123,8 +125,8 @@ class Limits:
         taken = {'position': robot.position_limits, 'velocity': robot.velocity_limits,
                  'effort': robot.effort_limits, **found}
         if 'effort_rate' not in found:
-            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / taken.get(
-                'reaction_time', cls.reaction_time)
+            reaction_time = np.asarray(taken.get('reaction_time', cls.reaction_time))
+            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / reaction_time
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)
@@ -133,16 +135,16 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """Least deceleration (n,) that torque beside gravity gives a joint, the others held."""
+    """Least deceleration (n,) by BRAKING_SHARE of the torque beside gravity, others held."""
     inertia, weight = _loads(robot)
-    # at least a tenth of the limit, else an arm that cannot hold itself would brake forever
+    # at least a tenth of the limit: an arm that cannot hold itself needs a deceleration above 0
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)
     return np.asarray(BRAKING_SHARE * (room / inertia).min(axis=0))
 
 
 @lru_cache(maxsize=4)  # limits change more often than the robot
 def _loads(robot: Robot) -> tuple[Array, Array]:
-    """Diagonal of M, and weight, (_STATES, n) each, at configurations within the limits."""
+    """Diagonal of M and gravity torques, (_STATES, n) each, at configurations within limits."""
     dynamics, rng = Articulated(robot), np.random.default_rng(0)
     lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))

@@ -21,7 +21,7 @@ ARRIVED = 1e-9  # nearer than this the set-point has reached its goal [rad, m]
 @dataclass(frozen=True, eq=False)
 class Posture:
     """
-    Gains towards the posture, in the null space of the tasks.
+    Gains of the posture, which acts in the nullspace of the tasks.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Posture:
     damping: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse negative and non-finite numbers."""
+        """Raise for negative and non-finite numbers."""
         for name in ('natural_frequency', 'damping_ratio', 'damping'):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
@@ -53,17 +53,17 @@ class Posture:
 @kernel
 def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd):
     """
-    Accelerations (n,) towards a posture, and out of the soft zones of the joints.
+    Write the accelerations towards a posture, and out of the soft zones of the joints.
 
     Parameters
     ----------
     q, qd, posture : (n,)
     wraps : (n,) bool
-        Angles without limits: the short way round.
+        Continuous joints, which take the shorter way.
     table : (8, n)
-        Of `Limits`. A far posture is approached at most at the velocity limits.
+        See `Limits.table`. The speed of approach is at most the velocity limit.
     frequency, rate : float [rad/s], [1/s]
-        Natural frequency, and twice the damping ratio times it.
+        Natural frequency ω and damping rate 2ζω.
     push : float [rad/s]
         Natural frequency of the push out of the soft zones.
     qdd : (n,), written
@@ -146,7 +146,7 @@ class PostureSetPoint:
         self._now, self.is_moving = wanted + self._offset, True
 
     def advance(self, dt: float, blend_time: float) -> None:
-        """Bring the set-point to a time dt [s] later; it arrives within `blend_time` [s]."""
+        """Advance the set-point by dt [s]; it arrives at its goal within `blend_time` [s]."""
         self._offset, self._rate = settling(self._offset, self._rate, blend_time, dt)
         self.is_moving = bool((np.abs(self._offset) > ARRIVED).any())
         if not self.is_moving:

@@ -1,4 +1,4 @@
-"""Rotation vectors, compiled: the logarithm and exponential of SO(3) and what goes with them."""
+"""Rotation vectors, compiled: logarithm and exponential of SO(3), and their derivatives."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from osc_ros.dynamics.spatial import add, along, cross, dot, ZERO
 
 @inlined
 def rotation_of(T):
-    """Nine numbers by rows: the rotation of a pose (4, 4)."""
+    """Rotation of a pose (4, 4), as nine numbers by rows."""
     return (T[0, 0], T[0, 1], T[0, 2], T[1, 0], T[1, 1], T[1, 2], T[2, 0], T[2, 1], T[2, 2])
 
 
 @inlined
 def rotation_vector(R):
     """
-    log R of a rotation (nine numbers by rows): axis times angle, the angle in [0, π].
+    log R of a rotation (nine numbers by rows): axis times angle [rad], the angle in [0, π].
 
-    Through the quaternion with the largest component taken first (Shepperd), so that nothing
-    cancels at 0 nor at π; of the two quaternions the one with w ≥ 0, so there is no double cover.
-    At π exactly, where both signs of the axis are right, the one of the largest entry is taken.
+    Computed from the quaternion, its largest component first (Shepperd), which avoids cancellation
+    at 0 and at π. The sign of the quaternion is chosen such that w ≥ 0. At exactly π, where the
+    axis has two possible signs, its largest entry is positive.
 
     """
     trace = R[0] + R[4] + R[8]
@@ -54,7 +54,7 @@ def _coefficients(angle2):
 
 @inlined
 def exponential(phi):
-    """exp(phi×), nine numbers by rows."""
+    """exp(phi×) of a rotation vector phi [rad], nine numbers by rows."""
     x, y, z = phi
     a, b, _ = _coefficients(dot(phi, phi))
     return (1.0 - b * (y * y + z * z), b * x * y - a * z, b * x * z + a * y,
@@ -64,7 +64,7 @@ def exponential(phi):
 
 @inlined
 def body_rate(phi, dphi):
-    """Angular velocity in the turned axes of R = exp(phi×): the right Jacobian on dphi."""
+    """Angular velocity of R = exp(phi×), in axes of R: right Jacobian of phi, times dphi."""
     _, b, c = _coefficients(dot(phi, phi))
     once = cross(phi, dphi)
     return along(-b, once, along(c, cross(phi, once), dphi))
@@ -72,7 +72,7 @@ def body_rate(phi, dphi):
 
 @inlined
 def body_acceleration(phi, dphi, ddphi):
-    """Its derivative: the right Jacobian on ddphi, and its own rate of change on dphi."""
+    """Angular acceleration of R = exp(phi×), in axes of R: derivative of `body_rate`."""
     angle2 = dot(phi, phi)
     a, b, c = _coefficients(angle2)
     radial = dot(phi, dphi)
@@ -90,7 +90,7 @@ def body_acceleration(phi, dphi, ddphi):
 
 @inlined
 def solved_rate(phi, w):
-    """φ̇ of an angular velocity w in turned axes: the inverse right Jacobian, by Cramer's rule."""
+    """Rate of phi for an angular velocity w of R = exp(phi×) in axes of R; by Cramer's rule."""
     x = body_rate(phi, (1.0, 0.0, 0.0))
     y = body_rate(phi, (0.0, 1.0, 0.0))
     z = body_rate(phi, (0.0, 0.0, 1.0))

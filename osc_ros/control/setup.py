@@ -1,4 +1,4 @@
-"""The law under one choice of robot and settings: the torque of posture and tasks."""
+"""Torque of posture and tasks for one robot and one choice of settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-PERIOD_CHANGE = 0.01  # relative: a smaller change of the mean period leaves the gains as they are
+PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
 
 
 class Setup:
@@ -41,17 +41,17 @@ class Setup:
     robot : Robot
     settings : Settings
     links : tuple of str
-        The links of the tasks.
+        Links of the tasks.
     at : list of int
-        The link of each task.
+        Index of each task's link in `links`.
     space : OperationalSpace
-        The robot as seen from the links; `dynamics` is its method, which the ticks use.
+        Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
     model : Articulated
-        The same robot, for inverse dynamics beside the tick.
+        Dynamics of the same robot, for inverse dynamics apart from the ticks.
     solver : Priorities
     limiter : Limiter
     levels : list of Level
-        The tasks at work, once the setup is started.
+        State of the tasks, from `start` on.
     J : (6 m, n)
         Jacobian of the last tick.
     longest_period : float
@@ -112,7 +112,7 @@ class Setup:
                                 tips=self.links, workers=1 if several else workers)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
-        """Axes of a task's frame: of any link, or the place of a link with a task, or the base."""
+        """Frame of a task: the index of a link with a task, axes of another link, None: base."""
         if not task.frame:
             return None
         if task.frame in self.links:
@@ -145,7 +145,7 @@ class Setup:
                                    self.limiter.table)
         self._find_bandwidth()
         if before is not None:
-            if self.least_inertia is None:  # the compensation until now has to fade out
+            if self.least_inertia is None:  # the previous friction compensation fades out
                 self.least_inertia = before.least_inertia
             self.limiter.go_on_from(before.limiter)
             self._take_tool(before)
@@ -187,14 +187,14 @@ class Setup:
             self.posture_share = min(share, self.posture_gains[2] / push)
 
     def gain_share(self) -> float:
-        """Least share of its set-point that a natural frequency or damping rate has, 0 to 1."""
+        """Smallest ratio of a natural frequency or damping rate in force to its set value."""
         W = self.dynamics.Lambda_inv
         return min(self.posture_share, *(
             level.gain_share(W[6 * i:6 * i + 6, 6 * i:6 * i + 6])
             for level, i in zip(self.levels, self.at)))
 
     def _take_tool(self, before: Setup) -> None:
-        """Move the targets of the tip with its frame, if that is elsewhere on its body now."""
+        """Move the targets of the tip with it, if the tip is another point of its body now."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -246,7 +246,7 @@ class Setup:
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:
-        """The steps of the compiled tick, one by one: for every method, and for force axes."""
+        """Compute a tick that is not compiled as a whole; return the number of solves, or -1."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:
@@ -260,7 +260,7 @@ class Setup:
         return int(solves)
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """Torques (n,) [N·m] within all limits but their rates; after `torque` for this state."""
+        """Torques (n,) [N·m] within all limits except rates; call after `torque`."""
         return self.limiter.torque_within(time, q, qd, tau, self.solver,
                                           self.settings.damping.length)
 
@@ -272,7 +272,7 @@ class Setup:
         _ = self.solver.ratios
 
     def set_targets(self, time: float, q: Array) -> None:
-        """Bring targets and frames of the tasks to a time [s]."""
+        """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
         for level in self.levels:
             level.set_target(time)
         for level, frame in self._turning:

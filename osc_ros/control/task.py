@@ -1,4 +1,4 @@
-"""Tasks as they are configured: target, limits, gains, spring, force control."""
+"""Configuration of tasks: target, limits, gains, spring, force control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 AXES = ('motion', 'force', 'free')
 TOO_FAST = ('refuse', 'slow')
 ALL_MOTION = ('motion',) * 6
-FARTHEST = 1e3  # no arm's target is farther from its base [m]
+FARTHEST = 1e3  # largest accepted coordinate of a target [m]
 NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
@@ -104,7 +104,7 @@ class TargetLimits:
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """The leash as floats, which are quicker to read."""
+        """Largest lag of the arm, `leash`, as two floats for faster access [rad], [m]."""
         return float(self.leash[0]), float(self.leash[1])
 
     @cached_property
@@ -265,7 +265,7 @@ class ForceControl:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a measured wrench changes anything."""
+        """Whether the force loop is closed: gain or integral rate is not 0."""
         return self.gain > 0.0 or self.integral_rate > 0.0
 
 
@@ -313,7 +313,7 @@ class Task:
     kind: Kind = Pose()
 
     def __post_init__(self) -> None:
-        """Refuse other types, unknown axes, bad activations, and what the kind does not take."""
+        """Raise for wrong types, axes and activations, and for settings that the kind excludes."""
         require_type('gains', self.gains, (Gains, Stiffness), 'Gains or Stiffness, as in '
                      "Task(Gains(), name='tip')")
         require_type('force', self.force, ForceControl, 'a ForceControl')
@@ -344,7 +344,7 @@ class Task:
                           f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """1 for the axes (6,) of these kinds, 0 for the others."""
+        """Array (6,) with 1 for the axes of these kinds, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 
@@ -396,8 +396,10 @@ def poses(positions: ArrayLike, quaternions_xyzw: ArrayLike) -> Array:
         raise InputError(f'position {p[k].tolist()}: accepted is at most {FARTHEST:g} m')
     length = np.linalg.norm(xyzw, axis=1)
     for k in np.flatnonzero(~(np.abs(length - 1.0) < UNIT_TOLERANCE))[:1].tolist():
+        left_out = ('; a message that leaves w out has w = 1: send all four numbers, also w: 0.0'
+                    if xyzw[k, 3] == 1.0 else '')
         raise InputError(f'quaternion {xyzw[k].tolist()} has length {length[k]:.6g}: accepted is '
-                         '1, in the order x y z w (no rotation is 0 0 0 1)')
+                         f'1, in the order x y z w (no rotation is 0 0 0 1){left_out}')
     x, y, z, w = (xyzw / length[:, None]).T
     T = np.zeros((len(p), 4, 4))
     T[:, :3, :3] = np.array([

@@ -7,6 +7,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.angles import ShortWay
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -47,8 +48,7 @@ class VelocityEstimator:
 
     def __init__(self, robot: Robot) -> None:
         self._fastest = JUMP_FACTOR * np.asarray(robot.velocity_limits)
-        self._turns = ~(np.isfinite(robot.position_limits).any(axis=1) | robot.prismatic)
-        self._may_turn = bool(self._turns.any())
+        self._short_way = ShortWay(robot)
         self._window: deque[tuple[float, Array]] = deque(maxlen=MOST)
         self._repeated = 0
 
@@ -101,11 +101,7 @@ class VelocityEstimator:
 
     def _steps(self, q: Array) -> Array:
         """Steps (k-1, n) between positions (k, n); for a continuous joint the shorter way."""
-        steps = np.diff(q, axis=0)
-        if self._may_turn:
-            whole = 2.0 * np.pi * np.round(steps / (2.0 * np.pi))
-            steps = steps - np.where(self._turns, whole, 0.0)
-        return steps
+        return self._short_way.of(np.diff(q, axis=0))
 
     def _are_jumps(self, steps: Array, gaps: Array) -> NDArray[np.bool_]:
         return np.asarray((np.abs(steps) > JUMP_FLOOR + np.outer(

@@ -15,28 +15,27 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# The target is at the first pose of a path if it is nearer than this share of the way from there
-# to the second, or nearer than a small angle and distance [rad, m].
+# The target counts as at the first pose of a path if its distance is less than NEAR times the
+# distance from the first pose to the second, or less than NEAREST [rad, m].
 NEAR, NEAREST = 0.1, (0.02, 0.005)
-BRAKE_KNOTS = 9
-BRAKE_SHARE = 0.7  # of the acceleration that braking at the end of a path is planned with
-LONGER = 1.5  # factor by which the next plan brakes longer, if one exceeds the limits
-BRAKE_PLANS = 4
-ROUNDED = 1.0 + 1e-6  # factor on the times of a path that is slowed down, so that it fits
+BRAKE_KNOTS = 9  # number of knots while braking
+BRAKE_SHARE = 0.7  # share of the acceleration limit for braking at the end of a path
+LONGER = 1.5  # factor of the braking time from one plan to the next, if it exceeds the limits
+BRAKE_PLANS = 4  # largest number of such plans
+ROUNDED = 1.0 + 1e-6  # additional factor of the duration of a slowed path, for rounding
 _UNITS = (('rad/s', 'm/s'), ('rad/s²', 'm/s²'))
 
 
 def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
                  present: Target | None = None) -> Path:
     """
-    Path through poses whose velocities are not known: cubic splines, with ends that fit.
+    Return a path of cubic splines through poses without velocities.
 
-    It begins with the twist of the target, if that is at the first pose, else at rest; and it ends
-    at rest. If it then exceeds the limits, the poses are in motion there. Then the target speeds
-    up from rest after the first pose, or brakes before the last one, along the path, which takes
-    longer. If the poses between the ends need more than the limits, all times are stretched by the
-    factor that makes them fit, if the limits say 'slow'; else the path exceeds the limits, and
-    `path_within` refuses it.
+    It begins with the twist of the target if the target is at the first pose, otherwise at rest.
+    It ends at rest. If this path exceeds the limits at its ends, the target accelerates from rest
+    after the first pose, or brakes before the last one, along the path, and the path takes longer.
+    If the path between its ends exceeds the limits, all times are stretched if `limits.too_fast`
+    is 'slow'; otherwise the path exceeds the limits, and `path_within` raises for it.
 
     Parameters
     ----------
@@ -52,7 +51,7 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     Raises
     ------
     InputError
-        What `Path` refuses.
+        As of `Path`.
 
     """
     path = Path(times, poses)
@@ -64,7 +63,7 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
         return path
     between = Path(times, poses, ends=(None, None))
     factor = excess(between, limits)
-    if factor > 1.0:  # whatever its ends
+    if factor > 1.0:  # independently of the ends
         if limits.too_fast != 'slow':
             return between
         times = between.slowed(factor * ROUNDED).times
@@ -72,9 +71,9 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     for ramps, brakes in ((False, False), (True, False), (False, True), (True, True)):
         path = Path(times, poses, ends=(None if ramps else first, None if brakes else AT_REST))
         if ramps:
-            path = _begun_at(path.times[0], _reversed(_braked(_reversed(path), limits)))
+            path = _shift_to(path.times[0], _reverse(_brake(_reverse(path), limits)))
         if brakes:
-            path = _braked(path, limits)
+            path = _brake(path, limits)
         if excess(path, limits) <= 1.0:
             return path
         plans.append(path)
@@ -82,14 +81,14 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
 
 
 def excess(path: Path, limits: TargetLimits) -> float:
-    """Factor by which a path has to be slowed down to be within the speeds and accelerations."""
+    """Factor by which a path must be slowed down to keep the limits; at most 1 if it does."""
     speed, acceleration = path.peaks / np.array([limits.speed, limits.acceleration])
     return float(max(speed.max(), math.sqrt(acceleration.max())))
 
 
 def path_within(path: Path, limits: TargetLimits) -> Path:
     """
-    A path itself, if it is within the limits of a task; or slowed down, if they say so.
+    Return a path within the limits: the same, or slowed down if `too_fast` is 'slow'.
 
     Raises
     ------
@@ -121,40 +120,41 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
 
 
 def _point(path: Path, time: float) -> str:
-    """Name the point of a path that is nearest to a time [s]."""
+    """Text for errors on the point of a path nearest to a time [s]."""
     k = int(np.argmin(np.abs(path.points - time)))
     return f'point {k} of {len(path.points)}, {time - path.times[0]:.3g} s after the first'
 
 
 def _is_near(pose: Array, poses: Array) -> bool:
-    """Whether a pose (4, 4) is at the first of several, seen from the second."""
+    """Whether a pose (4, 4) counts as at the first of several poses; see NEAR."""
     away, step = pose_error(poses[0], pose), pose_error(poses[0], poses[1])
-    return all(np.linalg.norm(away[part]) <= max(NEAR * np.linalg.norm(step[part]), nearest)
-               for part, nearest in zip((slice(3), slice(3, 6)), NEAREST))
+    lengths = np.linalg.norm([away.reshape(2, 3), step.reshape(2, 3)], axis=2)
+    return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())
 
 
-def _reversed(path: Path) -> Path:
-    """A path run through backwards; time t becomes -t."""
+def _reverse(path: Path) -> Path:
+    """Return the path in the opposite direction; time t becomes -t."""
     back = Path(-path.times[::-1], path.poses[::-1], -path.twists[::-1],
                 path.accelerations[::-1])
     back.points = -path.points[::-1]
     return back
 
 
-def _begun_at(time: float, path: Path) -> Path:
-    """A path moved in time, to begin at a time [s]."""
+def _shift_to(time: float, path: Path) -> Path:
+    """Return the path shifted in time, so that it begins at a time [s]."""
     late = time - path.times[0]
     moved = Path(path.times + late, path.poses, path.twists, path.accelerations)
     moved.points = path.points + late
     return moved
 
 
-def _braked(path: Path, limits: TargetLimits) -> Path:
+def _brake(path: Path, limits: TargetLimits) -> Path:
     """
-    A path that ends in motion, braked to rest at its end, where it arrives later.
+    Return a path that ends in motion, braked to rest at its end; it takes longer.
 
-    Over the time D the path's clock falls from its rate to standstill, τ' = 1 - 3x² + 2x³ with
-    x from 0 to 1, so it advances by D/2 and the greatest deceleration is 1.5 / D times the speed.
+    During the braking time D the rate of the path parameter τ falls from 1 to 0,
+    τ' = 1 - 3x² + 2x³ with x from 0 to 1. So τ advances by D/2, and the largest deceleration is
+    1.5 / D times the speed.
 
     """
     best, end = path, float(path.times[-1])
@@ -176,7 +176,8 @@ def _braked(path: Path, limits: TargetLimits) -> Path:
         knots = ((path.times, begin + duration * x), (path.poses, poses),
                  (path.twists, rate * twists),
                  (path.accelerations, rate ** 2 * accelerations + slope * twists))
-        best = Path(*(np.concatenate([own[before], braked]) for own, braked in knots))
+        all_times, *rest = (np.concatenate([own[before], braked]) for own, braked in knots)
+        best = Path(all_times, rest[0], rest[1], rest[2])
         best.points = path.points
         if excess(best, limits) <= 1.0:
             break

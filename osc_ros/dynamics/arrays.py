@@ -36,11 +36,11 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
         bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
         where = ', '.join(map(str, bad))
         raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
-    return ready(array)
+    return kernel_array(array)
 
 
-def ready(values: Array) -> Array:
-    """Values as the kernels take them; an array that is so already is returned itself."""
+def kernel_array(values: Array) -> Array:
+    """Return values as a contiguous, writeable float64 array; the same array if it is one."""
     # the kernels are compiled for writeable and aligned arrays only
     is_ready = values.dtype is FLOAT64 and values.flags.carray
     return values if is_ready else np.array(values, dtype=np.float64)
@@ -55,7 +55,7 @@ def require_output(out: Array, shape: tuple[int, ...]) -> None:
 
 
 def require_finite(what: str, values: Array) -> Array:
-    """Results themselves; InputError if one of them is not finite."""
+    """Return the values; raise InputError if one of them is not finite."""
     if not np.isfinite(values).all():
         raise InputError(f'the {what} is not finite: the input is too large, or M is singular')
     return np.asarray(values)

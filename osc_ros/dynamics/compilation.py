@@ -95,7 +95,7 @@ class _Team:
         with suppress(OSError, ValueError):  # it has ended
             assert helper.stdin is not None and helper.stdout is not None
             helper.stdin.write(self._job or b'')
-            helper.stdin.flush()  # not closed: its end of file ends the helper
+            helper.stdin.flush()  # not closed: the helper ends at the end of its input
             for line in helper.stdout:
                 word, _, number = line.partition(b' ')
                 if word == b'total':

@@ -45,7 +45,7 @@ def placement(robot: Robot, q: Array) -> Placement:
     """Poses of all bodies and of the tips at joint positions q (nq,)."""
     b = len(robot.parent)
     T = np.empty((b + 1, 4, 4))
-    T[-1] = np.eye(4)  # the base, where a parent of -1 finds it
+    T[-1] = np.eye(4)  # the base: index -1, the parent of the first bodies
     for i, (parent, k) in enumerate(zip(robot.parent.tolist(), robot.q_index.tolist())):
         T_joint = np.eye(4)
         if robot.spherical[i]:

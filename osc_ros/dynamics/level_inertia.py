@@ -10,7 +10,7 @@ import numpy as np
 
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGHT
-from osc_ros.dynamics.task_inertia import eigen_decomposed, EXACT_HIGH, share
+from osc_ros.dynamics.task_inertia import diagonalize, EXACT_HIGH, share
 
 _SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
 _STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below which nothing is damped
@@ -74,7 +74,7 @@ def _yielded(row, W, A, V, x, r):
     for i in range(6):
         for j in range(6):
             A[6 * i + j] = row[ROOT + i] * W[6 * i + j] * row[ROOT + j]
-    eigen_decomposed(A, V, 6)
+    diagonalize(A, V, 6)
     for k in range(6):
         stiffest = max(stiffest, A[7 * k])
         x[k] = row[SPRING + k]
@@ -258,7 +258,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
 @inlined
 def put_ratios(A, V, largest, ratios):
     """Singular values relative to the largest, and their directions V, from a Gram matrix."""
-    eigen_decomposed(A, V, 6)
+    diagonalize(A, V, 6)
     for k in range(6):
         largest = max(largest, A[7 * k])
     for k in range(6):

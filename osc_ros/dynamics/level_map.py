@@ -1,4 +1,4 @@
-"""Levels whose coordinates are not those of their link's twist: their velocity is S times that."""
+"""Levels with coordinates of their own: the velocity of a level is S times its link's twist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from osc_ros.dynamics.level_row import MAP, MAPPED
 
 @inlined
 def map_level(S, i, a0, J, W, r, x):
-    """Replace J, W and r of level i, of its link's twist, by those of S times the twist."""
+    """Replace J, W and r of level i, which are for its link's twist, by those for S · twist."""
     own = 6 * i
     for a in range(6):
         r[own + a] += a0[a]

@@ -1,4 +1,4 @@
-"""The columns of a task's row of numbers, which `Priorities` solves for."""
+"""Columns of a task's row in the array that `Priorities` solves for."""
 
 # Columns of a row of `Priorities`, in the axes of the task's frame: how much of every axis is
 # controlled; acceleration; force of the spring, roots of its stiffness, roots of twice damping

@@ -1,4 +1,4 @@
-"""The contract of a method: everything that a method of the dynamics can be asked."""
+"""The contract of a method: the functions that every method of the dynamics has."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, Bloc
 from osc_ros.dynamics.papers.dense import Dense
 from osc_ros.dynamics.papers.schur import Schur
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.teams.planning import planned, reducing
+from osc_ros.dynamics.teams.planning import cyclic_reduction, parallel_sweep
 from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
 from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError
@@ -52,11 +52,12 @@ def _reduced_by_team(robot: Robot, workers: Workers) -> tuple[Method, Plan]:
     if workers.count == 'auto':
         return Schur(robot, BlockCyclicReduction), Plan(
             1, "a team for 'bcr' is for comparison: it starts for a number of workers only")
-    return reducing(robot, workers)
+    return cyclic_reduction(robot, workers)
 
 
 METHODS: dict[str, Entry] = {
-    'sweep': Entry(partial(Tree, algorithm=PROPAGATED), Sweep, one_tip=True, of_team=planned),
+    'sweep': Entry(partial(Tree, algorithm=PROPAGATED), Sweep, one_tip=True,
+                   of_team=parallel_sweep),
     'ldl': Entry(partial(Schur, factorization=BlockLDL), LDL, one_tip=True),
     'bcr': Entry(partial(Schur, factorization=BlockCyclicReduction), one_tip=True,
                  of_team=_reduced_by_team),
@@ -93,7 +94,7 @@ def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Me
                          f'(these take several: {others})')
     construct = entry.of_chain if robot.serial and entry.of_chain else entry.of_robot
     if workers.count == 1:
-        return name, construct(robot), Plan(1, 'as asked')
+        return name, construct(robot), Plan(1, 'as requested')
     if entry.of_team is None:
         why = f"method '{name}' is evaluated by one process ('sweep' by several)"
     elif robot.serial:

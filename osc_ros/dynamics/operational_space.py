@@ -96,7 +96,7 @@ class OperationalSpace:
 
     @property
     def dynamics(self) -> Method:
-        """The method at work, for callers that keep its contract: it does not check arrays."""
+        """The method in use; it does not validate arrays, so callers must keep its contract."""
         return self._dynamics
 
     @property

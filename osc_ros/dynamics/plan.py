@@ -1,4 +1,4 @@
-"""Records of the worker processes that evaluate the law: the request, and the decision."""
+"""Records: the requested number of worker processes, and the number in use with its reason."""
 
 from __future__ import annotations
 

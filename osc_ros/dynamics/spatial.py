@@ -137,7 +137,7 @@ def upper(R: Matrix) -> Symmetric:
 
 
 @inlined
-def outer_added(a: Vector, b: Vector, R: Matrix) -> Matrix:
+def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
     """R + a bᵀ."""
     return (R[0] + a[0] * b[0], R[1] + a[0] * b[1], R[2] + a[0] * b[2],
             R[3] + a[1] * b[0], R[4] + a[1] * b[1], R[5] + a[1] * b[2],
@@ -228,13 +228,13 @@ def mobility_times(K: Mobility, f: Spatial) -> Spatial:
 
 
 @inlined
-def swapped(K: Mobility) -> Mobility:
+def linear_first(K: Mobility) -> Mobility:
     """The mobility in the order [linear; angular]."""
     return K[2], transpose(K[1]), K[0]
 
 
 @inlined
-def downdated(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
+def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
     """K - w [a; c][a; c]ᵀ."""
     A, B, C = K
     wa, wc = (w * a[0], w * a[1], w * a[2]), (w * c[0], w * c[1], w * c[2])
@@ -251,7 +251,7 @@ def downdated(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
 def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
     """Xᵀ I X: an inertia, [[A, B], [Bᵀ, C]] from motions to forces, about the parent's origin."""
     turned = mobility_unrotated(transpose(R), I)
-    return swapped(mobility_shifted((-p[0], -p[1], -p[2]), swapped(turned)))
+    return linear_first(mobility_shifted((-p[0], -p[1], -p[2]), linear_first(turned)))
 
 
 @inlined

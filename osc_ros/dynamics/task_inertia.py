@@ -28,7 +28,7 @@ SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
 
 
 @inlined
-def solved(A, x, m):
+def solve_in_place(A, x, m):
     """
     Replace x by A⁻¹ x, for A (m × m, flat, symmetric, overwritten).
 
@@ -70,7 +70,7 @@ def solved(A, x, m):
 
 
 @inlined
-def eigen_decomposed(A, V, m):
+def diagonalize(A, V, m):
     """
     Replace A (m × m, flat) by its eigenvalues on the diagonal; the columns of V are eigenvectors.
 
@@ -126,13 +126,13 @@ def share(ratio, low, high):
 
 
 @inlined
-def _decomposed(Lambda_inv, scratch, m):
+def _diagonalize_inverse(Lambda_inv, scratch, m):
     """V of Λ⁻¹ = V diag(λ) Vᵀ (flat), and w = 1/λ, 0 where λ is zero to working precision."""
     A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
     largest = 0.0
     for k in range(m * m):
         A[k] = Lambda_inv[k]
-    eigen_decomposed(A, V, m)
+    diagonalize(A, V, m)
     for k in range(m):
         largest = max(largest, A[(m + 1) * k])
     for k in range(m):
@@ -142,9 +142,9 @@ def _decomposed(Lambda_inv, scratch, m):
 
 
 @inlined
-def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
+def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
     """Write Λ r to x by the pseudo-inverse: eigenvalues of Λ⁻¹ at rounding level count as 0."""
-    V, w = _decomposed(Lambda_inv, scratch, m)
+    V, w = _diagonalize_inverse(Lambda_inv, scratch, m)
     for i in range(m):
         x[i] = 0.0
     for k in range(m):
@@ -156,9 +156,9 @@ def applied_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 
 @inlined
-def pseudo_inverse(Lambda_inv, scratch, Lambda, m):
+def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
     """Write the pseudo-inverse Λ (m, m) of Λ⁻¹ (flat)."""
-    V, w = _decomposed(Lambda_inv, scratch, m)
+    V, w = _diagonalize_inverse(Lambda_inv, scratch, m)
     for i in range(m):
         for j in range(i + 1):
             total = 0.0
@@ -169,7 +169,7 @@ def pseudo_inverse(Lambda_inv, scratch, Lambda, m):
 
 @kernel
 def _pseudo_inverse(Lambda_inv, scratch, Lambda):
-    pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda, len(Lambda))
+    put_pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda, len(Lambda))
 
 
 def task_inertia(Lambda_inv: Array) -> Array:
@@ -196,7 +196,7 @@ def _measured(J, length, low, high, A, V, ratios, shares):
                 total += J[i, k] * J[j, k]
             units = (1.0 if i < 3 else 1.0 / length) * (1.0 if j < 3 else 1.0 / length)
             A[6 * i + j] = A[6 * j + i] = units * total
-    eigen_decomposed(A, V, 6)
+    diagonalize(A, V, 6)
     largest = 0.0
     for k in range(6):
         largest = max(largest, A[7 * k])
@@ -243,6 +243,9 @@ class SingularityDamping:
         self._scratch = np.zeros(72)
         self.ratios: Array = np.ones(6)
         self.shares: Array = np.ones(6)
+
+    def __repr__(self) -> str:
+        return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
 
     def conditioning(self, J: Array) -> float:
         """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""

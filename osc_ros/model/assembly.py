@@ -63,7 +63,8 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
         **{limits: [getattr(description, limits)[i] if i >= 0 else unlimited
                     for i in tree.limited]
            for limits, unlimited in (('position_limits', (-np.inf, np.inf)),
-                                     ('velocity_limits', np.inf), ('effort_limits', np.inf))},
+                                     ('velocity_limits', np.inf), ('effort_limits', np.inf),
+                                     ('coulomb_friction', 0.0), ('viscous_friction', 0.0))},
         'gravity': gravity,
         'frames': dict(zip(description.links, zip(tree.body, tree.T_body_link, strict=True),
                            strict=True)),

@@ -10,19 +10,22 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import ModelError
 from osc_ros.model import assembly, files, urdf
 from osc_ros.model.assembly import NO_MOMENT, read_only, SEMIDEFINITE_TOLERANCE
+from osc_ros.model.validation import (
+    are_rigid,
+    DEFINITE_TOLERANCE,
+    FRICTION,
+    require_inertias,
+    require_numbers,
+    require_structure,
+    require_tips,
+    SYMMETRY_TOLERANCE,
+)
 
 Array = NDArray[np.float64]
-
-RIGID_TOLERANCE = 1e-9
-SYMMETRY_TOLERANCE = 1e-12
-# Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
-# has 1e-10.
-DEFINITE_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,9 @@ class Robot:
         that body's frame, with locked joints at their locked positions.
     described_inertia : (b, 6, 6), optional
         `inertia` without payloads; None if there is no payload.
+    coulomb_friction, viscous_friction : (n,), optional
+        Friction and damping of the joints as described, not in force in any equation of the
+        dynamics [N·m, N], [N·m·s/rad, N·s/m]; default zero.
 
     """
 
@@ -113,6 +119,8 @@ class Robot:
     gravity: Array
     frames: Mapping[str, tuple[int, Array]]
     described_inertia: Array | None = None
+    coulomb_friction: Array = None  # type: ignore[assignment]
+    viscous_friction: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """
@@ -133,15 +141,18 @@ class Robot:
         for name in ('prismatic', 'spherical'):
             freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
         freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
-        self._refuse_structure()
+        require_structure(self)
+        for name in FRICTION:
+            if getattr(self, name) is None:
+                freeze(self, name, np.zeros(self.n))
         for name, shape in _shapes(bodies, self.n).items():
             freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({
             link: (int(body), read_only(f"frames['{link}']", pose, (4, 4)))
             for link, (body, pose) in self.frames.items()}))
-        self._refuse_tips()
-        self._refuse_numbers()
-        self._refuse_inertias()
+        require_tips(self)
+        require_numbers(self)
+        require_inertias(self)
 
     @cached_property
     def joint_names(self) -> tuple[str, ...]:
@@ -361,7 +372,7 @@ class Robot:
             raise ModelError(f"tool: '{name}' is a link of robot '{self.name}' already: accepted "
                              'is another name')
         T = read_only('tool: T_tip_tool', T_tip_tool, (4, 4))
-        if not _rigid(T[None])[0]:
+        if not are_rigid(T[None])[0]:
             raise ModelError(f'tool: {T.tolist()} is not a rigid transform')
         body, T_body_tip = self.frames[self.tip]
         return replace(self, tips=(name, *self.tips[1:]),
@@ -376,113 +387,6 @@ class Robot:
         """
         return replace(self, gravity=read_only('gravity', gravity, (3,)))
 
-    def _refuse_structure(self) -> None:
-        late = self.parent >= np.arange(len(self.parent))
-        self._refuse(late | (self.parent < -1),
-                     'its parent does not come before it (-1 is the base)')
-        self._refuse(self.prismatic & self.spherical, 'is both prismatic and spherical')
-        left: set[str] = set()
-        for i in range(1, len(self.joints)):
-            if self.joints[i] != self.joints[i - 1]:
-                left.add(self.joints[i - 1])
-            elif self.parent[i] != i - 1:
-                left.add(self.joints[i])
-            if self.joints[i] in left:
-                raise ModelError(f"robot '{self.name}': its joint names are not unique: "
-                                 + urdf.quoted(self.joints))
-
-    def _refuse_tips(self) -> None:
-        if not self.tips or len(set(self.tips)) < len(self.tips):
-            raise ModelError(f"robot '{self.name}': its tips are {urdf.quoted(self.tips)}; "
-                             'accepted are one or more links, each once')
-        for tip in self.tips:
-            if tip not in self.frames:
-                raise ModelError(f"tip '{tip}' is not a link of robot '{self.name}'; "
-                                 + urdf.near(tip, self.frames))
-            if self.frames[tip][0] < 0:
-                raise ModelError(f"tip '{tip}' does not move: no joint is between it and base "
-                                 f"'{self.base}'")
-
-    def _refuse_numbers(self) -> None:
-        if not np.isfinite(self.gravity).all():
-            raise ModelError(f"robot '{self.name}': gravity is not finite")
-        for link, (_, pose) in self.frames.items():
-            if not np.isfinite(pose).all():
-                raise ModelError(f"robot '{self.name}': the pose of link '{link}' is not finite")
-        for name in ('T_parent_body', 'inertia'):
-            finite = np.isfinite(getattr(self, name)).all(axis=(1, 2))
-            self._refuse(~finite, f'{name} is not finite')
-        self._refuse(~_rigid(self.T_parent_body), 'T_parent_body is not a rigid transform')
-        rotor = (self.rotor_inertia >= 0) & np.isfinite(self.rotor_inertia)
-        self._refuse_freedoms(~rotor, 'rotor_inertia must be finite and not negative')
-        lower, upper = self.position_limits.T
-        self._refuse_freedoms(
-            ~(lower <= upper), 'position_limits must be a lower and an upper bound')
-        for name in ('velocity_limits', 'effort_limits'):
-            self._refuse_freedoms(
-                ~(getattr(self, name) > 0), f'{name} must be positive (inf: unlimited)')
-
-    def _refuse(self, bad: NDArray[np.bool_], what: str) -> None:
-        for i in np.flatnonzero(bad)[:1]:
-            raise ModelError(f"joint '{self.joints[i]}': {what}")
-
-    def _refuse_freedoms(self, bad: NDArray[np.bool_], what: str) -> None:
-        for k in np.flatnonzero(bad)[:1]:
-            joint = self.joints[int(np.searchsorted(self.v_index, k, side='right')) - 1]
-            raise ModelError(f"joint '{joint}': {what}")
-
-    def _refuse_inertias(self) -> None:
-        inertia = self.inertia
-        scale = np.abs(inertia).max(axis=(1, 2))
-        skew = np.abs(inertia - inertia.transpose(0, 2, 1)).max(axis=(1, 2))
-        self._refuse(skew > SYMMETRY_TOLERANCE * scale, 'its inertia is not symmetric')
-        smallest = np.linalg.eigvalsh(inertia)[:, 0]
-        self._refuse(smallest < -SEMIDEFINITE_TOLERANCE * scale - NO_MOMENT,
-                     'its inertia is not positive semi-definite')
-        if not self.definite.all():
-            self._refuse_weightless_joints()
-
-    def _refuse_weightless_joints(self) -> None:
-        """Refuse joints whose bodies have no inertia along or about the joint axis."""
-        articulated, composite = self.inertia.copy(), self.inertia.copy()
-        # A random position: it is not singular.
-        q = self.neutral + np.random.default_rng(0).uniform(0.2, 0.8, self.nq)
-        for i in reversed(range(len(self.parent))):
-            # the articulated inertia is a difference: its rounding error scales with the composite
-            I, whole = articulated[i], composite[i]
-            size = np.trace(whole[3:, 3:]) if self.prismatic[i] else np.trace(whole[:3, :3])
-            axes = [0, 1, 2] if self.spherical[i] else [5] if self.prismatic[i] else [2]
-            own = slice(self.v_index[i], self.v_index[i] + len(axes))
-            D = I[np.ix_(axes, axes)] + np.diag(self.rotor_inertia[own])
-            if not np.linalg.eigvalsh(D)[0] > DEFINITE_TOLERANCE * size + NO_MOMENT:
-                raise ModelError(f"joint '{self.joints[i]}': the bodies that it moves have no "
-                                 f'inertia {"along" if self.prismatic[i] else "about"} its axis'
-                                 f'{self._link_list(i)}: give one of them an <inertial>, give the '
-                                 'joint a rotor inertia or lock it')
-            if self.parent[i] >= 0:
-                U = I[:, axes]
-                X = _motion_transform(self.T_parent_body[i] @ self._motion(i, q))
-                articulated[self.parent[i]] += X.T @ (I - U @ np.linalg.solve(D, U.T)) @ X
-                composite[self.parent[i]] += X.T @ whole @ X
-
-    def _motion(self, i: int, q: Array) -> Array:
-        """Return the motion (4, 4) of joint i at q."""
-        T, x = np.eye(4), q[self.q_index[i]]
-        if self.spherical[i]:
-            T[:3, :3] = Rotation.from_quat(q[self.q_index[i]:self.q_index[i] + 4]).as_matrix()
-        elif self.prismatic[i]:
-            T[2, 3] = x
-        else:
-            T[:2, :2] = [[np.cos(x), -np.sin(x)], [np.sin(x), np.cos(x)]]
-        return T
-
-    def _link_list(self, i: int) -> str:
-        """Return " (links 'a', 'b')", the links of body `i`."""
-        links = [link for link, (body, _) in self.frames.items() if body == i]
-        if not links:
-            return ''
-        return f" (links {urdf.quoted(links[:9])}{' …' if links[9:] else ''})"
-
 
 def _first_indices(widths: NDArray[np.int_]) -> NDArray[np.intp]:
     begins = np.concatenate([[0], np.cumsum(widths)[:-1]]).astype(np.intp)
@@ -490,27 +394,9 @@ def _first_indices(widths: NDArray[np.int_]) -> NDArray[np.intp]:
     return begins
 
 
-def _rigid(T: Array) -> NDArray[np.bool_]:
-    """Return (k,) whether the transforms T (k, 4, 4) are rigid."""
-    R = T[:, :3, :3]
-    rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
-    rigid &= np.linalg.det(R) > 0
-    rigid &= (T[:, 3] == [0.0, 0.0, 0.0, 1.0]).all(axis=1)
-    return np.asarray(rigid)
-
-
-def _motion_transform(T: Array) -> Array:
-    """Return X (6, 6), from motions in the parent to motions in a body at pose T there."""
-    R_t = T[:3, :3].T
-    X = np.zeros((6, 6))
-    X[:3, :3] = X[3:, 3:] = R_t
-    X[3:, :3] = -R_t @ urdf.cross_matrices(T[None, :3, 3])[0]
-    return X
-
-
 def _shapes(bodies: int, n: int) -> dict[str, tuple[int, ...]]:
     return {
         'T_parent_body': (bodies, 4, 4), 'inertia': (bodies, 6, 6),
         'rotor_inertia': (n,), 'position_limits': (n, 2), 'velocity_limits': (n,),
-        'effort_limits': (n,), 'gravity': (3,),
+        'effort_limits': (n,), 'gravity': (3,), **dict.fromkeys(FRICTION, (n,)),
     }

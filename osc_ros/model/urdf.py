@@ -59,6 +59,8 @@ class Description:
     position_limits : (m, 2)
     velocity_limits, effort_limits : (m,)
         [rad, m], [rad/s, m/s], [N·m, N]; infinite if missing.
+    coulomb_friction, viscous_friction : (m,)
+        Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
 
     """
@@ -75,6 +77,8 @@ class Description:
     position_limits: Array
     velocity_limits: Array
     effort_limits: Array
+    coulomb_friction: Array
+    viscous_friction: Array
     mimics: Mapping[int, Mimic]
 
 
@@ -101,6 +105,7 @@ def description(text: str) -> Description:
     kinds = tuple('fixed' if e is None else e.attrib['type'] for e in elements)
     parent = [-1 if e is None else index[_link_of(e, 'parent')] for e in elements]
     limits = np.array([_limits(e) for e in elements])
+    friction = np.array([_friction(e) for e in elements])
     inertia, moments = _inertias(order, [links[link] for link in order])
     return Description(
         name=robot.get('name', ''),
@@ -116,6 +121,8 @@ def description(text: str) -> Description:
         position_limits=limits[:, :2],
         velocity_limits=limits[:, 2],
         effort_limits=limits[:, 3],
+        coulomb_friction=friction[:, 0],
+        viscous_friction=friction[:, 1],
         mimics=_mimics(elements, joint_index),
     )
 
@@ -348,6 +355,20 @@ def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, flo
         raise ModelError(f'{where}: its limits of velocity {velocity:g} and effort {effort:g} '
                          'must not be negative (0: unlimited)')
     return lower, upper, velocity or np.inf, effort or np.inf
+
+
+def _friction(joint: ElementTree.Element | None) -> tuple[float, float]:
+    """Return friction and damping of <dynamics>; zero if missing."""
+    dynamics = None if joint is None else joint.find('dynamics')
+    if joint is None or dynamics is None or joint.get('type') not in OF_ONE_FREEDOM:
+        return 0.0, 0.0
+    where = _label(joint)
+    (coulomb,) = _numbers(dynamics, 'friction', where, '0')
+    (viscous,) = _numbers(dynamics, 'damping', where, '0')
+    if coulomb < 0 or viscous < 0:
+        raise ModelError(f'{where}: its friction {coulomb:g} and damping {viscous:g} must not be '
+                         'negative')
+    return coulomb, viscous
 
 
 def _mimics(

@@ -1,4 +1,4 @@
-"""osc_controller: the life of the node, from its parameters to the loop that commands the arm."""
+"""Node osc_controller: its lifecycle, its parameters, and the thread around the control loop."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
 from osc_ros.nodes import description, realtime
 from osc_ros.nodes.compilation_report import CompilationReport
-from osc_ros.nodes.controller_parameters import OTHER_PUBLISHER, TASKS, with_tasks
+from osc_ros.nodes.controller_parameters import (
+    ON_ACTIVATION,
+    OTHER_PUBLISHER,
+    TASKS,
+    with_tasks,
+)
 from osc_ros.nodes.diagnosis import Diagnosis
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
-from osc_ros.nodes.loop import ACTIVE, ENDING, IDLE, Loop
+from osc_ros.nodes.goals import Goals
+from osc_ros.nodes.loop import ACTIVE, Callbacks, ENDING, IDLE, Loop, Output
 from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, values
-from osc_ros.nodes.publishers import other_publishers
+from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.run import run_and_exit
@@ -36,7 +42,14 @@ from osc_ros.nodes.targets import Targets
 
 SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
                            TransitionCallbackReturn.ERROR)
+# State that a transition leads to, by its number and label.
+LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
+            3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
 UPDATES_FOR_DELAY = 100  # smallest number of updates for an estimate of their duration
+
+
+class TooEarlyError(InputError):
+    """A transition that needs something which is still to come."""
 
 
 class Controller(LifecycleNode):  # type: ignore[misc]
@@ -86,11 +99,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return self._transition('deactivate', self._deactivate)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Forget the robot, as soon as it is at rest."""
+        """Discard the robot model as soon as the arm is at rest."""
         return self._transition('clean up', self._clean_up)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop as on deactivation, and forget the robot as soon as it is at rest."""
+        """Stop as on deactivation, and discard the robot model as soon as the arm is at rest."""
         was_active = self._active
         self._transition('deactivate', self._deactivate)
         if was_active and self._active:  # the transition failed
@@ -126,10 +139,15 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         accepted = {one[0]: one[1] for one in machine.available_transitions}
         if wanted.id in accepted or wanted.label in accepted.values():
             return self._change_state(request, response)
-        self.get_logger().warning(
-            f'transition {wanted.label or wanted.id} refused: the node is '
-            f"'{machine.current_state[1]}', accepted is one of "
-            + ', '.join(f'{label} ({number})' for number, label in accepted.items()))
+        state = machine.current_state[1]
+        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
+                'is one of ' + ', '.join(f'{label} ({number})' for number, label
+                                         in accepted.items()))
+        # rclpy takes one severity from one line
+        if LEADS_TO.get(wanted.label or wanted.id) == state:  # an answer was lost, for example
+            self.get_logger().info(text)
+        else:
+            self.get_logger().warning(text)
         response.success = False
         return response
 
@@ -137,6 +155,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         """Return the result of a transition; rclpy would hide what `effect` raises."""
         try:
             effect()
+        except TooEarlyError as error:
+            self.get_logger().warning(f'cannot {name} yet: {error}')
+            return FAILURE
         except OscError as error:
             self.get_logger().error(f'cannot {name}: {error}')
             return FAILURE
@@ -173,10 +194,12 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop = Loop(self, law, self._guard,
                           StateInput(robot, found['velocity'], self._on_velocity,
                                      self._on_unrelated),
-                          self._commands, order, self._period, found['update'] == 'on_timer',
-                          self._watch, self._report, self._on_stopped)
-        self._diagnosis = Diagnosis(self, self._loop)
-        self._targets = Targets(self, self._loop, self._frames, self._diagnosis.state)
+                          Output(self._commands, order), self._period,
+                          found['update'] == 'on_timer',
+                          Callbacks(self._watch, self._report, self._on_stopped))
+        self._goals = Goals(self, self._loop)
+        self._diagnosis = Diagnosis(self, self._loop, self._goals)
+        self._targets = Targets(self, self._loop, self._frames, self._goals)
         self._apply_times(found)
         self._every_second_timer = self.create_timer(1.0, self._every_second, clock=self._steady)
         self._use_realtime(found)
@@ -200,6 +223,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._loop is not None:
             self._targets.close()
             self._diagnosis.close()
+            self._goals.close()
             self.destroy_timer(self._every_second_timer)
             self._loop.close()
             self.destroy_publisher(self._commands)
@@ -212,18 +236,41 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # active
 
     def _activate(self) -> None:
-        loop = self._loop
-        if loop.state_age > self._state_timeout:
-            names = ', '.join(loop.reader.names)
-            last = loop.refusal or loop.reader.unrelated
-            raise InputError(f'no good joint_states for {self._state_timeout} s: required are '
-                             f'positions of {names}'
-                             + (', and velocities' if loop.reader.mode == 'measured' else '')
-                             + (f' (last refusal: {last})' if last else ''))
+        self._require_states()
+        self._require_no_other_publisher()
         self._check()
-        self._law.require_holding(loop.q)
-        loop.activate()
+        self._law.require_holding(self._loop.q)
+        self._loop.activate()
         self.get_logger().info('active: holding the present pose')
+
+    def _require_states(self) -> None:
+        loop = self._loop
+        if loop.state_age <= self._state_timeout:
+            return
+        text = (f"required are positions of {', '.join(loop.reader.names)}"
+                + (', and velocities' if loop.reader.mode == 'measured' else '')
+                + f' ({self._lack_of_states()})')
+        if np.isinf(loop.state_age) and not (loop.refusal or loop.reader.unrelated):
+            raise TooEarlyError(f'no joint_states have come yet: {text}')
+        raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
+
+    def _lack_of_states(self) -> str:
+        """Reason why no valid joint states arrive, if it is known."""
+        topic = self.resolve_topic_name('joint_states')
+        return (self._loop.refusal or self._loop.reader.unrelated
+                or f"'{topic}' has {self.count_publishers(topic)} publishers")
+
+    def _require_no_other_publisher(self) -> None:
+        """Refuse to command the arm together with another node."""
+        if self.get_parameter(ON_ACTIVATION).value == 'accept':
+            return
+        topic = self._commands.topic_name
+        self._others = other_publishers_named(self, topic)
+        if self._others:
+            raise InputError(
+                f"{' and '.join(self._others)} publishes on '{topic}', too, and the torques of "
+                'both would alternate: end that node (a killed one may stay listed for 20 s); '
+                f"accepted with {ON_ACTIVATION} 'accept'")
 
     def _check(self) -> None:
         """Compare the efforts that the driver reports with the model, as startup_check says."""
@@ -234,9 +281,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         friction = self._law.settings.friction
         finding = self._loop.rest.finding(self._law.robot, friction and friction.coulomb)
         self._finding = str(finding)
-        is_configured = self.get_parameter('driver_compensates').value != 'none'
-        if finding.verdict is Verdict.COMPENSATED and is_configured:
-            self.get_logger().info('start-up check: the driver compensates gravity, as told')
+        compensates = self.get_parameter('driver_compensates').value
+        if finding.verdict is Verdict.COMPENSATED and compensates != 'none':
+            self.get_logger().info('start-up check: the efforts do not contain the weight, as '
+                                   f"driver_compensates '{compensates}' says")
         elif finding.verdict in (Verdict.WELL, Verdict.UNCLEAR):
             self.get_logger().info(f'start-up check: {finding}')
         elif check == 'warn':
@@ -296,13 +344,17 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is None and self.trigger_configure() != SUCCESS:
             self._starter.cancel()
             return
-        if self._state_age() <= self._state_timeout and self._loop.rest.is_enough:
-            self._starter.cancel()
-            self.trigger_activate()
-        else:
-            reason = self._loop.refusal or self._loop.reader.unrelated or 'none has come'
-            self.get_logger().info(f'waiting for joint_states ({reason})',
+        if self._state_age() > self._state_timeout or not self._loop.rest.is_enough:
+            self.get_logger().info(f'waiting for joint_states ({self._lack_of_states()})',
                                    throttle_duration_sec=5.0, skip_first=True)
+            return
+        try:
+            self._require_no_other_publisher()
+        except InputError as error:
+            self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
+            return
+        self._starter.cancel()
+        self.trigger_activate()
 
     def _on_description(self, message: String) -> None:
         self._urdf = message.data
@@ -333,7 +385,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # the median: a late command now and then is like a lost state, and takes no phase
+        # the median: an occasional late command acts like a lost state, and adds no phase lag
         return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any]) -> None:
@@ -341,6 +393,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._loop.report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
         self._state_timeout = found['state_timeout']
         self._targets.apply(found)
+        self._goals.apply(found)
 
     # the loop runs the first four in its own thread, and posts the others to that of this node
 

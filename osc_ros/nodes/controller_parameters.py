@@ -11,8 +11,8 @@ import numpy as np
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
-from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import (
+from osc_ros.control.settings import DESCRIBED_SHARE, Settings
+from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -28,8 +28,9 @@ from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.states import VELOCITY
 
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
+ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# The library has the defaults.
+# Default values of the parameters are those of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
 
@@ -131,6 +132,10 @@ _SAFETY = (
     Entry('target_timeout', np.inf, 'Targets are stale after this time without one, or since the '
           'end of a path [s]', lower=1e-3, live=True),
     *(entry for watchdog in WATCHDOGS for entry in watchdog.entries),
+    Entry(ON_ACTIVATION, 'refuse', 'Answer to an activation while another node publishes on the '
+          'command topic: refuse, name that node and stay inactive (with autostart: wait until it '
+          'is gone); accept, for example behind osc_relay, which forwards one of them',
+          choices=('refuse', 'accept'), live=True),
     Entry('stop_rate', 10.0, 'Decay rate of the speed when the arm is stopped [1/s]; at most 0.23 '
           'times `rate`', lower=0.1, upper=100.0, live=True),
     Entry('fade_time', 0.05, 'Time in which the torque changes from one source to another, such '
@@ -139,8 +144,9 @@ _SAFETY = (
           'this time [s]', lower=1e-3, upper=60.0, live=True),
     Entry('startup_check', 'warn', 'Reaction on activation to efforts of the driver that do not '
           'agree with the model', choices=('off', 'warn', 'refuse'), live=True),
-    Entry('report_rate', 50.0, 'Rate of ~/pose and ~/pose_error [Hz]', lower=0.0, upper=20000.0,
-          live=True),
+    Entry('report_rate', 50.0, 'Rate of ~/pose, ~/pose_error and ~/goal_error, and of the checks '
+          'whether a goal has been reached [Hz]; 0: no reports, and a check once a second',
+          lower=0.0, upper=20000.0, live=True),
 )
 
 _TIP = (
@@ -229,6 +235,12 @@ _TARGET = (
           'times', choices=TOO_FAST, live=True),
     Entry('target.twist_timeout', 0.2, 'A twist is followed for this time after its stamp [s]',
           lower=1e-3, upper=60.0, live=True),
+    Entry('goal.translation.tolerance', 2e-3, 'Largest distance from a goal that has been reached '
+          '[m]', lower=1e-9, upper=1.0, live=True),
+    Entry('goal.rotation.tolerance', 1e-2, 'Largest angle to a goal that has been reached [rad]',
+          lower=1e-9, upper=3.2, live=True),
+    Entry('goal.settle_time', 0.1, 'A goal has been reached when the link has been within both '
+          'tolerances for this time [s]', lower=0.0, upper=60.0, live=True),
     Entry('workspace.lower', (), 'Lower bounds of the set-point along x y z of the base; empty: '
           'unbounded [m]', size=3, live=True),
     Entry('workspace.upper', (), 'Upper bounds of the set-point along x y z of the base; empty: '
@@ -278,10 +290,15 @@ _JOINTS = (
     Entry('singularity.high', _LAW.damping.high,
           'A direction is fully controlled if its relative singular '
           'value is above this', lower=1e-12, upper=1.0, live=True),
+    Entry('friction.from_description', DESCRIBED_SHARE,
+          'Share of the friction and damping in <dynamics> of '
+          'the robot description that is compensated; 0.5 leaves room for coefficients that are '
+          'twice too high, 1 is for measured ones, 0 is none', lower=0.0, upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Coulomb friction of every joint, base first, compensated in '
-          'the direction of the commanded motion [N m]; empty: 0', lower=0.0, live=True),
+          'the direction of the commanded motion [N m]; empty: friction.from_description',
+          lower=0.0, live=True),
     Entry('friction.viscous', (), 'Viscous friction of every joint, base first [N m s/rad]; '
-          'empty: 0', lower=0.0, live=True),
+          'empty: friction.from_description', lower=0.0, live=True),
     Entry('friction.velocity', Friction.velocity,
           'Speed below which the compensation of Coulomb friction '
           'fades out [rad/s]', lower=1e-6, upper=1e2, live=True),

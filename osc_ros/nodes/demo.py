@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from contextlib import ExitStack
 import importlib.util
 import os
@@ -11,31 +10,25 @@ from pathlib import Path
 import signal
 import sys
 import tempfile
+from textwrap import fill
 from typing import Any
-import warnings
 
-import numpy as np
-import yaml
-
-from osc_ros.dynamics.compilation import shared
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
-from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, report, scenario
-from osc_ros.nodes.demo_run import DemoError, make_run, NodeProcess, show, STALLED, START
-from osc_ros.nodes.parameters import Entry
-from osc_ros.nodes.share import share_directory
-from osc_ros.nodes.simulator import PARAMETERS
-
-THRESHOLDS = (
-    Entry('tracking_position', 0.001, 'Largest RMS position error on the figure of eight [m]',
-          lower=0.0),
-    Entry('tracking_orientation', 0.0035, 'Largest RMS orientation error on the figure of eight '
-          '[rad]', lower=0.0),
-    Entry('settled_position', 0.001, 'Largest position error at the end of a step [m]', lower=0.0),
-    Entry('settled_orientation', 0.0035, 'Largest orientation error at the end of a step [rad]',
-          lower=0.0),
+from osc_ros.nodes.causes import Cause, cause
+from osc_ros.nodes.demo_parameters import NODES, Parameters, text_of
+from osc_ros.nodes.demo_run import (
+    DemoError,
+    make_run,
+    NodeProcess,
+    Progress,
+    show,
+    STALLED,
+    START,
 )
+from osc_ros.nodes.demonstration import Demonstration, demonstration
+from osc_ros.nodes.share import share_directory
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        sys.exit(_demonstrate(options))
+        with on_demand():  # compiles no kernels that it does not use
+            sys.exit(_demonstrate(options))
     except KeyboardInterrupt:
         sys.exit(130)
     except OscError as error:
@@ -86,78 +80,72 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _demonstrate(options: argparse.Namespace) -> int:
     """Make one run, print and write its results; return the exit status."""
     _prepare_output(options)
-    configs = [share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"]
-    configs += [options.config] if options.config else []
-    own = _own_parameters(options)
-    thresholds = _checked_values(THRESHOLDS, _section(configs, 'osc_demo'))
-    robot = _robot(configs, own)
-    simulator = {**_section(configs, ''), **_section(configs, 'osc_simulator'), **own,
-                 'lockstep': not options.real_time}
-    if not options.headless and _has_display():
-        simulator['viewer'] = True
-    with on_demand(), shared(scenario.use_kernels, robot,
-                             tell=lambda progress: show(str(progress))):
-        simulator['initial_positions'] = _initial_positions(robot, simulator).tolist()
-        plan = scenario.phases(robot, np.array(simulator['initial_positions']), START,
-                               options.duration)
-    recording = _recording_of(options, configs, robot, plan, {
-        'osc_simulator': simulator, 'osc_controller': _controller_parameters(options, own)})
-    limits = np.array(simulator.get('effort_limits') or robot.effort_limits)
-    limits = np.where(limits > 0.0, limits, np.inf)
-    found = report.result(recording, plan, limits, thresholds)
+    base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
+    users = [options.config] if options.config else []
+    asked = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
+                          Progress())
+    show('', last=True)
+    for note in asked.notes:
+        print(f'note: {note}', flush=True)
+    used = options.output / 'parameters.yaml'
+    used.write_text(text_of({node: asked.given(node) for node in NODES}), encoding='utf-8')
+    plan = asked.phases(START)
+    recording = _recording_of(options, asked, plan)
+    found = report.result(recording, plan, asked)
     print(report.table(found, plan))
-    written = report.write_plots(options.output, robot.name, recording, plan, found,
-                                 robot.joint_names, limits)
-    print('\nplots: ' + ' '.join(str(path) for path in written))
-    if options.json:
-        report.write_json(options.json, found, {
-            'robot': robot.name, 'joints': robot.n, 'duration [s]': options.duration,
-            'lockstep': not options.real_time})
+    written = report.write_plots(options.output, recording, plan, found, asked)
+    print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}")
     for failure in found.failures:
         print(f'NOT FOLLOWED: {failure}')
-    print('(friction in the joints is not compensated: <dynamics> of the URDF, and damping and '
-          'friction of osc_simulator)' if found.failures else 'the arm followed')
+    why = _explain(options, asked, users) if found.failures else None
+    if options.json:
+        report.write_json(options.json, found, {
+            'robot': asked.robot.name, 'joints': asked.robot.n,
+            'duration [s]': options.duration, 'lockstep': not options.real_time,
+            'notes': list(asked.notes), 'cause': why.text if why else ''})
+    if not found.failures:
+        print('the arm followed')
     return 1 if found.failures else 0
 
 
-def _robot(configs: list[Path], own: dict[str, Any]) -> Robot:
-    values = _checked_values(description.ENTRIES, {
-        **_section(configs, ''), **_section(configs, 'osc_controller'), **own})
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # the nodes log the same warnings
-        return description.robot(values, description.description(values))
+def _explain(options: argparse.Namespace, asked: Demonstration, users: list[Path]) -> Cause:
+    """Print why the arm does not follow, and the parameters with which it does; return both."""
+    print('looking for the cause ...', flush=True)
+    why = cause(asked, Progress())
+    show('', last=True)
+    print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
+    if why.changes:
+        given = Parameters(users)
+        both = {node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
+                for node in ('', *NODES)}
+        text, file = text_of(both), options.output / 'follow.yaml'
+        file.write_text(text, encoding='utf-8')
+        print(f'\nTo let it follow, add --config {file}, a file with these lines:\n\n{text}')
+    return why
 
 
-def _initial_positions(robot: Robot, simulator: dict[str, Any]) -> Any:
-    """Joint positions (n,) at the start: those of the parameters, or ones that are found."""
-    if 'initial_positions' not in simulator:
-        return scenario.initial_positions(robot)
-    [entry] = (entry for entry in PARAMETERS if entry.name == 'initial_positions')
-    q = np.array(entry.checked_value(simulator['initial_positions']))
-    if q.shape != (robot.n,):
-        raise DemoError(f'initial_positions has {len(q)} entries: accepted is one for each of '
-                        + ', '.join(robot.joint_names))
-    return q
-
-
-def _controller_parameters(options: argparse.Namespace, own: dict[str, Any]) -> dict[str, Any]:
-    parameters = {**own, 'autostart': False}
+def _recording_of(options: argparse.Namespace, asked: Demonstration,
+                  plan: list[scenario.Phase]) -> report.Recording:
+    """Return the recording of one run of the nodes."""
+    simulator = {**asked.given('osc_simulator'), 'lockstep': not options.real_time}
+    controller = {**asked.given('osc_controller'), 'autostart': False}
     if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
-        parameters['state_timeout'] = STALLED
-    return parameters
-
-
-def _recording_of(options: argparse.Namespace, configs: list[Path], robot: Robot,
-              plan: list[scenario.Phase], parameters: dict[str, dict[str, Any]]
-              ) -> report.Recording:
-    """Return the recording of one run of nodes with these parameters."""
+        controller['state_timeout'] = STALLED
+    if not options.headless:
+        simulator['viewer'] = _has_display()
+        if not simulator['viewer']:
+            print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
+                  'arm; the plots show the run', flush=True)
     recording = report.Recording()
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _isolate(work)
-        make_run(robot, plan, {
-            name: stack.enter_context(NodeProcess(name, configs, given, work, options.output))
-            for name, given in parameters.items()}, recording)
+        processes = {name: stack.enter_context(NodeProcess(name, given, work, options.output))
+                     for name, given in (('osc_simulator', simulator),
+                                         ('osc_controller', controller))}
+        make_run(asked, plan, processes, recording)
+    for line in recording.warnings:
+        print(line)
     return recording
 
 
@@ -196,29 +184,9 @@ def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value}
 
 
-def _section(configs: list[Path], node: str) -> dict[str, Any]:
-    """Return the parameters that files give to a node; to all nodes if the name is empty."""
-    found: dict[str, Any] = {}
-    for config in configs:
-        try:
-            content = yaml.safe_load(config.read_text(encoding='utf-8')) or {}
-            for key in ('/**',) if not node else (f'/**/{node}', f'/{node}', node):
-                found.update((content.get(key) or {}).get('ros__parameters') or {})
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise DemoError(f'config {config} cannot be read: {error}') from None
-        except (AttributeError, TypeError, ValueError):
-            raise DemoError(f'config {config} is no parameter file: accepted is, for each node, '
-                            "'/**/osc_controller: {ros__parameters: {name: value}}'") from None
-    return found
-
-
-def _checked_values(table: Sequence[Entry], given: dict[str, Any]) -> dict[str, Any]:
-    return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
-            for entry in table}
-
-
 def _has_display() -> bool:
     return bool(os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'))
+
 
 if __name__ == '__main__':
     main()

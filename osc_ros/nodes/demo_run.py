@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from re import sub
 import signal
 import subprocess
 import sys
@@ -16,18 +17,23 @@ from lifecycle_msgs.msg import Transition
 import numpy as np
 import rclpy
 from rclpy.signals import SignalHandlerOptions
-import yaml
 
+from osc_ros.control.freedoms import Freedoms
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
+from osc_ros.nodes.demo_parameters import text_of
+from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.witness import Witness
 
 # Simulated times: the first motion begins at START and is sent before SENT, so that the
 # controller receives it before START even on a slow machine; so all runs are equal [s].
-START, SENT = 3.0, 2.0
+START, SENT = 5.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+IN_FILE = 5.0  # between two lines of progress that do not replace each other [s]
+SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
+WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
 CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
 
 
@@ -38,17 +44,13 @@ class DemoError(OscError, RuntimeError):
 class NodeProcess:
     """A node in a process of its own, which ends with the demonstration."""
 
-    def __init__(self, name: str, configs: list[Path], parameters: dict[str, Any], work: Path,
-                 output: Path) -> None:
+    def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
         self.name = name
         self._log = output / f'{name}.log'
-        # more specific than the wildcards of the configs, so it takes precedence
         own = work / f'{name}.yaml'
-        own.write_text(yaml.safe_dump({f'/{name}': {'ros__parameters': parameters}}))
+        own.write_text(text_of({name: parameters}), encoding='utf-8')
         module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
-        self._command = [sys.executable, '-m', module, '--ros-args']
-        for file in (*configs, own):
-            self._command += ['--params-file', str(file)]
+        self._command = [sys.executable, '-m', module, '--ros-args', '--params-file', str(own)]
 
     def __enter__(self) -> NodeProcess:
         """Start the process."""
@@ -70,6 +72,16 @@ class NodeProcess:
     def tail(self) -> str:
         """Return the last lines of the log."""
         return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+
+    def warnings(self) -> list[str]:
+        """Return the warnings and errors of the log; those that differ in numbers only once."""
+        found: dict[str, list[str]] = {}
+        for line in self._log.read_text(errors='replace').splitlines():
+            if line.startswith(WARNING):
+                text = line.split(']: ', 1)[-1]
+                found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
+        return [f'{self.name} warns: {texts[0]}'
+                + (f' ({len(texts)} times)' if len(texts) > 1 else '') for texts in found.values()]
 
     def stop(self) -> None:
         """Interrupt the process and wait for its end; kill it after 10 s."""
@@ -93,12 +105,15 @@ class Run:
         By the name of the node.
     recording : Recording
         Is filled.
+    freedoms : Freedoms
+        The controlled axes, for the error that is shown.
 
     """
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
-                 recording: report.Recording) -> None:
+                 recording: report.Recording, freedoms: Freedoms = scenario.ALL) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
+        self._freedoms = freedoms
         self._witness = Witness(recording, robot.base)
         self._signals: list[int] = []
         self._shown = -np.inf
@@ -115,7 +130,7 @@ class Run:
             After SIGINT or SIGTERM.
 
         """
-        with self._noted_signals():
+        with self._record_signals():
             try:
                 self._start()
                 self._follow(plan)
@@ -124,8 +139,8 @@ class Run:
                 self._witness.destroy()
 
     @contextmanager
-    def _noted_signals(self) -> Iterator[None]:
-        """Only note signals: an exception out of a handler may be lost inside the executor."""
+    def _record_signals(self) -> Iterator[None]:
+        """Record signals instead of raising: the executor may lose an exception of a handler."""
         handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
                     for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -160,12 +175,16 @@ class Run:
         while witness.time < end:
             self._wait_for('the next joint state', partial(witness.is_past, witness.time), STALLED)
             if self._is_time_to_show(0.2, 2.0):
-                distance, angle = scenario.error(recording.poses[-1],
-                                                 schedule.at(recording.pose_times[-1]))
+                distance, angle = report.last_error(recording, schedule, self._robot,
+                                                    self._freedoms)
                 show(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * distance:8.3f} mm '
                      f'{np.degrees(angle):8.3f} deg')
+        self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
+                       STALLED)
         recording.wall_time = perf_counter() - begun
-        recording.state_times[:first], recording.torques[:first] = [], []
+        recording.warnings = [line for node in self._processes.values()
+                              for line in node.warnings()]
+        recording.drop_states(first)
         show('', last=True)
 
     def _end(self) -> None:
@@ -191,6 +210,8 @@ class Run:
             if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
                 show(self._witness.compilation)
                 self._witness.compilation = ''
+            elif perf_counter() - began > SILENT and self._is_time_to_show(1.0, 5.0):
+                show(f'waiting for {what}, {perf_counter() - began:.0f} s')
 
     def _request(self, what: str, transition: int, patience: float, refusable: bool = False
                  ) -> None:
@@ -232,14 +253,27 @@ class Run:
         return True
 
 
-def make_run(robot: Robot, plan: list[scenario.Phase], processes: dict[str, NodeProcess],
-             recording: report.Recording) -> None:
+def make_run(asked: Demonstration, plan: list[scenario.Phase],
+             processes: dict[str, NodeProcess], recording: report.Recording) -> None:
     """Make one run, with rclpy initialized for it; errors are those of `Run.make`."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        Run(robot, processes, recording).make(plan)
+        Run(asked.robot, processes, recording, asked.freedoms).make(plan)
     finally:
         rclpy.try_shutdown()
+
+
+class Progress:
+    """Shows lines of progress: all on a terminal, in a file those that are IN_FILE apart."""
+
+    def __init__(self) -> None:
+        self._shown = -np.inf
+
+    def __call__(self, text: str) -> None:
+        """Show a line, or leave it out."""
+        if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
+            self._shown = perf_counter()
+            show(text)
 
 
 def show(text: str, last: bool = False) -> None:

@@ -71,6 +71,12 @@ def urdf_text(name: str) -> str:
                          f'the path of a URDF, or one of: {known}') from None
 
 
+def folder(values: dict[str, Any]) -> Path | None:
+    """Return the folder of the URDF file, for its meshes; None if there is no file."""
+    file = Path(values['robot_description_file']).expanduser()
+    return file.parent if values['robot_description_file'] and file.is_file() else None
+
+
 def description(values: dict[str, Any], received: str = '') -> str:
     """
     Return the URDF text from the parameters, or as received from the topic.
@@ -174,7 +180,7 @@ def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
 
 def command_shares(order: NDArray[np.intp], robot: Robot) -> list[NDArray[np.intp]]:
     """
-    Return these indices for each tip on its own, of the joints between the base and that tip.
+    Return the part of `command_order` for each tip: the joints between the base and this tip.
 
     Raises
     ------

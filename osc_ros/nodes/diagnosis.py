@@ -1,4 +1,4 @@
-"""What the controller publishes beside its commands: pose, error, forces, terms, diagnostics."""
+"""Reports of the controller: pose, error, forces, parts of the torque, diagnostics."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from osc_ros.errors import InputError
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
+from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, IDLE, Loop
 from osc_ros.nodes.reaction_log import state_text
 
@@ -21,12 +23,13 @@ Array = NDArray[np.float64]
 Pairs = Iterator[tuple[str, object]]
 
 LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
+DEPTH = 100  # of ~/commands_stamped, which comes in bursts
 SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is named
 
 
 class Diagnosis:
     """
-    Publishers of a configured controller, all but the one of the commands.
+    Publishers of a configured controller, except those of the commands and the goals.
 
     Attributes
     ----------
@@ -38,16 +41,17 @@ class Diagnosis:
     node : Node
         Owns the publishers.
     loop : Loop
+    goals : Goals
 
     """
 
-    def __init__(self, node: Node, loop: Loop) -> None:
+    def __init__(self, node: Node, loop: Loop, goals: Goals) -> None:
         self._node, self._loop, self._law, self._guard = node, loop, loop.law, loop.guard
-        self.finding = ''
+        self._goals, self.finding = goals, ''
         self._publishers: list[Any] = []
 
-        def publisher(kind: Any, topic: str) -> Any:
-            self._publishers.append(node.create_publisher(kind, topic, 10))
+        def publisher(kind: Any, topic: str, depth: int = 10) -> Any:
+            self._publishers.append(node.create_publisher(kind, topic, depth))
             return self._publishers[-1]
 
         self._pose = publisher(PoseStamped, '~/pose')
@@ -55,21 +59,23 @@ class Diagnosis:
         self._wrench = publisher(WrenchStamped, '~/wrench')
         self._inertia = publisher(Float64MultiArray, '~/inertia')
         self._terms = publisher(Float64MultiArray, '~/terms')
+        self._commands = publisher(JointState, '~/commands_stamped', DEPTH)
         self._diagnostics = publisher(DiagnosticArray, '/diagnostics')
 
     def close(self) -> None:
         """Destroy the publishers; what is published afterwards is dropped."""
+        self._loop.listener = None
         for publisher in self._publishers:
             self._node.destroy_publisher(publisher)
         self._publishers = []
 
     def state(self) -> str:
-        """Return what the controller does, and why if a watchdog acts."""
+        """Return the state of the controller in words, with the reason if a watchdog acts."""
         return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
         """
-        Publish what the loop found at one joint state, on the topics that have subscribers.
+        Publish the results of the loop for one joint state, on topics with subscribers.
 
         Parameters
         ----------
@@ -81,6 +87,8 @@ class Diagnosis:
         """
         if not self._publishers:
             return
+        self._goals.update()
+        self._listen_to_commands()
         base = self._law.robot.base
         for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
                                                (self._pose_error, messages.twist_message, error),
@@ -90,18 +98,28 @@ class Diagnosis:
         if self._inertia.get_subscription_count():
             with self._loop.lock:
                 Lambda = self._law.inertia()
-            self._inertia.publish(messages.inertia_message(Lambda))
+            self._inertia.publish(messages.inertia_message(Lambda, stamp))
         if self._terms.get_subscription_count():
             with self._loop.lock:
                 rows = self._torque_rows()
             self._terms.publish(messages.table_message(
-                list(rows), self._law.robot.joint_names, np.array(list(rows.values()))))
+                list(rows), self._law.robot.joint_names, np.array(list(rows.values())), stamp))
+
+    def _listen_to_commands(self) -> None:
+        """Let the loop keep its commands for `~/commands_stamped` while somebody subscribes."""
+        self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
+                               else None)
+
+    def _publish_command(self, time: Any, tau: Array) -> None:
+        """Publish a command (n,); `time` is the stamp of the state, or seconds without one."""
+        if self._publishers:
+            self._commands.publish(commands.command_message(self._loop.joints, tau, time))
 
     def _torque_rows(self) -> dict[str, Array]:
         """Torques by term (n,), and joint accelerations of the last tick: predicted, measured."""
         rows = self._law.terms()
         try:
-            rows['predicted'], rows['met'] = self._law.predicted_and_met()
+            rows['predicted'], rows['met'] = self._law.predicted_and_measured()
         except InputError:  # needs two ticks
             rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
         return rows
@@ -110,12 +128,15 @@ class Diagnosis:
         """Publish the diagnostics."""
         if not self._publishers:
             return
+        self._goals.update()
+        self._listen_to_commands()
         with self._loop.lock:
             gain_share, weakest = self._law.gain_share(), self._law.priorities.weakest()
         level, text = self._level(gain_share)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,
-            self._law.robot.name, (*self._loop_values(), *self._limit_values(),
+            self._law.robot.name, (*self._loop_values(), *self._goals.values(),
+                                   *self._limit_values(),
                                    *self._law_values(gain_share, weakest)),
             self._node.get_clock().now().to_msg()))
 

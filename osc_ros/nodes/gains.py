@@ -65,7 +65,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def _excess(bound: _Bound) -> float:
-    """Value / bound, inverse for a lower bound; infinite for a value > 0 if the bound is 0."""
+    """Value / bound, for a lower bound the inverse; more than 1 is refused. x / 0 is infinite."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value

@@ -8,7 +8,7 @@ from functools import wraps
 from threading import RLock, Thread
 from time import perf_counter
 from time import time as wall_time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from osc_ros.control.check import Rest
 from osc_ros.control.law import Law
 from osc_ros.control.supervisor import CLOCK_STEPS, NOT_FINITE, Supervisor
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes import messages
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.statistics import Window
@@ -31,20 +31,56 @@ Array = NDArray[np.float64]
 
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
 POST_PERIOD = 0.005  # period of the owner's thread for running queued calls [s]
-MOST_POSTED = 1000
-OLDEST = 1.0  # median age of states; stamps that are older are of another clock [s]
-AGED = 8  # the age is measured at every AGED-th state
+MOST_POSTED = 1000  # length of the queue of these calls
+OLDEST = 1.0  # largest median age of states; older stamps are of another clock [s]
+AGED = 8  # the age of one state in AGED is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
+
+
+class Output(NamedTuple):
+    """
+    Publisher of the commands, and the order of their entries.
+
+    Attributes
+    ----------
+    publisher : Publisher
+    order : (n,) int
+        Index of the robot's joint that each entry of a command is for.
+
+    """
+
+    publisher: Publisher
+    order: NDArray[np.intp]
+
+
+class Callbacks(NamedTuple):
+    """
+    Functions that the loop calls.
+
+    Attributes
+    ----------
+    watch : callable
+        Called in the loop's thread every period, at most WATCH_PERIOD, before the supervisor is.
+    report : callable
+        Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
+    stopped : callable
+        Called in the owner's thread when the arm has stopped and the idle command was sent.
+
+    """
+
+    watch: Callable[[], None]
+    report: Callable[..., None]
+    stopped: Callable[[], None]
 
 
 class Loop:
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    It has a thread, in which an executor spins a node of its own: nothing that other threads do,
-    such as parsing a message or building a model, delays a command. Other threads touch the law,
-    the supervisor and `mode` only while they hold `lock`, for some microseconds: what takes
-    longer is prepared before.
+    The loop has a thread, in which an executor spins a node of its own. So work of other threads,
+    such as parsing a message or building a model, does not delay a command. Other threads use the
+    law, the supervisor and `mode` only while they hold `lock`, for some microseconds; they do all
+    slow work before they take the lock.
 
     In the modes ACTIVE and ENDING the loop sends a command for each state. When the arm is at rest
     in mode ENDING, the loop sends the idle command as the last one, and the mode becomes IDLE.
@@ -55,57 +91,58 @@ class Loop:
     mode : str
         IDLE, ACTIVE or ENDING.
     time, stamp : float [s], Time
-        Of the newest good state.
+        Stamp of the newest valid state.
     q, qd : (n,)
-        Of that state; of no entries before the first one.
+        Positions and velocities of that state; empty before the first one.
     rest : Rest
         States and efforts while idle, for the start-up check.
     updates, periods : Window
         Times from state to command, and between states [s].
     missed, refused : int
+        Number of states that did not arrive in time, and of refused states.
     refusal : str
         Why the last state was refused.
     torque_use : (n,) or float
-        Largest torques as shares of the limits.
+        Largest torques so far, relative to the effort limits.
+    joints : tuple of n str
+        Names of the joints in the order of a command.
+    listener : callable or None
+        Called in the owner's thread with (time, command (n,)) for each command, within
+        POST_PERIOD. The time is the stamp of the state, or for a command that was not computed
+        from a state a number of seconds on the same clock.
 
     Parameters
     ----------
     owner : Node
-        Whose names, context and clock are used; its executor runs what is posted.
+        Node whose name, context and clock the loop uses; its executor runs queued calls.
     law : Law
     guard : Supervisor
     reader : StateInput
-    commands : Publisher
-    order : (n,) int
-        Place, base first, of the joint that entry i of a command is for.
+    output : Output
     period : float
-        Expected between states [s].
+        Expected time between states [s].
     on_timer : bool
-        Whether the newest state is answered every period, and not each when it comes.
-    watch : callable
-        Called in this thread every period, WATCH_PERIOD at most, before the supervisor is asked.
-    report : callable
-        Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
-    stopped : callable
-        Called in the owner's thread when the arm was stopped and left with the idle command.
+        Whether a timer computes a command every period from the newest state, rather than every
+        state when it arrives.
+    callbacks : Callbacks
 
     """
 
-    def __init__(self, owner: Node, law: Law, guard: Supervisor,
-                 reader: StateInput, commands: Publisher, order: NDArray[np.intp],
-                 period: float, on_timer: bool, watch: Callable[[], None],
-                 report: Callable[..., None], stopped: Callable[[], None]) -> None:
+    def __init__(self, owner: Node, law: Law, guard: Supervisor, reader: StateInput,
+                 output: Output, period: float, on_timer: bool, callbacks: Callbacks) -> None:
         self.law, self.guard, self.reader = law, guard, reader
         self.lock, self.mode, self.rest = RLock(), IDLE, Rest()
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp, self.report_period = 0.0, None, np.inf
-        self._owner, self._commands, self._order = owner, commands, order
-        self._command = messages.Command(law.robot.n)
+        self._owner, self._output, self._callbacks = owner, output, callbacks
+        self._command = commands.Command(law.robot.n)
+        self.joints = tuple(law.robot.joint_names[i] for i in output.order)
+        self.listener: Callable[[Any, Array], None] | None = None
+        self._sent: deque[tuple[Any, Array]] = deque(maxlen=MOST_POSTED)
         self._period, self._on_timer = period, on_timer
-        self._watch_more, self._report, self._stopped = watch, report, stopped
         self._last_good, self._is_new = -np.inf, False
-        # not by the owner's executor, which is not safe to be called from another thread; of
-        # bounded length, in case that the owner's thread is blocked
+        # a queue, because the owner's executor must not be called from another thread; of bounded
+        # length, in case the owner's thread is blocked
         self._posted: deque[tuple[Callable[..., None], Any]] = deque(maxlen=MOST_POSTED)
         self.reset_counts()
         self._node = Node(
@@ -113,12 +150,12 @@ class Loop:
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
         self._node.create_subscription(
             JointState, owner.resolve_topic_name('joint_states'),
-            self._guarded(self._on_joint_states), qos_profile_sensor_data)
+            self._safe_callback(self._on_joint_states), qos_profile_sensor_data)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._node.create_timer(min(WATCH_PERIOD, period), self._guarded(self._watch),
+        self._node.create_timer(min(WATCH_PERIOD, period), self._safe_callback(self._watch),
                                 clock=steady)
         if on_timer:
-            self._node.create_timer(period, self._guarded(self._update), clock=steady)
+            self._node.create_timer(period, self._safe_callback(self._update), clock=steady)
         self._poster = owner.create_timer(POST_PERIOD, self.do_posted, clock=steady)
         self._executor = EventsExecutor(context=owner.context)
         self._executor.add_node(self._node)
@@ -138,7 +175,7 @@ class Loop:
 
     @property
     def state_age(self) -> float:
-        """Time since the newest good state came [s]."""
+        """Time since the newest valid state arrived [s]."""
         return perf_counter() - self._last_good
 
     @property
@@ -146,8 +183,8 @@ class Loop:
         """
         Median time from the stamp of a state to its arrival [s].
 
-        0 if the stamps are of another clock: in simulated time, or where the median is negative
-        or more than OLDEST.
+        0 if the stamps are of another clock: in simulated time, or if the median is negative or
+        more than OLDEST.
 
         """
         age = self._ages.percentile(50)[0]
@@ -184,7 +221,7 @@ class Loop:
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
         with self.lock:
-            self._publish(self.guard.last(), messages.HOLD_LABEL)
+            self._publish(self.guard.last())
             self.mode = IDLE
 
     def post(self, act: Callable[..., None], *arguments: Any) -> None:
@@ -192,17 +229,21 @@ class Loop:
         self._posted.append((act, arguments))
 
     def do_posted(self) -> None:
-        """Run the queued calls in their order, in the owner's thread."""
+        """Run the queued calls in their order, and the listener, in the owner's thread."""
         while self._posted:
             act, arguments = self._posted.popleft()
             act(*arguments)
+        while self._sent:
+            command = self._sent.popleft()
+            if self.listener is not None:
+                self.listener(*command)
 
     def _spin(self) -> None:
         while self._is_open and self._owner.context.ok():
             self._executor.spin_once(timeout_sec=0.1)
 
-    def _guarded(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return the callback under the lock; whatever it raises, the arm gets a torque."""
+    def _safe_callback(self, callback: Callable[..., None]) -> Callable[..., None]:
+        """Return a callback that holds the lock, and sends a safe torque if the call raises."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             with self.lock:
@@ -216,7 +257,7 @@ class Loop:
         self.post(self._log_error, f'control loop: {reason}')
         if self.acts:
             self.guard.trip(NOT_FINITE, reason)
-            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+            self._publish(self.guard.torque())
 
     def _on_joint_states(self, message: JointState) -> None:
         arrived = perf_counter()
@@ -231,7 +272,7 @@ class Loop:
         if self.acts and not self.guard.see(time, q, qd):
             self.reader.reject()
             if self.guard.watch():
-                self._publish(self.guard.torque(), messages.label_of(message.header.stamp))
+                self._publish(self.guard.torque(), message.header.stamp)
             return
         before, self.time, self._is_new = self.time, time, True
         self.q, self.qd, self.stamp = q, qd, message.header.stamp
@@ -248,14 +289,14 @@ class Loop:
             self._answer(arrived)
 
     def _refuse(self, message: JointState, reason: str) -> None:
-        """Discard an invalid joint state; one that lacks joints may be of another robot."""
+        """Count a refused joint state; trip a watchdog unless it may be of another robot."""
         self.refused += 1
         self.refusal = reason
         self.post(self._log_refusal, reason)
         if set(self.reader.names) <= set(message.name):
             self.guard.trip(NOT_FINITE, reason)
 
-    # rclpy takes one severity from one line: `do_posted` must not be the line that logs
+    # rclpy accepts only one severity per source line, so each severity has its own function
 
     def _log_error(self, text: str) -> None:
         self._owner.get_logger().error(text)
@@ -273,25 +314,32 @@ class Loop:
             self._answer(perf_counter())
 
     def _answer(self, began: float) -> None:
+        """Send the command for the newest state, which arrived at `began` [s], then plan."""
         self._is_new = False
-        self._publish(self.guard.torque(self._ask_law), messages.label_of(self.stamp))
+        self._publish(self.guard.torque(self._law_torque), self.stamp)
         self._count(perf_counter() - began)
         try:
             self.law.plan()
         except OscError as error:
             self.post(self._log_error, f'target dropped: {error}')
-        # backwards too: a simulation may begin again
+        # abs: the clock of a simulation may restart
         if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
             self._reported = self.time
-            self.post(self._report, self.stamp, self.law.pose, self.law.error.copy(),
+            self.post(self._callbacks.report, self.stamp, self.law.pose, self.law.error.copy(),
                       self.law.F.copy())
         self._conclude()
 
-    def _ask_law(self) -> Array:
+    def _law_torque(self) -> Array:
         return self.law.torque(self.time, self.q, self.qd)
 
-    def _publish(self, tau: Array, label: str) -> None:
-        self._commands.publish(self._command.filled(tau[self._order], label))
+    def _publish(self, tau: Array, stamp: Any = None) -> None:
+        """Send torques (n,), base first, computed from the state with this stamp, if any."""
+        ordered = tau[self._output.order]
+        self._output.publisher.publish(self._command.fill(
+            ordered, commands.HOLD_LABEL if stamp is None else messages.label_of(stamp)))
+        if self.listener is not None:
+            self._sent.append((stamp, ordered) if stamp is not None else
+                              (self.time + self.state_age, ordered))
         self.torque_use = np.maximum(
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
 
@@ -299,18 +347,19 @@ class Loop:
         """Send the supervisor's command if no joint state arrives in time."""
         if not self.acts:
             return
-        self._watch_more()
+        self._callbacks.watch()
         if self.guard.watch() and (self.guard.blind or self.state_age > WATCH_PERIOD):
-            self._publish(self.guard.torque(), messages.HOLD_LABEL)
+            self._publish(self.guard.torque())
         self._conclude()
 
     def _conclude(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""
         if self.guard.finished:
             self.leave()
-            self.post(self._stopped)
+            self.post(self._callbacks.stopped)
 
     def _count(self, took: float) -> None:
+        """Update the timing statistics with an update that took a time [s]."""
         if self.mode != ACTIVE:
             return
         self.updates.add(took)

@@ -36,7 +36,6 @@ from osc_ros.nodes import serialized
 
 Array = NDArray[np.float64]
 
-HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 AXIS_NAMES = ('x', 'y', 'z', 'rx', 'ry', 'rz')  # linear first
 
@@ -50,6 +49,11 @@ def stamp(time: float) -> Time:
     """Return the stamp of a time [s], rounded to 1 ns."""
     whole, rest = divmod(round(time * 1e9), 1_000_000_000)
     return Time(sec=int(whole), nanosec=int(rest))
+
+
+def label_of(time: Time) -> str:
+    """Return the label of a command that was computed from the joint state with this stamp."""
+    return f'{time.sec}.{time.nanosec:09d}'
 
 
 class UnrelatedError(InputError):
@@ -167,43 +171,6 @@ def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Arr
     return message
 
 
-class Command:
-    """
-    A message of joint torques that is allocated once and filled for every command.
-
-    Parameters
-    ----------
-    size : int
-        Number of joints.
-
-    """
-
-    def __init__(self, size: int) -> None:
-        self._message = Float64MultiArray()
-        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
-
-    def filled(self, tau: Array, label: str) -> Float64MultiArray:
-        """Return the message with torques (n,) and a label: the joint state that they answer."""
-        self._message.data = array('d', tau.tobytes())
-        self._message.layout.dim[0].label = label
-        return self._message
-
-
-def label(message: Float64MultiArray) -> str:
-    """Return the label of a command: the joint state that it answers; empty if it has none."""
-    return str(message.layout.dim[0].label) if message.layout.dim else ''
-
-
-def label_of(time: Time) -> str:
-    """Return the label of the command that answers the joint state of this time."""
-    return f'{time.sec}.{time.nanosec:09d}'
-
-
-def labelled_time(label: str) -> float | None:
-    """Return the time of the joint state that a label names [s], or None if it names none."""
-    return float(label) if label.replace('.', '', 1).isdecimal() else None
-
-
 def payload(message: InertiaStamped) -> dict[str, Any]:
     """Return the payload as parameters; the inertia is about the centre of mass."""
     inertia, centre = message.inertia, message.inertia.com
@@ -276,12 +243,19 @@ def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
     return message
 
 
-def table_message(rows: Sequence[str], columns: Sequence[str], values: Array) -> Float64MultiArray:
-    """Return numbers (r, c) as a message whose dimension labels name the rows and the columns."""
+def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, time: Time
+                  ) -> Float64MultiArray:
+    """
+    Return numbers (r, c) as a message of three dimensions, of which the third has the size 1.
+
+    Their labels are the names of the rows, the names of the columns, and the stamp.
+
+    """
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))
     message.layout.dim = [
-        MultiArrayDimension(label=' '.join(rows), size=len(rows), stride=values.size),
-        MultiArrayDimension(label=' '.join(columns), size=len(columns), stride=len(columns))]
+        MultiArrayDimension(label=label, size=size, stride=stride) for label, size, stride in (
+            (' '.join(rows), len(rows), values.size),
+            (' '.join(columns), len(columns), len(columns)), (label_of(time), 1, 1))]
     return message
 
 
@@ -295,9 +269,9 @@ def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
     return message
 
 
-def inertia_message(Lambda: Array) -> Float64MultiArray:
+def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
     """Return a task-space inertia (6, 6), angular first, as a message with linear first."""
-    return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)])
+    return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
 
 
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array],

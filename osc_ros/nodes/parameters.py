@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import difflib
 import math
+import re
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -24,6 +25,8 @@ from osc_ros.errors import InputError, OscError
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
 _LARGEST_INTEGER = 2**31 - 1  # of rqt's sliders
+MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
+SHOWN_NAMES = 4  # of parameters that a refusal suggests
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
@@ -139,7 +142,22 @@ class Entry:
 
     def _refusal(self, value: Any) -> InputError:
         value = value.tolist() if isinstance(value, array) else value
-        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}")
+        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}"
+                          + self._cure(value))
+
+    def _cure(self, value: Any) -> str:
+        """What to write where YAML has made another type of a value than was meant, or nothing."""
+        is_list = isinstance(self.default, tuple)
+        if isinstance(value, bool) and 'off' in self.choices:
+            return " (YAML takes off for false: write 'off', with quotes)"
+        if not isinstance(value, str) or (self.of if is_list else type(self.default)) is str:
+            return ''
+        if is_list and value.startswith('['):
+            return f' (a list that mixes types arrives as a text: {MIXED})'
+        try:
+            return f' (YAML takes {value} for a text: write {float(value)!r})'
+        except ValueError:
+            return ''
 
 
 def declare(node: Node, table: Sequence[Entry]) -> None:
@@ -166,9 +184,27 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
     known = [entry.name for entry in table]
     for name in getattr(node, '_parameter_overrides', {}):
         if not node.has_parameter(name):
-            near = difflib.get_close_matches(name, known, 1)
-            node.get_logger().warning(f"parameter '{name}' is unknown and has no effect"
-                                      + (f" (did you mean '{near[0]}'?)" if near else ''))
+            node.get_logger().warning(
+                f"parameter '{name}' is unknown and has no effect{_meant(name, known)}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f" (did you mean '{near[0]}'?)" if near else ''
+
+
+def parameter_file_error(error: Exception) -> str:
+    """Return what is wrong with a parameter file, for rcl's error about it."""
+    found = re.search(r"params file: '--params-file (.*?)'\. Error: (.*?)(, at /|$)", str(error))
+    if found is None:
+        return str(error)
+    path, text, _ = found.groups()
+    line = re.search(r'line(?:_num)? (\d+)', text)
+    where = f"parameter file '{path}'" + (f', line {line[1]}' if line else '')
+    if 'same type' in text:
+        return f'{where}: a list mixes types: {MIXED}'
+    return f'{where}: {text}'
 
 
 def initial_value(node: Node, entry: Entry) -> Any:
@@ -223,21 +259,69 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
 
     """
     entries = {entry.name: entry for entry in table}
+    _answer_in_our_words(node, entries)
 
     def checked_set(parameters: list[Parameter]) -> SetParametersResult:
         replaced = {p.name: p.value for p in parameters if p.name in entries}
         try:
             found = values(node, entries.values(), replaced)
             if replaced and is_configured():
-                fixed = [name for name in replaced if not entries[name].live]
+                before = values(node, entries.values())
+                fixed = [name for name in replaced
+                         if not entries[name].live and found[name] != before[name]]
                 if fixed:
-                    live = ', '.join(sorted(e.name for e in entries.values() if e.live))
                     raise InputError(f"parameter '{fixed[0]}' can be set only while the node is "
-                                     f'unconfigured; accepted now: {live or "none"}')
-                apply(found)
+                                     'unconfigured' + _settable(fixed[0], entries.values()))
+                if found != before:
+                    apply(found)
         except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))
         return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(checked_set)
+
+
+def _settable(name: str, table: Iterable[Entry]) -> str:
+    """Return the live parameters whose names are most like a name, in words."""
+    live = [entry.name for entry in table if entry.live]
+    near = difflib.get_close_matches(name, live, SHOWN_NAMES, 0.5)
+    if not live:
+        return '; no parameter can be set now'
+    return f'; {len(live)} others can be set now' + (
+        f", such as {', '.join(near)}" if near else '') + ' (doc/parameters.md)'
+
+
+def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
+    """
+    Make the services that set parameters refuse unknown names and deletions with a reason.
+
+    rclpy loses the name of an unknown parameter, and deletes one that is set to nothing. A
+    read-only parameter that keeps its value is no reason for a refusal: `ros2 param load` sets
+    everything that `ros2 param dump` wrote.
+
+    """
+    set_all = node.set_parameters_atomically
+
+    def set_known(parameters: list[Parameter]) -> SetParametersResult:
+        for one in parameters:
+            reason = ''
+            if not node.has_parameter(one.name):
+                reason = f"parameter '{one.name}' is unknown{_meant(one.name, entries)}"
+            elif one.name in entries and one.type_ == Parameter.Type.NOT_SET:
+                reason = f"parameter '{one.name}' cannot be deleted; set it to another value"
+            if reason:
+                node.get_logger().warning(f'parameters refused, nothing changed: {reason}')
+                return SetParametersResult(successful=False, reason=reason)
+        changed = [one for one in parameters if not _is_kept(node, one)]
+        if parameters and not changed:
+            return SetParametersResult(successful=True)
+        return set_all(changed)
+
+    node.set_parameters_atomically = set_known
+
+
+def _is_kept(node: Node, parameter: Parameter) -> bool:
+    """Whether a parameter is read-only and has this value already."""
+    return bool(node.describe_parameter(parameter.name).read_only
+                and node.get_parameter(parameter.name).value == parameter.value)

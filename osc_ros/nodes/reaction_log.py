@@ -41,7 +41,7 @@ class ReactionLog:
 
     def change(self, cause: str, reaction: str, text: str) -> None:
         """
-        Take the present cause and reaction of the supervisor, when they have changed.
+        Record a change of the supervisor's cause or reaction, and log a new cause.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class ReactionLog:
             episode.count += 1
             return
         self._episodes[cause] = _Episode(reaction, now, now)
-        # rclpy takes one severity from one line
+        # rclpy accepts only one severity per source line
         if reaction == 'report':
             self._logger.warning(text)
         else:

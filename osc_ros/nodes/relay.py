@@ -1,4 +1,4 @@
-"""osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
+"""Node osc_relay: forwards commands to the hardware, and stops the arm if they fail."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
-from osc_ros.control.command import CommandJudge
+from osc_ros.control.command import CommandCheck
 from osc_ros.control.driver import Driver
-from osc_ros.control.supervisor import STALE_STATE, Supervision, Supervisor, Watchdog
+from osc_ros.control.supervision import STALE_STATE, Supervision, Watchdog
+from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.compilation import shared
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import description, messages
+from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.publishers import (
@@ -141,11 +142,11 @@ class Relay(Node):  # type: ignore[misc]
         settings = _settings(found, robot)
         rates = description.per_joint(found, 'limits.effort_rate',
                                       STEEPEST * settings.effort_limits, robot)
-        self._judge = CommandJudge(names, settings.effort_limits[self._order],
+        self._judge = CommandCheck(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
         self._states = StateInput(robot, found['velocity'], self._on_velocity,
                                   self.get_logger().info)
-        self._command = messages.Command(robot.n)
+        self._command = commands.Command(robot.n)
         self._label = ''  # of the newest state
         self._guard = Supervisor(robot, torque_of, settings, self._on_change)
         self.get_logger().info(
@@ -198,7 +199,7 @@ class Relay(Node):  # type: ignore[misc]
                 + ('a robot' if self._guard is None else 'a good joint state'),
                 throttle_duration_sec=5.0)
             return
-        label = messages.label(message)
+        label = commands.label(message)
         was_stopping = self._acts and self._guard.watch()
         if not (self._is_of_the_source(info, started) and self._is_good(message, label, started)):
             if not (self._acts and self._guard.watch()):
@@ -243,7 +244,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _is_good(self, message: Float64MultiArray, label: str, now: float) -> bool:
         """Whether a command is valid; then it becomes the wanted torque."""
-        time = messages.labelled_time(label)
+        time = commands.labelled_time(label)
         try:
             # the two clocks differ, but only differences of times matter, and a command after a
             # change of the clock counts as late
@@ -262,7 +263,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _send(self, label: str) -> None:
         tau = self._guard.torque(lambda: self._asked)
-        self._commands.publish(self._command.filled(tau[self._order], label))
+        self._commands.publish(self._command.fill(tau[self._order], label))
         if self._guard.reaction:
             self._own += 1
         else:
@@ -278,7 +279,7 @@ class Relay(Node):  # type: ignore[misc]
             self._guard.trip(OTHER_PUBLISHER, SEVERAL)
         if self._guard.watch():
             if self._guard.blind:
-                self._send(messages.HOLD_LABEL)
+                self._send(commands.HOLD_LABEL)
             elif not was_stopping:
                 self._send(self._label)
 
@@ -302,8 +303,8 @@ class Relay(Node):  # type: ignore[misc]
     def stop(self) -> None:
         """Send the gravity torques as the last command; without brakes the arm drifts."""
         if self._acts:
-            self._commands.publish(self._command.filled(
-                self._guard.last()[self._order], messages.HOLD_LABEL))
+            self._commands.publish(self._command.fill(
+                self._guard.last()[self._order], commands.HOLD_LABEL))
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 

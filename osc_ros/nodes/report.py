@@ -10,8 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.freedoms import Freedoms
+from osc_ros.control.trajectory import Schedule
+from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.errors import InputError
-from osc_ros.nodes.scenario import error, Phase, reference
+from osc_ros.model.robot import Robot
+from osc_ros.nodes.demonstration import Demonstration
+from osc_ros.nodes.scenario import errors as scenario_errors
+from osc_ros.nodes.scenario import Phase, reference
 
 Array = NDArray[np.float64]
 
@@ -27,19 +33,37 @@ class Recording:
     ----------
     pose_times, poses : list of float [s], list of (4, 4)
         Of the tip, by the physics engine.
-    state_times, torques : list of float [s], list of (n,) [N m]
-        As applied by the physics engine.
+    state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
+        As measured; torques as applied by the physics engine.
     diagnostics : dict of str to str
         The last ones of the controller.
+    wall_time : float
+        Of the run [s].
+    warnings : list of str
+        Of the logs of the nodes.
 
     """
 
     pose_times: list[float] = field(default_factory=list)
     poses: list[Array] = field(default_factory=list)
     state_times: list[float] = field(default_factory=list)
+    positions: list[Array] = field(default_factory=list)
+    velocities: list[Array] = field(default_factory=list)
     torques: list[Array] = field(default_factory=list)
     diagnostics: dict[str, str] = field(default_factory=dict)
     wall_time: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+    def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Append a state: time [s], positions, velocities and torques (n,)."""
+        self.state_times.append(time)
+        for values, value in ((self.positions, q), (self.velocities, qd), (self.torques, tau)):
+            values.append(np.array(value))
+
+    def drop_states(self, count: int) -> None:
+        """Drop the first states."""
+        for values in (self.state_times, self.positions, self.velocities, self.torques):
+            del values[:count]  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -53,8 +77,7 @@ class Result:
     failures: list[str]
 
 
-def result(recording: Recording, plan: list[Phase], effort_limits: Array,
-           thresholds: dict[str, float]) -> Result:
+def result(recording: Recording, plan: list[Phase], demonstration: Demonstration) -> Result:
     """
     Return the errors of a recording relative to the plan, and which exceed their thresholds.
 
@@ -62,10 +85,8 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
     ----------
     recording : Recording
     plan : list of Phase
-    effort_limits : (n,) [N m]
-    thresholds : dict
-        'tracking_position' [m], 'tracking_orientation' [rad]: largest RMS on a path;
-        'settled_position' [m], 'settled_orientation' [rad]: largest at the end of a step.
+    demonstration : Demonstration
+        Errors count along its controlled axes; its thresholds are the parameters of osc_demo.
 
     Raises
     ------
@@ -73,15 +94,18 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         Too few poses were recorded.
 
     """
+    robot, freedoms = demonstration.robot, demonstration.freedoms
+    thresholds = demonstration.values['osc_demo']
     times = np.array(recording.pose_times)
     schedule = reference(plan, recording.poses[0])
-    errors = np.array([error(pose, schedule.at(time))
-                       for time, pose in zip(times, recording.poses)])
+    errors = scenario_errors(
+        np.array(recording.poses), np.array([schedule.at(time).pose for time in times]), freedoms,
+        _frames(recording, robot, freedoms.frame))
     figures: dict[str, Any] = {}
     failures = []
     for number, phase in enumerate(plan):
         path = number == 0
-        begin = phase.start if path else phase.end - SETTLED * (phase.end - phase.start)
+        begin = _begin_of_errors(phase, number)
         part = errors[(times >= begin) & (times < phase.end)]
         kind, norm = ('tracking', _rms) if path else ('settled', _largest)
         if len(part) < 2:
@@ -99,7 +123,7 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
             if not found <= accepted:
                 failures.append(f'{phase.name}: {what} error {scale * found:.3g} {unit}, '
                                 f'accepted is {scale * accepted:.3g} {unit}')
-    use = np.abs(np.array(recording.torques)) / effort_limits
+    use = np.abs(np.array(recording.torques)) / demonstration.effort_limits
     values = recording.diagnostics
     simulated = recording.state_times[-1] - recording.state_times[0]
     figures['control'] = {
@@ -113,6 +137,27 @@ def result(recording: Recording, plan: list[Phase], effort_limits: Array,
         'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
     }
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
+
+
+def _frames(recording: Recording, robot: Robot, link: str) -> Array:
+    """Return the axes (k, 3, 3) of a link for every pose; without a link those of the base."""
+    if not link:
+        return np.repeat(np.eye(3)[None], len(recording.poses), axis=0)
+    axes = LinkAxes(robot, link)
+    states = np.searchsorted(recording.state_times, np.array(recording.pose_times) - 1e-9)
+    return np.array([axes.at(recording.positions[k])[:3, :3]
+                     for k in np.minimum(states, len(recording.positions) - 1)])
+
+
+def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
+               ) -> tuple[float, float]:
+    """Return distance [m] and angle [rad] of the last pose, along the controlled axes."""
+    R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
+        freedoms.frame) else np.eye(3)
+    target = schedule.at(recording.pose_times[-1]).pose
+    [(distance, angle)] = scenario_errors(recording.poses[-1][None], target[None], freedoms,
+                                          R[None])
+    return float(distance), float(angle)
 
 
 def table(found: Result, plan: list[Phase]) -> str:
@@ -138,18 +183,18 @@ def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
         indent=2) + '\n', encoding='utf-8')
 
 
-def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase], found: Result,
-                joint_names: tuple[str, ...], effort_limits: Array) -> list[Path]:
+def write_plots(folder: Path, recording: Recording, plan: list[Phase], found: Result,
+                demonstration: Demonstration) -> list[Path]:
     """Write error.png, torque.png and path.png into the folder; return their paths."""
     import matplotlib
     matplotlib.use('Agg')
     from matplotlib import pyplot
 
-    written = []
+    title, written = demonstration.robot.name, []
     for name, draw in (
-            ('error.png', lambda: _error_plot(pyplot, title, plan, found)),
-            ('torque.png', lambda: _torque_plot(pyplot, title, recording, plan, joint_names,
-                                                effort_limits)),
+            ('error.png', lambda: _error_plot(pyplot, title, plan, found,
+                                              demonstration.values['osc_demo'])),
+            ('torque.png', lambda: _torque_plot(pyplot, title, recording, plan, demonstration)),
             ('path.png', lambda: _path_plot(pyplot, title, recording, plan, found))):
         figure = draw()
         figure.savefig(folder / name, dpi=110)
@@ -158,31 +203,46 @@ def write_plots(folder: Path, title: str, recording: Recording, plan: list[Phase
     return written
 
 
-def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result) -> Any:
-    figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True,
-                                             layout='constrained')
-    upper.semilogy(found.times, np.maximum(1e3 * found.distances, 1e-5), lw=1, color='C0')
-    upper.set(ylabel='position error [mm]', title=f'{title}: error of the tip, by MuJoCo')
-    lower.semilogy(found.times, np.maximum(np.degrees(found.angles), 1e-5), lw=1, color='C3')
-    lower.set(ylabel='orientation error [deg]', xlabel='simulated time [s]')
-    for axes in (upper, lower):
-        _mark(axes, plan, axes is upper)
+def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
+                thresholds: dict[str, Any]) -> Any:
+    figure, panels = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True, layout='constrained')
+    figure.suptitle(f'{title}: distance and angle between the tip, measured by MuJoCo, '
+                    'and its target', fontsize='medium')
+    for axes, values, what, scale, unit in (
+            (panels[0], found.distances, 'position', 1e3, 'mm'),
+            (panels[1], found.angles, 'orientation', 180.0 / np.pi, 'deg')):
+        axes.plot(found.times, scale * values, lw=1.2, color='C0', label='error')
+        judged = [0.0]
+        for number, phase in enumerate(plan):
+            accepted = scale * thresholds[f"{'settled' if number else 'tracking'}_{what}"]
+            begin = _begin_of_errors(phase, number)
+            axes.plot([begin, phase.end], [accepted] * 2, '--', lw=1.2, color='C3',
+                      label=None if number else 'accepted')
+            judged += [accepted, *scale * values[(found.times >= begin)
+                                                 & (found.times < phase.end)]]
+        axes.set(ylabel=f'{what} error [{unit}]', ylim=(0.0, 1.3 * max(judged)))
+        _mark(axes, plan, axes is panels[0])
+        axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
+    panels[-1].set(xlabel='simulated time [s]; a step or turn begins with an error of its size, '
+                   'off the scale')
     return figure
 
 
 def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
-                 joint_names: tuple[str, ...], effort_limits: Array) -> Any:
+                 demonstration: Demonstration) -> Any:
     every = max(1, len(recording.state_times) // 4000)
     figure, axes = pyplot.subplots(figsize=(10, 4.5), layout='constrained')
     times = np.array(recording.state_times)[::every]
     torques = np.array(recording.torques)[::every]
-    limited = np.isfinite(effort_limits).all()
-    for i, name in enumerate(joint_names):
-        share = 100.0 * torques[:, i] / effort_limits[i] if limited else torques[:, i]
+    limits = demonstration.effort_limits
+    limited = np.isfinite(limits).all()
+    for i, name in enumerate(demonstration.robot.joint_names):
+        share = 100.0 * torques[:, i] / limits[i] if limited else torques[:, i]
         axes.plot(times, share, lw=1, label=name)
-    axes.set(ylabel='torque [% of limit]' if limited else 'torque [N m]',
-             xlabel='simulated time [s]', title=f'{title}: joint torques, as applied')
-    _mark(axes, plan, False)
+    axes.set(ylabel='joint torque [% of limit]' if limited else 'joint torque [N m]',
+             xlabel='simulated time [s]')
+    figure.suptitle(f'{title}: torques of the joints', fontsize='medium')
+    _mark(axes, plan, True)
     axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
     return figure
 
@@ -192,14 +252,24 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
     schedule = reference(plan, recording.poses[0])
     wanted = np.array([schedule.at(time).pose[:3, 3] for time in found.times])
     measured = np.array([pose[:3, 3] for pose in recording.poses])
-    figure, axes = pyplot.subplots(figsize=(6.5, 6), layout='constrained',
-                                   subplot_kw={'projection': '3d'})
-    axes.plot(*wanted.T, lw=4, alpha=0.35, color='C1', label='target')
-    axes.plot(*measured.T, lw=1, color='C0', label='tip, by MuJoCo')
-    axes.set(xlabel='x [m]', ylabel='y [m]', zlabel='z [m]', title=f'{title}: path of the tip')
+    figure, axes = pyplot.subplots(figsize=(7, 6), subplot_kw={'projection': '3d'})
+    axes.plot(*wanted.T, lw=5, alpha=0.35, color='C1', label='target')
+    axes.plot(*measured.T, lw=1.2, color='C0', label='tip, measured by MuJoCo')
+    for axis, name in ((axes.xaxis, 'x'), (axes.yaxis, 'y'), (axes.zaxis, 'z')):
+        axis.set_major_locator(pyplot.MaxNLocator(4))
+        axis.set_label_text(f'{name} [m]')
+        axis.labelpad = 10
     axes.set_aspect('equal')
-    axes.legend()
+    axes.view_init(elev=18, azim=-25)
+    figure.suptitle(f'{title}: path of the tip, figure of eight and step', fontsize='medium')
+    figure.legend(loc='lower center', ncols=2, fontsize=9)
+    figure.subplots_adjust(left=0.02, right=0.92, top=0.97, bottom=0.08)
     return figure
+
+
+def _begin_of_errors(phase: Phase, number: int) -> float:
+    """Return the time from which errors of a phase count: all of a path, the end of a step."""
+    return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 
 def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
@@ -207,7 +277,7 @@ def _mark(axes: Any, plan: list[Phase], named: bool) -> None:
     for number, phase in enumerate(plan):
         axes.axvspan(phase.start, phase.end, color=f'C{number + 4}', alpha=0.08)
         if named:
-            axes.text(phase.start, 1.0, f' {phase.name}', fontsize=8, va='top',
+            axes.text(phase.start, 1.01, phase.name, fontsize=8, va='bottom',
                       transform=axes.get_xaxis_transform())
 
 

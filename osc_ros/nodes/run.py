@@ -1,4 +1,4 @@
-"""Runs one node in a process until a signal, and lets it end safely."""
+"""Runs one node in a process until a signal, and stops its work before it ends."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rclpy.signals import SignalHandlerOptions
 from osc_ros.errors import OscError
 from osc_ros.nodes import ending as timing
 from osc_ros.nodes.ending import Ending
+from osc_ros.nodes.parameters import parameter_file_error
 
 try:
     # has half the latency of the single-threaded executor
@@ -67,7 +68,10 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
 
     """
     with Ending() as ending:
-        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+        except RuntimeError as error:  # such as an RCLError about a parameter file
+            raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None
         try:
             try:
                 node: Any = make()

@@ -9,21 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.feedback import pose_error
+from osc_ros.control.freedoms import Freedoms, freedoms_of
 from osc_ros.control.task import Target
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.dynamics.operational_space import OperationalSpace
-from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.nodes.tracing import Tracer, Usage
 
 Array = NDArray[np.float64]
 
 STEP, TURN, SWING = 0.1, np.radians(30.0), np.radians(10.0)
 WIDTH, HEIGHT = 0.3, 0.15
-DAMPING = SingularityDamping(length=0.3, low=0.02, high=0.06)
 REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
+# Scales that are tried, largest first, and the largest share of the limits of speed and torque
+# that the figure of eight may take; the rest is for the feedback.
+SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+MOST_USED = 0.9
+STARTS, TRIED = 1000, 50  # joint positions that are sampled, and the best of them that are tried
+
+ALL = Freedoms()
 
 
 @dataclass(frozen=True)
@@ -36,77 +41,146 @@ class Phase:
     motion: Hold | Path
 
 
+@dataclass(frozen=True)
+class Start:
+    """
+    Joint positions to start from, and the scale of the motions that the arm traces from there.
+
+    Attributes
+    ----------
+    q : (n,)
+    scale : float
+        Of SCALES; 1 is the usual size of the motions.
+    reason : str
+        Why the scale is less than 1; empty if it is 1.
+
+    """
+
+    q: Array
+    scale: float = 1.0
+    reason: str = ''
+
+
 def use_kernels(robot: Robot) -> None:
     """Use all kernels that the other functions use, which compiles them."""
     with on_demand():
-        space = OperationalSpace(robot)
-        DAMPING.conditioning(space.evaluate(robot.neutral, np.zeros(robot.n)).J)
+        tracer = Tracer(robot, freedoms_of(robot))
+        path = _eight(robot, tracer.pose(robot.neutral), 0.1, 3.0, 0.0)
+        tracer.worst_conditioning(robot.neutral, path.poses[:2])
+        tracer.usage(0.5 * (np.clip(robot.position_limits, -1.0, 1.0).sum(axis=1)), path)
 
 
 def size(robot: Robot) -> float:
-    """Return the scale of the motions: 1 if the arm reaches REACH, less in proportion."""
+    """Return 1 if the arm reaches REACH, less in proportion."""
     links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
     reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
 
 
-def initial_positions(robot: Robot, seed: int = 0) -> Array:
+def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int = 0) -> Start:
     """
-    Return joint positions (n,) from which the arm can reach all poses of the demonstration.
+    Return the best conditioned of random joint positions from which the arm traces the motions.
 
-    The best conditioned of random positions in the middle of the joints' ranges.
+    Parameters
+    ----------
+    tracer : Tracer
+    duration : float
+        Of the motions [s].
+    scale : float, optional
+        Default: the largest of SCALES at which the joints keep within MOST_USED of their limits.
+    seed : int
 
     Raises
     ------
     InputError
-        None of them reaches all poses.
+        None of them is good enough.
 
     """
-    random = np.random.default_rng(seed)
-    lower = np.where(np.isfinite(robot.position_limits[:, 0]), robot.position_limits[:, 0], -np.pi)
-    upper = np.where(np.isfinite(robot.position_limits[:, 1]), robot.position_limits[:, 1], np.pi)
-    lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
-    middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
-    space = OperationalSpace(robot)
-    samples = middle + 0.7 * half * random.uniform(-1.0, 1.0, size=(1000, robot.n))
-
-    def conditioning(q: Array) -> float:
-        space.outward(q, np.zeros(robot.n))
-        return DAMPING.conditioning(space.jacobian())
-
-    best = sorted(samples, key=conditioning, reverse=True)
-    for q in best[:100]:
-        if _least_conditioning(space, q, _visited_poses(robot, space, q)) > 0.0:
-            return np.asarray(q)
-    raise InputError(f"no start was found from which '{robot.tip}' can trace the figures: give "
-                     "'initial_positions' of osc_simulator in a --config file")
+    random, robot = np.random.default_rng(seed), tracer.robot
+    middle, half = _range(robot)
+    samples = middle + 0.7 * half * random.uniform(-1.0, 1.0, size=(STARTS, robot.n))
+    best = sorted(samples, key=tracer.conditioning, reverse=True)[:TRIED]
+    return _first(tracer, [(s, q) for s in ([scale] if scale else SCALES) for q in best], duration,
+                  f"no start was found from which '{robot.tip}' can trace the figures: give "
+                  "'initial_positions' of osc_simulator in a --config file")
 
 
-def phases(robot: Robot, q: Array, start: float, duration: float) -> list[Phase]:
+def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
+    """
+    Return the start from q (n,), with the largest of SCALES that the joints keep up with.
+
+    If there is none, the scale is 1: the run will tell.
+
+    """
+    try:
+        return _first(tracer, [(scale, q) for scale in SCALES], duration, '')
+    except InputError:
+        return Start(q)
+
+
+def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, none: str
+           ) -> Start:
+    """Return the first choice of scale and positions within the limits; else raise InputError."""
+    reason = ''
+    for scale, q in choices:
+        use = figure_usage(tracer, q, duration, scale)
+        if use is None:
+            continue
+        if use.most <= MOST_USED:
+            return Start(q, scale, '' if scale == 1.0 else reason)
+        reason = reason or excess(tracer.robot, use)
+    raise InputError(none + (f'; {reason}' if reason else ''))
+
+
+def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
+    """Return the usage of the joint limits by the figure of eight; None if it is out of reach."""
+    robot, T = tracer.robot, tracer.pose(q)
+    use = tracer.usage(q, _eight(robot, T, scale, duration, 0.0))
+    return None if use is None or _best_shift(tracer, q, T, scale) is None else use
+
+
+def excess(robot: Robot, use: Usage) -> str:
+    """Return in words which joint comes closest to a limit, or exceeds it."""
+    for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
+                                       (use.torque, robot.effort_limits, 'take', 'N m')):
+        i = int(np.argmax(shares))
+        if shares[i] == use.most:
+            return (f"joint '{robot.joint_names[i]}' would {what} {shares[i] * limits[i]:.3g} "
+                    f'{unit}, its limit is {limits[i]:.3g} {unit}')
+    return ''
+
+
+def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float = 1.0,
+           freedoms: Freedoms = ALL) -> list[Phase]:
     """
     Return the phases of the demonstration from joint positions q (n,), in the base frame.
 
     Parameters
     ----------
-    start, duration : float
+    robot : Robot
+    q : (n,)
+    begin, duration : float
         [s]
+    scale : float
+        Size of the motions; 1 is the usual one.
+    freedoms : Freedoms
+        The controlled axes.
 
     """
-    space = OperationalSpace(robot)
-    T = space.outward(q, np.zeros(robot.n)).pose.copy()
-    length = 0.5 * duration
-    turns = max(0.5, np.floor(2.0 * (length / 4.0 - 0.25)) / 2.0)
-    scale = size(robot)
-    eight = figure_of_eight(T, WIDTH * scale, HEIGHT * scale, length / (turns + 0.25), turns,
-                            start, swing=SWING)
-    shifts = _shifts(T, scale)
-    worth = [_least_conditioning(space, q, [shifted, _rotated(shifted)]) for shifted in shifts]
-    shifted = shifts[int(np.argmax(worth))]
-    at = [start + share * duration for share in (0.0, 0.55, 0.775, 1.0)]
+    tracer = Tracer(robot, freedoms)
+    T = tracer.pose(q)
+    eight = _eight(robot, T, scale, duration, begin)
+    shifted = _best_shift(tracer, q, T, scale)
+    if shifted is None:
+        shifted = T.copy()
+        shifted[2, 3] += STEP * scale * size(robot)
+    marks = [begin + share * duration for share in (0.0, 0.55, 0.775, 1.0)]
     return [
-        Phase('figure of eight', at[0], float(eight.times[-1]), eight),
-        Phase(f'step of {100.0 * STEP * scale:.0f} cm', at[1], at[2], Hold(shifted)),
-        Phase(f'turn by {np.degrees(TURN):.0f}°', at[2], at[3], Hold(_rotated(shifted))),
+        Phase('figure of eight', marks[0], float(eight.times[-1]), eight),
+        Phase(f'step of {100.0 * STEP * scale * size(robot):.2g} cm', marks[1], marks[2],
+              Hold(shifted)),
+        Phase(f'turn by {np.degrees(TURN * scale):.2g}°', marks[2], marks[3],
+              Hold(_rotated(shifted, scale))),
     ]
 
 
@@ -120,48 +194,58 @@ def reference(plan: list[Phase], hold: Array) -> Schedule:
 
 def error(pose: Array, target: Target) -> tuple[float, float]:
     """Return distance [m] and angle [rad] between a pose (4, 4) and a target, by scipy."""
-    turn = Rotation.from_matrix(target.pose[:3, :3] @ pose[:3, :3].T).magnitude()
-    return float(np.linalg.norm(target.pose[:3, 3] - pose[:3, 3])), float(turn)
+    [(distance, angle)] = errors(pose[None], target.pose[None], ALL, np.eye(3)[None])
+    return float(distance), float(angle)
 
 
-def _rotated(T: Array) -> Array:
+def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
+    """
+    Return distances [m] and angles [rad], (k, 2), between poses and targets, by scipy.
+
+    Parameters
+    ----------
+    poses, targets : (k, 4, 4)
+    freedoms : Freedoms
+        Errors count along its controlled axes.
+    R : (k, 3, 3)
+        Axes of its frame.
+
+    """
+    turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
+    away = np.stack([turns.as_rotvec(), targets[:, :3, 3] - poses[:, :3, 3]], axis=1) @ R
+    away *= np.array(freedoms.controlled).reshape(2, 3)
+    return np.asarray(np.linalg.norm(away, axis=2)[:, ::-1])
+
+
+def _range(robot: Robot) -> tuple[Array, Array]:
+    """Return middle and half of the range of every joint, at most one turn."""
+    lower, upper = robot.position_limits.T
+    lower, upper = (np.where(np.isfinite(end), end, default)
+                    for end, default in ((lower, -np.pi), (upper, np.pi)))
+    lower, upper = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)
+    return 0.5 * (lower + upper), 0.5 * (upper - lower)
+
+
+def _eight(robot: Robot, T: Array, scale: float, duration: float, begin: float) -> Path:
+    length, whole = 0.5 * duration, scale * size(robot)
+    turns = max(0.5, np.floor(2.0 * (length / 4.0 - 0.25)) / 2.0)
+    return figure_of_eight(T, WIDTH * whole, HEIGHT * whole, length / (turns + 0.25), turns,
+                           begin, swing=SWING * scale)
+
+
+def _rotated(T: Array, scale: float) -> Array:
     turned = T.copy()
-    turned[:3, :3] = Rotation.from_rotvec([0.0, 0.0, TURN]).as_matrix() @ T[:3, :3]
+    turned[:3, :3] = Rotation.from_rotvec([0.0, 0.0, TURN * scale]).as_matrix() @ T[:3, :3]
     return turned
 
 
-def _shifts(T: Array, scale: float) -> list[Array]:
-    shifts = []
+def _best_shift(tracer: Tracer, q: Array, T: Array, scale: float) -> Array | None:
+    """Return the pose a step away at which the arm is best conditioned; None: none in reach."""
+    best, found = 0.0, None
     for axis, sign in product(range(3), (1.0, -1.0)):
         shifted = T.copy()
-        shifted[axis, 3] += sign * STEP * scale
-        shifts.append(shifted)
-    return shifts
-
-
-def _visited_poses(robot: Robot, space: OperationalSpace, q: Array) -> list[Array]:
-    """Return some of the poses (4, 4) that the demonstration visits."""
-    T = space.outward(q, np.zeros(robot.n)).pose.copy()
-    eight = figure_of_eight(T, WIDTH * size(robot), HEIGHT * size(robot), 4.0, 1.0, 0.0, rate=5.0,
-                            swing=SWING)
-    return [*eight.poses, *(_rotated(shifted) for shifted in _shifts(T, size(robot)))]
-
-
-def _least_conditioning(space: OperationalSpace, q: Array, poses: list[Array]) -> float:
-    """Return the worst conditioning along poses; 0 if one is out of reach or at a limit."""
-    worst, rest = 1.0, np.zeros_like(q)
-    limits = space.robot.position_limits
-    for target in poses:
-        for _ in range(20):
-            state = space.evaluate(q, rest)
-            away = pose_error(state.pose, target)
-            if np.abs(away).max() < 1e-3:
-                break
-            away *= min(1.0, 0.2 / np.abs(away).max())
-            q = q + np.linalg.lstsq(state.J, away, rcond=1e-3)[0]
-        else:
-            return 0.0
-        worst = min(worst, DAMPING.conditioning(state.J))
-        if ((q < limits[:, 0] + 0.02) | (q > limits[:, 1] - 0.02)).any():
-            return 0.0
-    return worst if worst > DAMPING.high else 0.0
+        shifted[axis, 3] += sign * STEP * scale * size(tracer.robot)
+        worth = tracer.worst_conditioning(q, [shifted, _rotated(shifted, scale)])
+        if worth > best:
+            best, found = worth, shifted
+    return found

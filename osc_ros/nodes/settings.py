@@ -16,7 +16,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.control.supervisor import Supervision, Watchdog
+from osc_ros.control.supervision import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -197,9 +197,11 @@ def _target_limits(values: Values) -> TargetLimits:
 
 
 def _friction(values: Values, robot: Robot) -> Friction | None:
+    share = values['friction.from_description']
     coulomb, viscous = (
-        description.per_joint(values, f'friction.{name}', np.zeros(robot.n), robot)
-        for name in ('coulomb', 'viscous'))
+        description.per_joint(values, f'friction.{name}', share * described, robot)
+        for name, described in (('coulomb', robot.coulomb_friction),
+                                ('viscous', robot.viscous_friction)))
     if not (coulomb.any() or viscous.any()):
         return None
     return Friction(coulomb, viscous, values['friction.velocity'])

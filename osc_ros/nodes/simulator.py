@@ -1,4 +1,4 @@
-"""osc_simulator: a MuJoCo arm behind the topics of a real one."""
+"""Node osc_simulator: an arm in MuJoCo with the topics of a hardware driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import description, messages
+from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
@@ -94,7 +94,8 @@ class Simulator(Node):  # type: ignore[misc]
             text, robot.base, robot.joint_names, locked=description.locked_positions(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
-            compensates=found['driver_compensates'], **given)
+            compensates=found['driver_compensates'],
+            folder=description.folder(found), **given)
         self._compensates = found['driver_compensates'] != 'none'
         if found['initial_positions']:
             self._plant.reset(found['initial_positions'])
@@ -173,7 +174,7 @@ class Simulator(Node):  # type: ignore[misc]
                 f'command dropped: {tau.tolist()}: accepted are {len(places)} finite torques '
                 f'for {joints}', throttle_duration_sec=1.0)
             return
-        label = messages.label(message)
+        label = commands.label(message)
         if self._lockstep and label not in ('', self._label):
             return  # the command was computed from an older state, or from no state
         self._tau[places] = tau

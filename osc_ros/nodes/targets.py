@@ -24,18 +24,21 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.guide import Motion
-from osc_ros.control.task import NO_ROTATION, pose
+from osc_ros.control.task import NO_ROTATION, pose, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.controller_parameters import STALE_TARGET
 from osc_ros.nodes.frames import Frames
+from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import ACTIVE, Loop
+from osc_ros.nodes.reaction_log import state_text
 
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
+HARMLESS = '', 'report'  # reactions that leave the arm to the law
 ROUNDING = 1e-9  # of a rotated wrench, relative to its largest component
 
 
@@ -53,20 +56,19 @@ class Targets:
         Owns the subscriptions; its parameters take the payload.
     loop : Loop
     frames : Frames
-    state : callable
-        Describes what the controller does, for the answer of ~/release.
+    goals : Goals
+        Is told of every motion.
 
     """
 
-    def __init__(self, node: Node, loop: Loop, frames: Frames, state: Callable[[], str]) -> None:
-        self._node, self._loop, self._frames, self._state = node, loop, frames, state
+    def __init__(self, node: Node, loop: Loop, frames: Frames, goals: Goals) -> None:
+        self._node, self._loop, self._frames, self._goals = node, loop, frames, goals
         self._law, self._guard = loop.law, loop.guard
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
-                (PointStamped, 'target_point', self._on_point),
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
@@ -74,6 +76,9 @@ class Targets:
                 (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
                  qos_profile_sensor_data))
               for task, prefix in prefixes.items()),
+            # the tip's task is always one of a pose
+            *(self._subscribe_task(task, prefixes[task], PointStamped, 'target_point',
+                                   self._on_point) for task in further),
             *(node.create_subscription(kind, f'~/{topic}', callback, 10)
               for kind, topic, callback in (
                   (JointState, 'target_posture', self._on_posture),
@@ -120,9 +125,10 @@ class Targets:
 
     def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
         def read() -> tuple[Motion, float]:
-            T = self._frame_pose(message.header.frame_id)
-            point = T[:3, :3] @ messages.point_array(message) + T[:3, 3]
-            return Hold(pose(point, NO_ROTATION)), messages.seconds(message.header.stamp)
+            point = pose(messages.point_array(message), NO_ROTATION)
+            there = self._frame_pose(message.header.frame_id) @ point
+            there[:3, :3] = point[:3, :3]
+            return Hold(there), messages.seconds(message.header.stamp)
 
         self._follow(task, topic, read)
 
@@ -132,12 +138,17 @@ class Targets:
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
         """Return the path through poses; it may begin with the velocity of the target."""
-        level = self._law.levels[task]
-        with self._loop.lock:
-            present = level.guide.predicted(float(times[0]))
-        path = path_through(times, poses, level.task.limits, present)
+        present = None
+        if len(times):  # if not, `path_through` raises
+            with self._loop.lock:
+                present = self._law.levels[task].guide.predicted(float(times[0]))
+        path = path_through(times, poses, self._task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
+
+    def _task(self, name: str) -> Task:
+        """Return a task as it will be from the next tick on."""
+        return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, lambda: messages.jog(
@@ -153,7 +164,7 @@ class Targets:
             self._require_goal(task, topic)
             motion, stamp = read()
             if isinstance(motion, Path):
-                fitting = path_within(motion, self._law.levels[task].task.limits)
+                fitting = path_within(motion, self._task(task).limits)
                 self._log_delay(topic, float(motion.times[-1]), fitting)
                 motion = fitting
             with self._loop.lock:
@@ -164,6 +175,7 @@ class Targets:
         except InputError as error:
             self._refuse(topic, 'target', error)
             return
+        self._goals.begin(task)
         if not inside:
             self._node.get_logger().warning(
                 f'{topic} is outside of the workspace box: the nearest position inside is used',
@@ -179,7 +191,7 @@ class Targets:
 
     def _require_goal(self, task: str, topic: str) -> None:
         """Refuse a command that the kind of the task does not accept."""
-        kind = next(one.kind for one in self._law.settings.tasks if one.name == task)
+        kind = self._task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
             raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
@@ -269,11 +281,21 @@ class Targets:
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
         """End latched reactions whose causes are gone."""
-        if self._active:
-            with self._loop.lock:
-                self._guard.release()
-        response.success = self._active and self._guard.reaction in ('', 'report')
-        response.message = self._state()
+        if not self._active:
+            response.message = 'not active: there is nothing to release'
+            return response
+        guard = self._guard
+        with self._loop.lock:
+            held_by = '' if guard.reaction in HARMLESS else guard.cause
+            guard.release()
+            state = state_text(guard, '')
+        response.success = guard.reaction in HARMLESS
+        if not response.success:
+            response.message = f'not released, the cause is still there: {state}'
+        elif held_by:
+            response.message = f'released from {held_by}: the law controls the arm again'
+        else:
+            response.message = 'there is nothing to release: the law controls the arm'
         return response
 
 

@@ -102,8 +102,8 @@ class Witness:
         time = messages.seconds(message.header.stamp)
         if time > self.time or not self._recording.state_times:
             self.time = time
-            self._recording.state_times.append(time)
-            self._recording.torques.append(np.array(message.effort))
+            self._recording.add_state(time, np.array(message.position),
+                                      np.array(message.velocity), np.array(message.effort))
 
     def _on_pose(self, message: PoseStamped) -> None:
         self._recording.pose_times.append(messages.seconds(message.header.stamp))

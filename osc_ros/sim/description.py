@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 import difflib
 import math
+from pathlib import Path
 import re
 from xml.etree import ElementTree
 
@@ -14,8 +16,10 @@ from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
+from osc_ros.sim.meshes import add_meshes
 
 FLOOR = 0  # index of the floor among the geoms of a scene
+LEAST_MASS, LEAST_INERTIA = 1e-9, 1e-12  # of a moving body in MuJoCo [kg], [kg m²]
 GREY, PALE, WHITE = (0.6, 0.62, 0.65), (0.9, 0.91, 0.92), (1.0, 1.0, 1.0)
 
 
@@ -112,6 +116,8 @@ class Urdf:
             spec = mujoco.MjSpec.from_string(text + '</robot>')
         except ValueError as error:
             raise self._refusal(error) from error
+        # links without mass between two joints are accepted, with next to none
+        spec.compiler.boundmass, spec.compiler.boundinertia = LEAST_MASS, LEAST_INERTIA
         for name, value in locks.items():
             body = spec.body(self._end(name, 'child'))
             for joint in list(body.joints):
@@ -120,15 +126,23 @@ class Urdf:
                 spec.delete(joint)
         return spec
 
-    def scene(self, locks: Mapping[str, float], gravity: ArrayLike) -> mujoco.MjModel:
+    def scene(self, locks: Mapping[str, float], gravity: ArrayLike, folder: Path | None = None
+              ) -> mujoco.MjModel:
         """
         Return a model for drawing only: the arm's visual shapes, a floor and light.
 
-        The root is rotated so that gravity, given in its frame, points down. Meshes are left out;
-        without any other shapes, rods are drawn between the joints.
+        The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
+        their files are found from the folder of the URDF and MuJoCo can read all of them; without
+        any shapes, rods are drawn between the joints.
 
         """
         spec = self.spec(locks, looks=True)
+        if folder is not None:
+            with suppress(ValueError):  # unreadable: go on without meshes
+                with_meshes = self.spec(locks, looks=True)
+                add_meshes(with_meshes, self.links, self._colours, folder)
+                with_meshes.compile()
+                spec = with_meshes
         for link in self.links:
             for i, shape in enumerate(spec.body(link).geoms):
                 shape.name = f'{link} visual {i}'

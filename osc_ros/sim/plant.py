@@ -1,16 +1,12 @@
-"""A fixed-base arm in MuJoCo, built from a URDF, with brakes, contacts, pictures and a viewer."""
+"""A fixed-base arm in MuJoCo, built from a URDF, with brakes and contacts."""
 
 from __future__ import annotations
 
-import atexit
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 import math
 import os
-import struct
-import threading
-import warnings
-import zlib
+from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -18,14 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.sim.description import FLOOR, require, Urdf
+from osc_ros.sim.picture import arm_corners, Image, picture, Viewer
 
 Array = NDArray[np.float64]
-Image = NDArray[np.uint8]
 PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
 STICKS = 0.05  # a braked joint below this speed stops, unless overloaded [rad/s]
+STOP_IMPEDANCE = (0.99, 0.999, 1e-3, 0.5, 2.0)  # solimp of joint stops and contacts
 
 
 class Plant:
@@ -55,6 +52,7 @@ class Plant:
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
+    folder : folder of the URDF file, from which pictures and viewer find its meshes
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
@@ -71,16 +69,18 @@ class Plant:
                  effort_limits: PerJoint = None, damping: PerJoint = None,
                  friction: PerJoint = None, position_noise: float = 0.0,
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
-                 ball: tuple[str, float] | None = None, compensates: str = 'none') -> None:
+                 ball: tuple[str, float] | None = None, compensates: str = 'none',
+                 folder: str | os.PathLike[str] | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
             raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
         self._compensates = compensates
-        urdf = Urdf(urdf_text)
+        self._folder = None if folder is None else Path(folder)
+        self._urdf = urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
-        locks = urdf.locks(names, locked or {})
+        locks = self._locks = urdf.locks(names, locked or {})
         effort, viscous, dry = (
             _amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
             for what, given, tag in (('effort', effort_limits, 'limit'),
@@ -90,43 +90,18 @@ class Plant:
         self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
         self._random = np.random.default_rng(seed)
-        self._effort_limits = np.where(effort > 0.0, effort, np.inf)
-        self._dry = dry
+        self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
-
-        self._urdf, self._locks = urdf, locks
         spec = urdf.spec(locks)
-        # Euler's method with implicit joint damping: with 100 N m s/rad the Panda is stable at
-        # 1 ms, while RK4 (three times the cost) diverges. It is of first order: free motion over
-        # seconds needs a shorter step to keep its energy.
-        spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-        spec.option.timestep = timestep
-        # A diverged state must raise, not be reset to zero silently.
-        spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-        for i, name in enumerate(names):
-            joint = spec.joint(name)
-            joint.armature = armature[i]
-            joint.damping = (viscous[i], 0.0, 0.0)  # no powers of the velocity above the first
-            joint.frictionloss = dry[i]
-            joint.limited = bool(np.isfinite(self._position_limits[i]).all())
-            joint.range = self._position_limits[i] if joint.limited else (0.0, 0.0)
-            # As stiff as the step allows: a joint overshoots its stop by about one step's motion
-            # and rebounds with a quarter of its speed; under dry friction a joint creeps by 1/1000
-            # of the speed that its torque would cause in one step.
-            joint.solref_limit = joint.solref_friction = (2.0 * timestep, 1.0)
-            joint.solimp_limit = (0.99, 0.999, 1e-3, 0.5, 2.0)
-            joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
-        # as stiff as the stops: a ball penetrates the wall by some micrometres
-        touch = dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=(0.99, 0.999, 1e-3, 0.5, 2.0))
+        _set_options(spec, timestep)
+        self._set_joints(spec, armature, viscous, timestep)
         if wall is not None:
-            # Not at the origin: MuJoCo would make that pose constant, and it is set below.
-            spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall',
-                                    size=[0.0, 0.0, 1.0], pos=[0.0, 0.0, -1.0],
-                                    quat=[0.6, 0.8, 0.0, 0.0], **touch)
+            _add_wall(spec, timestep)
         if ball is not None:
             require('link', ball[0], urdf.links)
-            spec.body(ball[0]).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
-                                        size=[ball[1], 0.0, 0.0], **touch)
+            spec.body(ball[0]).add_geom(
+                type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
+                size=[ball[1], 0.0, 0.0], **_contact(timestep))
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
         self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
@@ -136,11 +111,32 @@ class Plant:
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
-            T = np.linalg.inv(self._T_base_root) @ np.asarray(wall, dtype=np.float64)
-            self._model.geom('wall').pos = T[:3, 3]
-            mujoco.mju_mat2Quat(self._model.geom('wall').quat, T[:3, :3].ravel())
+            self._place_wall(np.asarray(wall, dtype=np.float64))
         self._model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
+
+    def _set_joints(self, spec: mujoco.MjSpec, armature: Array, viscous: Array, timestep: float
+                    ) -> None:
+        """Set inertia, friction and limits of the moving joints in a model's specification."""
+        for i, name in enumerate(self.joint_names):
+            joint = spec.joint(name)
+            joint.armature = armature[i]
+            joint.damping = (viscous[i], 0.0, 0.0)  # no powers of the velocity above the first
+            joint.frictionloss = self._dry[i]
+            joint.limited = bool(np.isfinite(self._position_limits[i]).all())
+            joint.range = self._position_limits[i] if joint.limited else (0.0, 0.0)
+            # As stiff as the step allows: a joint overshoots its stop by about one step's motion
+            # and rebounds with a quarter of its speed; under dry friction a joint creeps by 1/1000
+            # of the speed that its torque would cause in one step.
+            joint.solref_limit = joint.solref_friction = (2.0 * timestep, 1.0)
+            joint.solimp_limit = STOP_IMPEDANCE
+            joint.solimp_friction = (0.999, 0.999, 1e-3, 0.5, 2.0)
+
+    def _place_wall(self, pose: Array) -> None:
+        """Set the pose (4, 4) of the wall in the base frame."""
+        T = np.linalg.inv(self._T_base_root) @ pose
+        self._model.geom('wall').pos = T[:3, 3]
+        mujoco.mju_mat2Quat(self._model.geom('wall').quat, T[:3, :3].ravel())
 
     @property
     def time(self) -> float:
@@ -248,7 +244,7 @@ class Plant:
         self._data.qfrc_applied[self._at] = tau
         before = self.q
         mujoco.mj_step(self._model, self._data)
-        # under MuJoCo's dry friction a loaded joint creeps for ever; a braked joint must not
+        # under MuJoCo's dry friction a loaded joint creeps forever; a braked joint must not
         stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
                   & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
         self._data.qpos[self._at[stands]] = before[stands]
@@ -302,27 +298,20 @@ class Plant:
         InputError : OpenGL is not available, or width or height is not positive
 
         """
-        if width < 1 or height < 1:
-            raise InputError(f'picture of {width} x {height}; accepted: 1 x 1 or more')
-        model, data = self._scene()
-        model.vis.global_.offwidth, model.vis.global_.offheight = width, height
-        model.stat.extent /= min(1.0, width / height)  # fovy is the vertical field of view
-        with _opengl('picture', 'MUJOCO_GL=egl or MUJOCO_GL=osmesa in the environment and that '
-                     'library installed'), mujoco.Renderer(model, height, width) as renderer:
-            renderer.update_scene(data)
-            image: Image = renderer.render()
-        if path is not None:
-            with open(path, 'wb') as file:
-                file.write(_png(image))
-        return image
+        return picture(*self.scene(), path, width, height)
 
-    def _scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
+    @property
+    def qpos(self) -> Array:
+        """MuJoCo's joint positions, in its order [rad or m], a new array."""
+        return np.array(self._data.qpos)
+
+    def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self._model.opt.gravity)
+        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
         data = mujoco.MjData(model)
         data.qpos = self._data.qpos
         mujoco.mj_forward(model, data)
-        least, greatest = _corners(model, data)
+        least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
         # MuJoCo's camera is at 1.5 extents: the whole arm is in view, its front to the right.
         model.stat.center = 0.5 * (least + greatest)
@@ -345,91 +334,28 @@ class Plant:
         return np.clip(_vector('tau', tau, self.n), -self._effort_limits, self._effort_limits)
 
 
-class Viewer:
-    """
-    A window that shows a plant: MuJoCo's passive viewer. Input in it does not move the arm.
-
-    A thread of its own draws the state of the last `sync`. Only one window per process.
-
-    """
-
-    _open: Viewer | None = None
-
-    def __init__(self, plant: Plant) -> None:
-        if Viewer._open is not None:
-            if Viewer._open.is_running():
-                raise InputError('a window is open already; accepted: one window per process')
-            Viewer._open.close()  # the user has closed that window: join its threads
-        self._plant = plant
-        self._model, self._data = plant._scene()
-        with _opengl('window', 'a display with OpenGL, or to run headless, without it'):
-            from mujoco.glfw import GLContext
-            import mujoco.viewer
-            # launch_passive would wait for ever if the window cannot be opened.
-            GLContext(16, 16).free()
-            others = set(threading.enumerate())
-            self._window = mujoco.viewer.launch_passive(
-                self._model, self._data, show_left_ui=False, show_right_ui=False)
-        with self._window.lock():
-            mujoco.mjv_defaultFreeCamera(self._model, self._window.cam)
-        self._threads = [thread for thread in threading.enumerate()
-                         if thread.daemon and thread not in others]
-        Viewer._open = self
-        atexit.register(self.close)
-
-    def sync(self) -> None:
-        """Show the present state of the arm; no effect if the window is closed."""
-        if self.is_running():
-            with self._window.lock():
-                self._data.qpos = self._plant._data.qpos
-                self._data.time = self._plant.time
-                mujoco.mj_forward(self._model, self._data)
-            self._window.sync()
-
-    def is_running(self) -> bool:
-        """Whether the window is open; the user can close it."""
-        return bool(self._window.is_running())
-
-    def close(self) -> None:
-        """Close the window; may be called again."""
-        self._window.close()
-        for thread in self._threads:  # a thread that draws while Python exits would crash it
-            thread.join(timeout=5.0)
-        atexit.unregister(self.close)
+def _set_options(spec: mujoco.MjSpec, timestep: float) -> None:
+    """Set integrator and time step [s] in a model's specification."""
+    # Euler's method with implicit joint damping: with 100 N m s/rad the Panda is stable at 1 ms,
+    # while RK4 (three times the cost) diverges. It is of first order: free motion over seconds
+    # needs a shorter step to keep its energy.
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.timestep = timestep
+    # A diverged state must raise, not be reset to zero silently.
+    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
 
 
-@contextmanager
-def _opengl(what: str, accepted: str) -> Iterator[None]:
-    """Convert every error of missing OpenGL to one InputError."""
-    try:
-        with warnings.catch_warnings():
-            # GLFW only warns of a missing display and continues.
-            warnings.filterwarnings('error', category=UserWarning, module='glfw')
-            yield
-    except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo raise many types
-        reason = ' '.join(str(error).split())
-        raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
+def _contact(timestep: float) -> dict[str, Any]:
+    """Parameters of a contact as stiff as the stops: a ball penetrates the wall by some µm."""
+    return dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=STOP_IMPEDANCE)
 
 
-def _corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Array]:
-    """Return lower and upper corner, (3,) each, of a box around the arm [m, scene frame]."""
-    arm = slice(FLOOR + 1, None)
-    R = data.geom_xmat[arm].reshape(-1, 3, 3)
-    middle = data.geom_xpos[arm] + np.einsum('gij,gj->gi', R, model.geom_aabb[arm, :3])
-    half = np.einsum('gij,gj->gi', np.abs(R), model.geom_aabb[arm, 3:])
-    return (middle - half).min(axis=0), (middle + half).max(axis=0)
-
-
-def _png(image: Image) -> bytes:
-    """Encode (h, w, 3) RGB as a PNG file, each row as its difference from the row above."""
-    height, width, _ = image.shape
-    rows = np.diff(image.reshape(height, -1), axis=0, prepend=np.uint8(0))  # modulo 256
-    filtered = np.insert(rows, 0, 2, axis=1)
-    parts = {b'IHDR': struct.pack('>IIBBBBB', width, height, 8, 2, 0, 0, 0),
-             b'IDAT': zlib.compress(filtered.tobytes(), 9), b'IEND': b''}
-    return b'\x89PNG\r\n\x1a\n' + b''.join(
-        struct.pack('>I', len(part)) + kind + part + struct.pack('>I', zlib.crc32(kind + part))
-        for kind, part in parts.items())
+def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
+    """Add a plane to a model's specification; its pose is set when the model is compiled."""
+    # Not at the origin: MuJoCo would make that pose constant.
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
+                            pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
+                            **_contact(timestep))
 
 
 def _vector(what: str, given: ArrayLike, size: int) -> Array:

@@ -28,10 +28,11 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 AHEAD = 1.0  # distance of the first set-point, on the axis [m]
-# The task is off while the point is nearer than OFF to the link's origin, and fully in force from
-# ON on: the direction to the point turns at the rate speed / distance [m].
+# Distances of the point from the link's origin [m]: below OFF the task is not active, above ON it
+# is fully active. Near the origin the direction to the point would turn too fast, at the rate
+# speed / distance.
 OFF, ON = 0.1, 0.2
-FASTEST = 100.0  # a faster motion of the point counts as this [m/s]
+FASTEST = 100.0  # largest speed of the point that the task uses [m/s]
 BEHIND = 0.1  # sine of the angle to the opposite direction, where the error fades out
 SHORTEST, LONGEST = 1e-3, 1e3  # accepted length of the axis
 
@@ -77,7 +78,7 @@ class LookAt(Kind):
                        'kind look_at'})
 
     def __post_init__(self) -> None:
-        """Refuse an axis that gives no direction."""
+        """Raise for an axis of length 0, or of another unusable length."""
         axis = np.array(self.axis, dtype=np.float64)
         if axis.shape != (3,) or not SHORTEST <= float(np.linalg.norm(axis)) <= LONGEST:
             raise InputError(f'axis {axis.tolist()}: accepted are three numbers, a vector of '
@@ -98,6 +99,15 @@ class LookAt(Kind):
         there = np.eye(4)
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
+
+    def error(self, pose: Array, goal: Array) -> Array:
+        """The rotation vector from the axis to the point, and zeros (6,), base axes."""
+        R = pose[:3, :3] @ self.numbers().reshape(3, 3)
+        axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
+        turn = np.cross(axis, way)
+        angle, length = np.arctan2(np.linalg.norm(turn), axis @ way), np.linalg.norm(turn)
+        direction = turn / length if length > 0.0 else R[:, 0]
+        return np.concatenate([angle * direction, np.zeros(3)])
 
     def carried(self, set_point: Array, T: Array) -> Array:
         """The same set-point: the point does not move with the link."""
@@ -143,7 +153,7 @@ def _put_turning(R, x, moves, y):
 
 @inlined
 def put_look_at(task, pose, twist, row):
-    """Write the numbers of a tick, see `Kind`; return the share of the activation."""
+    """Write the task's row for this tick, see `Kind`; return the factor of its activation."""
     moves = task[SHAPE:SHAPE + 6]
     own = task[OWN:OWN + 9]
     R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],

@@ -13,12 +13,12 @@ KINDS: dict[str, type[Kind]] = {'pose': Pose, 'look_at': LookAt}
 
 @inlined
 def put_kind(task, pose, twist, row):
-    """Call the compiled part of the task's kind, by its place in KINDS; return its share."""
+    """Call the compiled part of the task's kind; return the factor of the activation."""
     if task[KIND] == 1.0:
         return put_look_at(task, pose, twist, row)
     return put_pose(task, pose, twist, row)
 
 
 def number_of(kind: Kind) -> int:
-    """The place of a kind in KINDS."""
+    """Index of a kind in KINDS."""
     return list(KINDS).index(kind.name)

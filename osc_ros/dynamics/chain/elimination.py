@@ -17,15 +17,15 @@ from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.spatial import (
     add_matrix,
     add_mobility,
+    add_outer,
     along,
     compose,
     cross_rows,
-    downdated,
+    linear_first,
     mobility_shifted,
     mobility_unrotated,
-    outer_added,
     plus,
-    swapped,
+    rank_one_downdate,
     transpose,
     ZERO,
 )
@@ -122,12 +122,12 @@ def schur_complement(G, L, a, c):
     a5, c5 = along(-L[11], a2, a5), along(-L[11], c2, c5)
     a5, c5 = along(-L[13], a3, a5), along(-L[13], c3, c5)
     a5, c5 = along(-L[14], a4, a5), along(-L[14], c4, c5)
-    K = downdated(G, L[15], a0, c0)
-    K = downdated(K, L[16], a1, c1)
-    K = downdated(K, L[17], a2, c2)
-    K = downdated(K, L[18], a3, c3)
-    K = downdated(K, L[19], a4, c4)
-    K = downdated(K, L[20], a5, c5)
+    K = rank_one_downdate(G, L[15], a0, c0)
+    K = rank_one_downdate(K, L[16], a1, c1)
+    K = rank_one_downdate(K, L[17], a2, c2)
+    K = rank_one_downdate(K, L[18], a3, c3)
+    K = rank_one_downdate(K, L[19], a4, c4)
+    K = rank_one_downdate(K, L[20], a5, c5)
     return K, (a0, a1, a2, a3, a4, a5), (c0, c1, c2, c3, c4, c5)
 
 
@@ -144,7 +144,7 @@ def back_projection(L, y, za, zc):
 @inlined
 def axis_first(link, G):
     """The mobility, angular and linear parts exchanged if the joint is prismatic; own inverse."""
-    return swapped(G) if link[PRISMATIC] else G
+    return linear_first(G) if link[PRISMATIC] else G
 
 
 @inlined
@@ -223,8 +223,8 @@ def coupling_product(L, za, zc, ua, uc):
     for k in range(6):
         a = (L[15 + k] * za[k][0], L[15 + k] * za[k][1], L[15 + k] * za[k][2])
         c = (L[15 + k] * zc[k][0], L[15 + k] * zc[k][1], L[15 + k] * zc[k][2])
-        T, U = outer_added(a, ua[k], T), outer_added(a, uc[k], U)
-        V, W = outer_added(c, ua[k], V), outer_added(c, uc[k], W)
+        T, U = add_outer(a, ua[k], T), add_outer(a, uc[k], U)
+        V, W = add_outer(c, ua[k], V), add_outer(c, uc[k], W)
     return T, U, V, W
 
 

@@ -12,23 +12,23 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Columns of `links`, a row a body: whether its joint slides, rotor inertia, placement in the
-# parent at q = 0, mass, first moment, inertia about the origin, and the inverse of the spatial
+# Columns of `links`, one row per body: 1 if its joint is prismatic, rotor inertia, placement in
+# the parent at q = 0, mass, first moment, inertia about the origin, and the inverse of the spatial
 # inertia, [[A, B], [Bᵀ, C]].
 PRISMATIC, ROTOR, ROTATION, POSITION, MASS, FIRST_MOMENT, INERTIA = 0, 1, 2, 11, 14, 15, 18
 INVERSE_A, INVERSE_B, INVERSE_C, LINK_WIDTH = 24, 30, 39, 45
 # `ends`: gravity (3), tip rotation (9), tip position (3).
 ENDS_WIDTH = 15
-# Columns of `work`, a row a body: placement (12), Newton-Euler force (6).
+# Columns of `work`, one row per body: placement (12), Newton-Euler force (6).
 WORK_WIDTH = 18
-# Columns of `factor`, a row a body: L and D (21), residual (6), G H (6), for back substitution.
+# Columns of `factor`, one row per body, for back substitution: L, D (21), residual (6), G H (6).
 FACTOR_WIDTH = 33
 # `tip`: Λ⁻¹ (36), a⁰ (6), pose (16), twist (6), F (6), scratch of task_inertia.
 A0, POSE, TWIST, FORCE, SCRATCH = 36, 42, 58, 64, 70
 TIP_WIDTH = 70 + SCRATCH_WIDTH
 
 
-def packed(robot: Robot) -> tuple[Array, Array]:
+def packed_robot(robot: Robot) -> tuple[Array, Array]:
     """
     Constants of the robot as the kernels read them.
 

@@ -1,24 +1,25 @@
 """
-The law by block LDLᵀ of the papers' block tridiagonal matrix, compiled.
+The method 'ldl' of a plain chain: block LDLᵀ of the papers' block tridiagonal matrix, compiled.
 
-The constraint forces of all joints obey 𝒜 F_S = -r (000, eqs. 35-39; in the papers' letters:
-`papers/schur.py`). Between joint i and the one inside it
+The constraint forces of all joints solve 𝒜 F_S = -r (000, eqs. 35-39; with the paper's symbols in
+`papers/schur.py`). The blocks of joint i and of the next joint inward are
 
     𝒜ᵢᵢ   =  W̃ᵢᵀ (Iᵢ⁻¹ + Xᵢ Iᵢ₋₁⁻¹ Xᵢᵀ) W̃ᵢ  (+ 1 for a rotor)       𝒜ᵢ₋₁,ᵢ = -W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ Xᵢᵀ W̃ᵢ
 
-and the pivots, from base to tip, are Dᵢ = 𝒜ᵢᵢ - 𝒜ᵢ,ᵢ₋₁ Dᵢ₋₁⁻¹ 𝒜ᵢ₋₁,ᵢ. The tip needs the last of
-them alone, Λ⁻¹ = 𝒟 - ℰᵀ Dₙ⁻¹ ℰ, for ℰ has no other block; a⁰ is one more right-hand side, r, which
-the law takes to the last block only. Forward dynamics substitutes back from there.
+and the pivots, from base to tip, are Dᵢ = 𝒜ᵢᵢ - 𝒜ᵢ,ᵢ₋₁ Dᵢ₋₁⁻¹ 𝒜ᵢ₋₁,ᵢ. Only the last block of ℰ is
+not zero, so the tip needs only the last pivot, Λ⁻¹ = 𝒟 - ℰᵀ Dₙ⁻¹ ℰ. For a⁰ the elimination has one
+more right-hand side, r; the law needs no back substitution, forward dynamics does.
 
-All that moves in a block is the joint itself, Xᵢ = Zᵢ(q) X̄ᵢ with Zᵢ the turn about the axis or the
-slide along it. So the blocks are packed once, T = X̄ᵢ Iᵢ₋₁⁻¹ X̄ᵢᵀ and V = W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ X̄ᵢᵀ, and
+Only the motion of the joint itself depends on q: Xᵢ = Zᵢ(q) X̄ᵢ, where Zᵢ is the rotation about the
+axis or the translation along it. So T = X̄ᵢ Iᵢ₋₁⁻¹ X̄ᵢᵀ and V = W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ X̄ᵢᵀ are constant,
+and
 
     Dᵢ = W̃ᵢᵀ (Iᵢ⁻¹ + Zᵢ (T - Vᵀ Dᵢ₋₁⁻¹ V) Zᵢᵀ) W̃ᵢ  (+ 1 for a rotor)
 
-The column of V along the axis is kept beside those of W̃ᵢ: it is what ℬ has there, and what the
-drive of joint i does to the joint inside. The pivots are factored in turn, Dᵢ = L D Lᵀ, in the
-order of `elimination.ldl_factors`, 'axis first': the axis of joint i is in the first half of a
-spatial vector, rotation or translation.
+V has a column along the axis in addition to those of W̃ᵢ: it is the column of ℬ, the effect of the
+torque of joint i on the next joint inward. The pivots are factored one after another,
+Dᵢ = L D Lᵀ, in the order of `elimination.ldl_factors`, 'axis first': the axis of joint i is in the
+first half of a spatial vector, whether rotation or translation.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from osc_ros.dynamics.chain.bodies import (
     put_placement,
     put_tip,
 )
+from osc_ros.dynamics.chain.chain_method import ChainMethod
 from osc_ros.dynamics.chain.elimination import (
     across_axis,
     axis_first,
@@ -45,29 +47,26 @@ from osc_ros.dynamics.chain.elimination import (
     schur_complement,
 )
 from osc_ros.dynamics.chain.layout import (
-    A0,
     ENDS_WIDTH,
     FACTOR_WIDTH,
     FORCE,
     LINK_WIDTH,
-    packed,
-    POSE,
     PRISMATIC,
     ROTOR,
     TIP_WIDTH,
-    TWIST,
     WORK_WIDTH,
 )
 from osc_ros.dynamics.chain.passes import back_substitution, inward_pass, shapes_fit, task_force
 from osc_ros.dynamics.compiled import ahead, inlined, kernel
 from osc_ros.dynamics.kinematics import motion_transforms
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     add,
     add_mobility,
     all_finite,
     along,
     cross,
+    linear_first,
     minus,
     mobility_at,
     mobility_shifted,
@@ -75,7 +74,6 @@ from osc_ros.dynamics.spatial import (
     motion_to_body,
     plus,
     put,
-    swapped,
     vector_at,
     ZERO,
 )
@@ -83,7 +81,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# `blocks`, a row a joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
+# `blocks`, one row per joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
 # T (21), rows of V (6 × 6).
 BLOCK_WIDTH = 57
 
@@ -150,7 +148,7 @@ def _turned_matrix(c, s, B):
 def through_joint(link, c, s, q, G):
     """Z G Zᵀ, axis first."""
     if link[PRISMATIC]:
-        return swapped(mobility_shifted((0.0, 0.0, q), swapped(G)))
+        return linear_first(mobility_shifted((0.0, 0.0, q), linear_first(G)))
     return (_turned_symmetric(c, s, G[0]), _turned_matrix(c, s, G[1]),
             _turned_symmetric(c, s, G[2]))
 
@@ -219,7 +217,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 
     Parameters
     ----------
-    links, ends : from `layout.packed`
+    links, ends : from `layout.packed_robot`
     blocks : from `packed_blocks`
     q, qd, tau, qdd, work, factor, tip : as there
 
@@ -258,8 +256,8 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     """
     Forward dynamics by the constraint-force algorithm.
 
-    Back substitution is that of the sweep, for the pivots Dᵢ and their right-hand sides are the
-    same.
+    The back substitution is that of the sweep, because the pivots Dᵢ and their right-hand sides
+    are the same.
 
     Parameters
     ----------
@@ -275,25 +273,13 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     back_substitution(links, ends, tau, F, work, factor, tip, qdd)
 
 
-class LDL(Method):
+class LDL(ChainMethod):
     """The method 'ldl' of a plain chain: one robot and the memory of its kernels."""
 
     def __init__(self, robot: Robot) -> None:
         _compile()
-        self.robot = robot
-        self._links, self._ends = packed(robot)
+        super().__init__(robot)
         self._blocks = packed_blocks(robot)
-        self._weightless = self._ends.copy()
-        self._weightless[:3] = 0.0
-        self.gravity: Array = self._ends[:3]
-        self._work = np.zeros((robot.n, WORK_WIDTH))
-        self._factor = np.zeros((robot.n, FACTOR_WIDTH))
-        self._tip = np.zeros(TIP_WIDTH)
-        self._rest, self._unit = np.zeros(robot.n), np.zeros(robot.n)
-        self.Lambda_inv: Array = self._tip[:A0].reshape(6, 6)
-        self.a0: Array = self._tip[A0:POSE]
-        self.pose: Array = self._tip[POSE:TWIST].reshape(4, 4)
-        self.twist: Array = self._tip[TWIST:FORCE]
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
@@ -306,32 +292,6 @@ class LDL(Method):
         self._tau, self._qdd = tau, qdd
         return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
                                self._factor, self._tip))
-
-    def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
-        passes.inward(self._links, self._ends, self._tau, self._qdd, F, self._work, self._tip, out)
-
-    def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6, n)."""
-        passes.jacobian(self._links, self._work, self._tip, out)
-
-    def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
-        passes.acceleration_response(self._links, self._ends, tau, F, self._work, self._factor,
-                                    self._tip, out)
-
-    def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ at the last `outward`, into out (n, n)."""
-        passes.inverse_mass_matrix(self._links, self._ends, self._work, self._factor, self._tip,
-                                  self._unit, out)
-
-    def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
-        return self._accelerations(self._ends, q, qd, tau, F)
-
-    def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
-        return self._accelerations(self._weightless, q, self._rest, x, np.zeros(6))
 
     def _accelerations(self, ends: Array, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         qdd = np.empty(self.robot.n)

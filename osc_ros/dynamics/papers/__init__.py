@@ -1,1 +1,1 @@
-"""The papers' algorithms in the papers' letters, in numpy, to be read and compared with."""
+"""The papers' algorithms in the papers' notation, in numpy, as readable references."""

@@ -12,8 +12,8 @@ a matrix a whose block row i is a[i m:(i+1) m]:
         │              upper[1]ᵀ    diagonal[2]  …  │
         └                                …       …  ┘
 
-and answer one contract: `solve(rhs)`, `last_inverse_block()`, and `depth`, the number of
-elimination steps that have to follow one another.
+and have the same methods: `solve(rhs)`, `last_inverse_block()`, and `depth`, the number of
+sequential elimination steps.
 
 >>> diagonal, upper = [[[2.0]], [[2.0]], [[2.0]]], [[[-1.0]], [[-1.0]]]
 >>> for factorization in (BlockLDL, BlockCyclicReduction):
@@ -43,7 +43,7 @@ class Factor(Protocol):
 
     @property
     def depth(self) -> int:
-        """Elimination steps that have to follow one another."""
+        """Number of sequential elimination steps."""
 
     def solve(self, rhs: ArrayLike) -> Array:
         """a⁻¹ rhs, for rhs (n, m) or (n, m, k)."""
@@ -145,12 +145,12 @@ class _Level(NamedTuple):
 
 class BlockCyclicReduction:
     """
-    Block cyclic reduction: every other block is eliminated, all of them at once, O(log n) deep.
+    Block cyclic reduction: eliminates every other block, in ⌈log₂ n⌉ levels.
 
-    Of the n blocks of a level the last, the third from the end, … are kept, ⌈n/2⌉ in all, and
-    the others are eliminated independently of each other: the kept ones make the next level,
-    block tridiagonal again. Only the last block of the matrix is left in the end, and its pivot is
-    the inverse of the last block of a⁻¹.
+    Of the n blocks of a level the last, the third from the end, and so on remain, ⌈n/2⌉ in all;
+    the others are eliminated independently of each other. The remaining blocks form the next
+    level, which is block tridiagonal again. In the end only the last block of the matrix remains;
+    its pivot is the inverse of the last block of a⁻¹.
 
     Parameters
     ----------
@@ -229,14 +229,14 @@ class BlockCyclicReduction:
         return np.asarray(x.reshape(rhs.shape), dtype=np.float64)
 
     def last_inverse_block(self) -> Array:
-        """a⁻¹[-m:, -m:] (m, m): the inverse of the pivot that is left."""
+        """a⁻¹[-m:, -m:] (m, m): the inverse of the last pivot."""
         return _inverse_of_product(self._C_inv)
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
     """Update the remaining right-hand sides: subtract the level's couplingᵀ × (left, right)."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
-    first = 1 - level.odd  # index of the first eliminated block that has a left neighbour
+    first = 1 - level.odd  # the first eliminated block has a left neighbour only if `odd` is 1
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]
 
 
@@ -271,7 +271,7 @@ def _blocks(diagonal: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
     n, m, _ = diagonal.shape
     upper = np.asarray(upper, dtype=np.float64)
     if n == 1 and upper.size == 0:
-        upper = np.zeros((0, m, m))  # whatever the shape that nothing has
+        upper = np.zeros((0, m, m))  # an empty array of any shape is accepted
     if upper.shape != (n - 1, m, m):
         raise InputError(f'upper has shape {upper.shape}, accepted is {(n - 1, m, m)} beside '
                          f'diagonal {diagonal.shape}')

@@ -1,9 +1,9 @@
 """
-The links of the path to the tip, as the factorization of `schur.py` takes them, in numpy.
+The links of the path to the tip, in the form that `schur.py` factorizes, in numpy.
 
-A link is a body that has an inverse inertia, with the massless bodies before it on the path; their
-joints make one joint of k freedoms. Bodies beside the path are attached to their link by their
-articulated-body inertia.
+A link is a body with an invertible inertia, together with the massless bodies before it on the
+path; their joints form one joint of k degrees of freedom. Bodies off the path are part of their
+link by their articulated-body inertia.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ class Located:
         inner[1:] = X[1:] @ I_inv[:-1] @ X[1:].transpose(0, 2, 1)
         diagonal, upper = I_inv + inner, -I_inv[:-1] @ X[1:].transpose(0, 2, 1)
         A, B, C = (projection(diagonal, upper, *sides) for sides in ((W, W), (W, T), (T, T)))
-        # 1 in the rows of W̃ that are a rotor's, and in those that a joint does not have
+        # add 1 to the diagonal in rows of a rotor, and in rows that a joint does not use
         ones = np.where(np.arange(bodies.m) >= 6 - bodies.k[:, None], 1.0, 0.0)[:, :, None]
         ones = ones * np.eye(bodies.m)
         A.diagonal[:] += ones

@@ -64,7 +64,7 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
     """
     b, k = len(robot.parent), qdd.shape[1]
-    # the last row is the base, where a parent of -1 finds it
+    # the last row is the base: index -1, the parent of the first bodies
     p = np.vstack([at.p, np.zeros(3)])
     omega, speed = np.zeros((b + 1, 3)), np.zeros((b + 1, 3))
     alpha, a = np.zeros((b + 1, 3, k)), np.zeros((b + 1, 3, k))

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class NumpyMethod(Method):
-    """A method in numpy; its class evaluates states that fit and are finite."""
+    """Base class of methods in numpy; checks shapes and numbers before a subclass gets them."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot

@@ -1,5 +1,5 @@
 """
-The Schur-complement factorization of Fijany (000), in the paper's letters.
+The Schur-complement factorization of Fijany (000), in the paper's notation.
 
 The wrench that body i receives through its joint is the sum of the drive's and the bearings' part,
 f = H τ + W F_S (eq. 24). The bodies stay connected: the motion across a joint has no component
@@ -19,13 +19,13 @@ A rotor of reflected inertia d adds a sixth column, W̃ = [W, √d H], and 1 to 
 entry of its block: 𝒜 = W̃ᵀ𝒫ᵀℐ⁻¹𝒫W̃ + diag(0,0,0,0,0,1), and the sixth unknown is -√d q̈. Blocks
 are 5 wide where no joint has a rotor and 6 wide otherwise; d = 0 decouples its sixth row.
 
-The paper's bodies and joints are links of the path from the base to the tip here. Bodies without
-mass make one joint of k freedoms with the body that comes after them, spherical joints have k = 3.
-Such a joint's motion subspace is S (6, k) in place of H, W its orthonormal complement, and T =
-S(SᵀS)⁻¹ is its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as
-the widest, the others filled up with rows of the identity; k = 6 leaves nothing to eliminate.
-Bodies beside the path move freely: they add their articulated-body inertia and bias force to the
-link that carries them (Fijany and Featherstone 2013).
+The paper's bodies and joints are here the links of the path from the base to the tip. Massless
+bodies and the next body outward form one joint of k degrees of freedom; a spherical joint has
+k = 3. Such a joint's motion subspace is S (6, k) in place of H, W its orthonormal complement, and
+T = S(SᵀS)⁻¹ is its dual: f = Tτ + W F_S, q̈ = Tᵀ(…), W̃ = [W, T√d]. All blocks are as wide as the
+widest one, and the others are extended by rows of the identity; with k = 6 there is nothing to
+eliminate. The joints of bodies off the path are free: these bodies add their articulated-body
+inertia and bias force to the link that carries them (Fijany and Featherstone 2013).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """
-The spatial operators of Kreutz-Delgado, Jain and Rodriguez (002), in the paper's letters.
+The spatial operators of Kreutz-Delgado, Jain and Rodriguez (002), in the paper's notation.
 
-Operators on all bodies at once (φ, ψ, H, M, P, D, G, K, B, E) write the dynamics down, and each
-product with one of them is a sweep along the chain:
+The dynamics are products of operators on all bodies (φ, ψ, H, M, P, D, G, K, B, E). A product with
+φ or ψ is a recursion along the chain:
 
     φ, ψ     tip to base: z(k) = φ(k, k-1) z(k-1) + y(k), and ψ(k, k-1) in place of φ(k, k-1)
     φ*, ψ*   base to tip: α(k) = φ*(k+1, k) α(k+1) + s(k), and likewise

@@ -36,7 +36,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 @intrinsic
-def loaded(typing: Any, words: Any, i: Any) -> Any:
+def load(typing: Any, words: Any, i: Any) -> Any:
     """words[i], an array of int64."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_place(context, builder, signature, arguments), _ORDERING,
@@ -55,7 +55,7 @@ def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 
 @intrinsic
-def exchanged(typing: Any, words: Any, i: Any, value: Any) -> Any:
+def exchange(typing: Any, words: Any, i: Any, value: Any) -> Any:
     """Set words[i] to the value; return its value before."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw('xchg', _place(context, builder, signature, arguments),

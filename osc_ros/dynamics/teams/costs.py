@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.chain.layout import packed, TIP_WIDTH
+from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.teams import roles, signals
 from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
@@ -76,7 +76,7 @@ def law_call(sweep: Sweep) -> Callable[[], float]:
     return call
 
 
-def measured(robot: Robot, blocks: Array | None = None) -> Costs:
+def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
     """
     Costs measured now on this machine, by this process alone.
 
@@ -85,7 +85,7 @@ def measured(robot: Robot, blocks: Array | None = None) -> Costs:
     """
     roles.compile_kernels(blocks is not None)
     n = min(robot.n, _SAMPLE)
-    links, ends = packed(robot)
+    links, ends = packed_robot(robot)
     links, x = links[:n], np.zeros(n)
     _, _, _, state, work, slots, force, flags = shared_arrays(
         bytearray(size_in_bytes(n, 2, False)), n, 2, False)

@@ -39,10 +39,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics.arrays import finite_array
-from osc_ros.dynamics.chain.layout import A0, FORCE, packed, POSE, TIP_WIDTH, TWIST, WORK_WIDTH
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    FORCE,
+    packed_robot,
+    POSE,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
 from osc_ros.dynamics.task_state import Tip
 from osc_ros.dynamics.teams import roles
-from osc_ros.dynamics.teams.costs import measured
+from osc_ros.dynamics.teams.costs import measured_costs
 from osc_ros.dynamics.teams.roles import commanded_force, follow, lead, lead_back
 from osc_ros.dynamics.teams.signals import (
     COMMAND,
@@ -177,12 +185,13 @@ class Distributed:
             raise InputError(f'{ranks} ranks for {robot.n} bodies: every rank needs one, accepted '
                              f'are 1 to {robot.n} ranks')
         if bodies is None:
-            bodies = comm.bcast(measured(robot).bodies(robot.n, ranks) if comm.rank == 0 else None)
+            bodies = comm.bcast(
+                measured_costs(robot).bodies(robot.n, ranks) if comm.rank == 0 else None)
         if len(bodies) != ranks or min(bodies) < 1 or sum(bodies) != robot.n:
             raise InputError(f'bodies {list(bodies)} for {ranks} ranks and {robot.n} bodies: '
                              f'accepted are {ranks} numbers from 1, {robot.n} in all')
         first = sum(bodies[:comm.rank])
-        links, ends = packed(robot)
+        links, ends = packed_robot(robot)
         self._begin(comm, links[first:first + bodies[comm.rank]].copy(), ends, bodies)
 
     @classmethod
@@ -201,7 +210,7 @@ class Distributed:
         T_parent_body = piece.T_parent_body.copy()
         if comm.rank > 0:
             T_parent_body[0] = pieces[comm.rank - 1][3] @ T_parent_body[0]
-        links, ends = packed(replace(
+        links, ends = packed_robot(replace(
             piece, T_parent_body=T_parent_body, gravity=pieces[0][2],
             frames={**piece.frames, piece.tip: (piece.n - 1, pieces[-1][3])}))
         self = cls.__new__(cls)

@@ -59,8 +59,8 @@ class _Keeper:
         self.faults: tuple[str, ...] = ()
         self.team: Team | None = start()
 
-    def ready(self) -> Team | None:
-        """The team, the new one as soon as it has started; None until then."""
+    def ready_team(self) -> Team | None:
+        """The team; after a failure the new team, or None until it has started."""
         if self.team is None:
             self.team, self._next = self._next, None
         return self.team
@@ -145,7 +145,7 @@ class Parallel(Sweep):
     @property
     def team(self) -> Team | None:
         """The present team; None while a new one starts."""
-        return self._keeper.ready()
+        return self._keeper.ready_team()
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
@@ -168,7 +168,7 @@ class Parallel(Sweep):
         self._inward(F, out)
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        self._led, self._is_factored = self._keeper.ready(), False
+        self._led, self._is_factored = self._keeper.ready_team(), False
         if self._led is not None:
             try:
                 self._led.shared.ends[:3] = self.gravity

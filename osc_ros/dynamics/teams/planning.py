@@ -11,27 +11,27 @@ from numpy.typing import NDArray
 from osc_ros.dynamics.chain.ldl import packed_blocks
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.teams.costs import law_call, measured
+from osc_ros.dynamics.teams.costs import law_call, measured_costs
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 _TRIAL = 0.02  # duration for which 'auto' compares its choice with one process [s]
-_LEAST_GAIN = 5e-6  # 'auto' starts no process if two could not save as much a call [s]
+_LEAST_GAIN = 5e-6  # 'auto' starts processes only if two could save more per call [s]
 
 
-def reducing(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Cyclic reduction of the matrix of a plain chain, by the number of processes given."""
+def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """Method that reduces the matrix of a plain chain by the requested number of processes."""
     return _by_number(robot, workers, packed_blocks(robot))
 
 
-def planned(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """The sweep of a plain chain by the number of processes given, or by the fastest number."""
+def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
+    """The sweep of a plain chain by the requested number of processes, or the fastest number."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:
-        return Sweep(robot), Plan(1, 'as asked')
+        return Sweep(robot), Plan(1, 'as requested')
     return _by_number(robot, workers, None)
 
 
@@ -39,10 +39,10 @@ def _by_number(robot: Robot, workers: Workers, blocks: Array | None) -> tuple[Sw
     members = min(int(workers.count), robot.n)
     if members == 1:
         return Sweep(robot), Plan(1, 'one body is one segment')
-    costs = measured(robot, blocks)
+    costs = measured_costs(robot, blocks)
     bodies = costs.bodies(robot.n, members)
     return Parallel(robot, members, workers, costs, blocks), Plan(
-        members, ('as asked' if members == workers.count else 'one for each body')
+        members, ('as requested' if members == workers.count else 'one for each body')
         + f', {bodies[0]} of {robot.n} bodies at the base, about {bodies[-1]} elsewhere, where '
         f'one takes {costs.segment[0] / costs.base[0]:.2f} times as long', bodies)
 
@@ -61,7 +61,7 @@ def _fastest(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
                            'third of it at most, which is less than they wait for each other')
     if multiprocessing.current_process().daemon:
         return sweep, Plan(1, 'this is a daemonic process, which must not start processes')
-    costs = measured(robot)
+    costs = measured_costs(robot)
     members = min(range(2, most + 1), key=lambda count: costs.expected(robot.n, count))
     team = Parallel(robot, members, workers, costs)
     calls = [call, law_call(team)]

@@ -1,22 +1,23 @@
 """
 Block cyclic reduction of the papers' matrix over segments of a chain, compiled.
 
-Between the joints 𝒜 F_S = -r (000, eqs. 39-55; in the papers' letters: `papers/schur.py`; `ldl.py`
-packs its blocks). The tip's Λ⁻¹ and a⁰ need the last block only, so every other block can be
-eliminated, all of them at once, and again every other one of the rest: ⌈log₂ n⌉ levels. With few
-processors (001; 004) each reduces the joints of its own segment, level by level, to the last one;
-these are then reduced by the tree of joins of `reduced_segments.py`.
+The constraint forces solve 𝒜 F_S = -r (000, eqs. 39-55; with the paper's symbols in
+`papers/schur.py`; `ldl.py` packs the blocks). The tip's Λ⁻¹ and a⁰ need only the last block. So
+every other block can be eliminated in parallel, then every other one of the remaining blocks, and
+so on: ⌈log₂ n⌉ levels. With few processors (001; 004) each one reduces the joints of its own
+segment, level by level, to the last joint; the tree of joins in `reduced_segments.py` then reduces
+these joints.
 
-To eliminate block j = L D Lᵀ between its neighbours i inside and k outside it, U being what is
-above the diagonal:
+Elimination of block j = L D Lᵀ, with its neighbours i inward and k outward, and the blocks U above
+the diagonal:
 
     Z = L⁻¹ Uᵢⱼᵀ      Y = L⁻¹ Uⱼₖ      y = L⁻¹ rⱼ
     Aᵢᵢ - ZᵀD⁻¹Z      Uᵢₖ = -ZᵀD⁻¹Y    Aₖₖ - YᵀD⁻¹Y
     rᵢ - ZᵀD⁻¹y                        rₖ - YᵀD⁻¹y
 
-The block inside the first joint of a segment belongs to another segment: its update is kept, and
-added to it when the two are joined. The only other data of a neighbour are those of the link
-inside the first joint.
+The block inward of a segment's first joint belongs to another segment: its update is stored, and
+added when the two segments are joined. Besides this a segment needs only the data of the link
+inward of its first joint.
 
 Blocks are six wide, axis first, the row of the axis times √d, as in `ldl.py`. The 1 of a rotor is
 added by `elimination.ldl_factors`; where there is no rotor, the sixth row is zero.
@@ -66,7 +67,7 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 
-# Columns of `rows`, a row a joint: its block, r, and its coupling to the block inside it.
+# Columns of `rows`, one row per joint: its block, r, and its coupling to the block inside it.
 BLOCK, RESIDUAL, COUPLING = 0, 21, 27
 ROW_WIDTH = 63
 
@@ -149,7 +150,7 @@ def _with_root(s, G):
 
 @inlined
 def _coupling(link, c, s, q, root, V_a, V_c):
-    """-V Zᵀ, the axis of its columns times root; and its column along the axis, not times it."""
+    """-V Zᵀ with its column along the axis multiplied by root; and this column without root."""
     a0, c0 = vector_through_joint(link, c, s, q, (V_a[0], V_c[0]))
     a1, c1 = vector_through_joint(link, c, s, q, (V_a[1], V_c[1]))
     a2, c2 = vector_through_joint(link, c, s, q, (V_a[2], V_c[2]))

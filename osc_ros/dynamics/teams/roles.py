@@ -20,7 +20,7 @@ from osc_ros.dynamics.compiled import inlined, kernel, released
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import all_finite, matrix_at, mobility_at, spatial_at, vector_at
 from osc_ros.dynamics.teams import reduction
-from osc_ros.dynamics.teams.atomic import loaded
+from osc_ros.dynamics.teams.atomic import load
 from osc_ros.dynamics.teams.reduced_segments import join_blocks, reduce_base, reduce_segment
 from osc_ros.dynamics.teams.segments import (
     eliminate_base,
@@ -30,7 +30,6 @@ from osc_ros.dynamics.teams.segments import (
     put_motion,
 )
 from osc_ros.dynamics.teams.signals import (
-    asleep,
     COMMAND,
     command,
     ELIMINATE,
@@ -48,6 +47,7 @@ from osc_ros.dynamics.teams.signals import (
     REST,
     RETURNED,
     RING,
+    set_sleep_flag,
     STAGE,
     START,
     STOP,
@@ -246,7 +246,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
                 return RING
         if not has_reached(flags, COMMAND, value + 1, spins):
             return WAITING
-        value = loaded(flags, COMMAND)
+        value = load(flags, COMMAND)
         if value == STOP or value % INWARD != variant:
             return DONE
         progress[LAST] = value
@@ -286,7 +286,7 @@ def compile_kernels(reduced: bool = False) -> None:
     leader = follower = None
     if reduced:
         leader, follower = (blocks[:4], rows, blocks[4]), (blocks[:4], rows, links[0], x[:1])
-    kernels = [commanded_force, lead, lead_back, follow, asleep, command]
+    kernels = [commanded_force, lead, lead_back, follow, set_sleep_flag, command]
     for one in kernels:
         one.disable_compile(False)
     commanded_force(F, tip, F)
@@ -299,7 +299,7 @@ def compile_kernels(reduced: bool = False) -> None:
         flags[:] = STOP
         progress[:] = MOVE
         follow(links, ends, x, x, tau, qdd, work, slots, flags, F, x, 1, progress, 0, follower)
-    asleep(flags, 2, 1, 0)
+    set_sleep_flag(flags, 2, 1, 0)
     command(flags, STOP)
     for one in kernels:
         one.disable_compile()

@@ -9,9 +9,9 @@ the word has been seen.
 from __future__ import annotations
 
 from osc_ros.dynamics.compiled import inlined, kernel
-from osc_ros.dynamics.teams.atomic import exchanged, loaded, pause, store
+from osc_ros.dynamics.teams.atomic import exchange, load, pause, store
 
-# Status beside DONE, WRONG_SHAPE and NOT_FINITE: the spin limit is reached; a peer must be woken.
+# Status in addition to DONE, WRONG_SHAPE, NOT_FINITE: spin limit reached; a peer must be woken.
 WAITING, RING = 3, 4
 # `flags`: LINE words (two cache lines) for the command, then LINE for the words of each member,
 # then LINE for the sleep flag of each member.
@@ -47,10 +47,10 @@ def sleep_flag_of(members, k):
 def has_reached(flags, place, value, spins):
     """Whether flags[place] >= value; reads it up to `spins` + 1 times."""
     for _ in range(spins):
-        if loaded(flags, place) >= value:
+        if load(flags, place) >= value:
             return True
         pause()
-    return loaded(flags, place) >= value
+    return load(flags, place) >= value
 
 
 @inlined
@@ -59,15 +59,15 @@ def publish(flags, members, place, value, first, last, progress):
     store(flags, place, value)
     progress[FIRST_RUNG], progress[LAST_RUNG] = first, last
     for k in range(first, last):
-        if loaded(flags, sleep_flag_of(members, k)) != 0:
+        if load(flags, sleep_flag_of(members, k)) != 0:
             return True
     return False
 
 
 @kernel
-def asleep(flags, members, k, value):
+def set_sleep_flag(flags, members, k, value):
     """Set the sleep flag of member k; return its previous value."""
-    return exchanged(flags, sleep_flag_of(members, k), value)
+    return exchange(flags, sleep_flag_of(members, k), value)
 
 
 @kernel

@@ -59,7 +59,7 @@ class Team:
 
     Parameters
     ----------
-    links, ends : from `layout.packed`
+    links, ends : from `layout.packed_robot`
     bounds : (4, members + 1)
         First body of every member, in every variant.
     spin, deadline : float

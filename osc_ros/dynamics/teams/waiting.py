@@ -15,7 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.method import NOT_FINITE
-from osc_ros.dynamics.teams.signals import asleep, FIRST_RUNG, LAST_RUNG, PROGRESS_WIDTH, RING
+from osc_ros.dynamics.teams.signals import (
+    FIRST_RUNG,
+    LAST_RUNG,
+    PROGRESS_WIDTH,
+    RING,
+    set_sleep_flag,
+)
 from osc_ros.errors import OscError
 
 Words = NDArray[np.int64]
@@ -121,7 +127,7 @@ class Member:
                 self.delayed()
             elif not sleepy:
                 self.delayed()
-                asleep(self._flags, self._members, self._k, 1)
+                set_sleep_flag(self._flags, self._members, self._k, 1)
                 sleepy = True  # and call the kernel once more before sleeping
             else:
                 self._sleep(began + self.deadline - now)
@@ -138,7 +144,7 @@ class Member:
     def ring(self, first: int, last: int) -> None:
         """Wake the sleeping members from first to before last."""
         for k in range(first, last):
-            if asleep(self._flags, self._members, k, 0):
+            if set_sleep_flag(self._flags, self._members, k, 0):
                 self._bells[k].ring()
 
     def _sleep(self, seconds: float) -> None:
@@ -151,5 +157,5 @@ class Member:
             raise Fault('ended')
 
     def _wake(self) -> None:
-        asleep(self._flags, self._members, self._k, 0)
+        set_sleep_flag(self._flags, self._members, self._k, 0)
         self._bells[self._k].clear()  # a signal that arrives only now shortens the next sleep

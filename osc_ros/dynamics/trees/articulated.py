@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.arrays import ready
+from osc_ros.dynamics.arrays import kernel_array
 from osc_ros.dynamics.compiled import ahead, inlined, kernel, plain
 from osc_ros.dynamics.spatial import (
     add,
@@ -19,7 +19,6 @@ from osc_ros.dynamics.spatial import (
     along,
     compose,
     dot,
-    downdated,
     full,
     inertia_to_parent,
     inverse,
@@ -27,6 +26,7 @@ from osc_ros.dynamics.spatial import (
     mobility_times,
     plus,
     put,
+    rank_one_downdate,
     rotate,
     spatial_at,
     sub,
@@ -63,7 +63,7 @@ from osc_ros.dynamics.trees.layout import (
     MASS,
     memory_in,
     OWN_FORCE,
-    packed,
+    packed_robot,
     PARENT,
     pendulum,
     PRISMATIC,
@@ -117,7 +117,7 @@ def passed_inertia(tree, rotors, store, i):
     U = column_of(kind, I)
     d = 1.0 / (axis_part(kind, U) + rotors[k])
     store[D_INV], store[ROTOR_SHARE] = d, d * rotors[k]
-    return downdated(I, d, U[0], U[1])
+    return rank_one_downdate(I, d, U[0], U[1])
 
 
 @kernel
@@ -275,7 +275,7 @@ class Articulated:
     def __init__(self, robot: Robot, algorithm: int = PROPAGATED) -> None:
         _compile_articulated()
         self.robot = robot
-        self._integers, self._numbers = packed(robot, algorithm)
+        self._integers, self._numbers = packed_robot(robot, algorithm)
         self._room = room_for(self._integers)
         self._constants = plain(constants_in)(self._integers, self._numbers)
         self._memory, self._results = plain(memory_in)(self._integers, self._room)
@@ -294,8 +294,8 @@ class Articulated:
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,)."""
         tau = np.empty(self.robot.n)
-        inverse_dynamics(self._integers, self._numbers, self._room, ready(q), ready(qd),
-                         ready(qdd), tau)
+        inverse_dynamics(self._integers, self._numbers, self._room, kernel_array(q),
+                         kernel_array(qd), kernel_array(qdd), tau)
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
@@ -320,7 +320,7 @@ class Articulated:
 @ahead
 def _compile_articulated() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
-    integers, numbers = packed(pendulum(), FACTORED)
+    integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
     accelerations(integers, numbers, room, x, x, x, u, True, x.copy())
     inverse_mass_matrix_at(integers, numbers, room, x, np.zeros((1, 1)))

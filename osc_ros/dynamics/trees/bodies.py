@@ -138,7 +138,7 @@ def locate(tree, bodies, q, qd, work):
 
 @inlined
 def carried_acceleration(parent, R, p, gravity, work):
-    """X a of the parent's acceleration a."""
+    """X a: the acceleration a of the parent, about the body's origin and in its axes."""
     if parent >= 0:
         return motion_to_body(R, p, spatial_at(work[parent], ACCELERATION))
     return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))

@@ -19,14 +19,14 @@ Array = NDArray[np.float64]
 
 REVOLUTE, PRISMATIC, SPHERICAL = 0, 1, 2
 EXTENDED, PROPAGATED, FACTORED = 0, 1, 2
-# Columns of `tree`, a row a body: parent, kind of joint, where its part of q and of qd begins.
+# Columns of `tree`, one row per body: parent, kind of joint, first index in q and in qd.
 PARENT, KIND, Q_AT, V_AT = 0, 1, 2, 3
-# Columns of `bodies`, a row a body: placement in the parent at q = 0, mass, first moment, inertia
-# about the origin.
+# Columns of `bodies`, one row per body: placement in the parent at q = 0, mass, first moment,
+# inertia about the origin.
 ROTATION, POSITION, MASS, FIRST_MOMENT, INERTIA = 0, 9, 12, 13, 16
 BODY_WIDTH = 22
-# Columns of `work`, a row a body: placement in the parent and in the base, velocity, ζ, bias or
-# inertial force, articulated-body inertia, D⁻¹, sum of the forces of the bodies outside,
+# Columns of `work`, one row per body: placement in the parent and in the base, velocity, ζ, bias
+# or inertial force, articulated-body inertia, D⁻¹, sum of the forces of the bodies outside,
 # D⁻¹(τ - Hᵀp), acceleration, Ω, and the rotor's share in L: D⁻¹ times the rotor inertia (for a
 # spherical joint the rotor inertias).
 PLACEMENT, IN_BASE, VELOCITY, ZETA, OWN_FORCE, ARTICULATED = 0, 12, 24, 30, 36, 42
@@ -115,7 +115,7 @@ class Results(NamedTuple):
 
 @inlined
 def constants_in(integers, numbers):
-    """Views of the `Constants` in what `packed` returns."""
+    """Views of the `Constants` in what `packed_robot` returns."""
     b, m, n, paths, carriers = (integers[0], integers[1], integers[2], integers[3], integers[4])
     tree, i = integers[SIZES:SIZES + 4 * b].reshape((b, 4)), SIZES + 4 * b
     tips, i = integers[i:i + m], i + m
@@ -152,7 +152,7 @@ def memory_in(integers, room):
             Results(Lambda_inv, a0, poses, twists, F))
 
 
-def packed(robot: Robot, algorithm: int) -> tuple[Array, Array]:
+def packed_robot(robot: Robot, algorithm: int) -> tuple[Array, Array]:
     """Constants of the robot, as `integers` and `numbers`."""
     b, m = len(robot.parent), len(robot.tips)
     kind = np.where(robot.prismatic, PRISMATIC, np.where(robot.spherical, SPHERICAL, REVOLUTE))

@@ -27,10 +27,10 @@ from osc_ros.dynamics.spatial import (
     vector_at,
 )
 from osc_ros.dynamics.task_inertia import (
-    applied_pseudo_inverse,
+    apply_pseudo_inverse,
     EXACT_HIGH,
-    pseudo_inverse,
-    solved,
+    put_pseudo_inverse,
+    solve_in_place,
 )
 from osc_ros.dynamics.trees.articulated import (
     Articulated,
@@ -52,7 +52,7 @@ from osc_ros.dynamics.trees.layout import (
     FACTORED,
     IN_BASE,
     memory_in,
-    packed,
+    packed_robot,
     pendulum,
     room_for,
     VELOCITY,
@@ -208,8 +208,8 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
         A[k] = flat[k]
     for k in range(m):
         F[k] = r[k] = u[k] - a0[k]
-    if not solved(A, F, m) > EXACT_HIGH:
-        applied_pseudo_inverse(flat, r, scratch, F, m)
+    if not solve_in_place(A, F, m) > EXACT_HIGH:
+        apply_pseudo_inverse(flat, r, scratch, F, m)
     inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, memory.work, out)
     return DONE if all_finite(out) else NOT_FINITE
 
@@ -285,7 +285,7 @@ def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, La
             for i in range(4):
                 for j in range(4):
                     poses[k, tip, i, j] = found.poses[tip, 4 * i + j]
-        pseudo_inverse(found.Lambda_inv.ravel(), memory.scratch, Lambda[k], len(found.a0))
+        put_pseudo_inverse(found.Lambda_inv.ravel(), memory.scratch, Lambda[k], len(found.a0))
         jacobian(tree, ends, robot.paths, robot.starts, work, J[k])
         inward(tree, tips, ends, robot.rotors, rest[:0], rest, memory.no_force, work, h[k])
 
@@ -362,7 +362,7 @@ class Tree(Articulated, Method):
 @ahead
 def _compile() -> None:
     """Compile or load the kernels once per process, then lock them: other types raise."""
-    integers, numbers = packed(pendulum(), FACTORED)
+    integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
     law(integers, numbers, room, x, x, u, x, x, x)
     outward(integers, numbers, room, x, x, x, x)

@@ -1,0 +1,96 @@
+"""Causes for which a supervisor intervenes: which are active, and the reaction to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from osc_ros.control.supervision import REACTIONS, Supervision
+
+STOP = 'stop'  # cause of a stop on request, which is no fault
+
+
+@dataclass
+class _Watch:
+    """State of one cause; times on the supervisor's clock [s]."""
+
+    fed: float
+    seen: float = -np.inf
+    active: bool = False
+    reason: str = ''
+
+
+class Causes:
+    """
+    Selects the reaction of highest priority of all causes that are active.
+
+    Times are on the supervisor's clock [s]. Call `reset` first.
+
+    Attributes
+    ----------
+    cause, reaction, reason : str
+        Active cause whose reaction has the highest priority, its reaction, and an explanation;
+        empty if there is none.
+    counts : Counter of str
+        Number of times that each cause began.
+    stops : bool
+        Whether a stop was requested: the reaction is then 'deactivate'.
+
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def reset(self, settings: Supervision, now: float) -> None:
+        """End all causes and the stop; keep the counts."""
+        self._watches = {name: _Watch(now) for name in settings.watchdogs}
+        for name in self._watches:
+            self.counts.setdefault(name, 0)
+        self.cause = self.reaction = self.reason = ''
+        self.stops = False
+
+    def feed(self, name: str, time: float) -> None:
+        """Record a sign of life at a time, from which the time-out counts."""
+        self._watches[name].fed = time
+
+    def fed(self, name: str) -> float | None:
+        """Time of the last sign of life; None if the cause has no watchdog."""
+        watch = self._watches.get(name)
+        return None if watch is None else watch.fed
+
+    def trip(self, name: str, reason: str, now: float) -> None:
+        """Record that a cause is present now; ignored if it has no watchdog."""
+        if name in self._watches:
+            watch = self._watches[name]
+            watch.seen, watch.reason = now, reason
+
+    def is_present(self, name: str, settings: Supervision, now: float) -> bool:
+        """Whether a cause was present within the last `settle_time`."""
+        return now - self._watches[name].seen <= settings.settle_time
+
+    def release(self, settings: Supervision, now: float) -> None:
+        """End latched causes that are no longer present; call `update` next."""
+        for name, watch in self._watches.items():
+            watch.active = self.is_present(name, settings, now)
+
+    def update(self, settings: Supervision, now: float) -> None:
+        """Find the active causes, and select the reaction of highest priority."""
+        gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
+        dogs, settle_time = settings.watchdogs, settings.settle_time
+        for name, watch in self._watches.items():
+            dog = dogs[name]
+            if now - watch.fed > dog.timeout:
+                watch.seen, watch.reason = now, f'nothing for {now - watch.fed:.3f} s'
+            elif not watch.active and now - watch.seen > settle_time:
+                continue
+            was = watch.active
+            watch.active = self.is_present(name, settings, now) or was and (
+                dog.latched or dog.reaction == 'deactivate')
+            self.counts[name] += watch.active and not was
+            if watch.active and REACTIONS.index(dog.reaction) > gravest:
+                gravest = REACTIONS.index(dog.reaction)
+                self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
+        if self.stops:
+            self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'

@@ -1,0 +1,127 @@
+"""Plausibility of joint states: steps that no joint can make, and speeds above the limits."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.angles import ShortWay
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+JUMP_FACTOR = 2.0  # times the velocity limit is a jump; a law may exceed limits slightly
+JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
+CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
+# A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
+# states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
+# [rad/s, m/s].
+OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
+
+
+class State(NamedTuple):
+    """Stamp [s], positions (n,) and velocities (n,) of the joints."""
+
+    time: float
+    q: Array
+    qd: Array
+
+
+class StateCheck:
+    """
+    Compares a joint state with the one before.
+
+    Parameters
+    ----------
+    robot : Robot
+        Provides the velocity limits and the continuous joints.
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._names = robot.joint_names
+        self._fastest = np.asarray(robot.velocity_limits)
+        self._short_way = ShortWay(robot)
+
+    def jump(self, before: State, state: State, period: float) -> str:
+        """Reason why a state cannot follow another one; empty if it can."""
+        dt = state.time - before.time
+        if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
+            return f'the time of the states went from {before.time:.3f} s to {state.time:.3f} s'
+        speed = JUMP_FACTOR * self._fastest
+        for kind, step, allowed in (
+                ('', self._short_way.of(state.q - before.q), JUMP_FLOOR + speed * max(dt, period)),
+                ('the speed of ', state.qd - before.qd, speed)):
+            over = np.abs(step) - allowed
+            if (over > 0.0).any():
+                i = int(np.argmax(over))
+                return (f"{kind}'{self._names[i]}' went {abs(step[i]):.4g} in {dt:.4g} s: "
+                        f'accepted is {allowed[i]:.4g}')
+        return ''
+
+    def contradicts(self, before: State, state: State, period: float) -> bool:
+        """
+        Whether two states contradict: their positions do not differ by the mean velocity times dt.
+
+        Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
+        position step must agree with the velocities, and the velocities with each other.
+
+        """
+        dt = state.time - before.time
+        if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
+            return True
+        moving = np.minimum(np.abs(state.qd), np.abs(before.qd))
+        step = self._short_way.of(state.q - before.q - 0.5 * dt * (state.qd + before.qd))
+        slack = JUMP_FLOOR + JUMP_FACTOR * self._fastest * max(dt, period)
+        return bool((np.abs(step) > slack).any() or (
+            np.abs(state.qd - before.qd)
+            > JUMP_FACTOR * np.maximum(self._fastest, moving)).any())
+
+
+class SpeedCheck:
+    """
+    Compares measured speeds with limits; lower limits come into force gradually.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The joints.
+    limits : (n,)
+        [rad/s, m/s]; may be infinite.
+    now : float [s]
+
+    """
+
+    def __init__(self, names: tuple[str, ...], limits: Array, now: float) -> None:
+        self._names, self._limits, self._time = names, limits, now
+        self._was_fast = False
+
+    def reason(self, qd: Array, limits: Array, blend_time: float, now: float) -> str:
+        """
+        Explain which joint is too fast; return an empty string if none is.
+
+        Parameters
+        ----------
+        qd, limits : (n,)
+            Lower limits come into force with the time constant `blend_time`, so that a joint
+            within the previous ones can slow down.
+        blend_time, now : float [s]
+
+        """
+        if self._limits is not limits:
+            kept = self._limits * np.exp(-(now - self._time) / blend_time)
+            self._limits = np.where(np.isfinite(kept) & (kept > limits), kept, limits)
+            if np.array_equal(self._limits, limits):
+                self._limits = limits
+        self._time = now
+        speed = np.abs(qd)
+        fast = speed > OVERSPEED_TWICE * self._limits + OVERSPEED_FLOOR
+        was_fast, self._was_fast = self._was_fast, bool(fast.any())
+        if self._was_fast:
+            i = int(np.argmax(np.where(fast, speed / self._limits, 0.0)))
+            if was_fast or speed[i] > OVERSPEED_ONCE * self._limits[i] + OVERSPEED_FLOOR:
+                return (f"'{self._names[i]}' moves at {speed[i]:.4g}: its limit is "
+                        f'{self._limits[i]:.4g}')
+        return ''

@@ -1,0 +1,98 @@
+"""Torques that stop an arm, hold it, or compensate its gravity, independently of the law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.angles import ShortWay
+from osc_ros.control.supervision import Supervision
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
+
+
+class Stopping:
+    """
+    Computes torques that stop an arm, by the inverse dynamics.
+
+    Attributes
+    ----------
+    anchor : (n,)
+        Position that 'hold' converges to.
+
+    Parameters
+    ----------
+    robot : Robot
+        Provides the position limits.
+    inverse_dynamics : callable
+        Torque (n,) for q, q̇, q̈ (n,) each.
+
+    """
+
+    def __init__(self, robot: Robot, inverse_dynamics: Callable[[Array, Array, Array], Array]
+                 ) -> None:
+        self._inverse_dynamics = inverse_dynamics
+        self._lower, self._upper = robot.position_limits.T
+        self._short_way = ShortWay(robot)
+        self._rest = np.zeros(robot.n)
+        self.anchor: Array = self._rest
+
+    def set_anchor(self, q: Array, qd: Array, stop_rate: float) -> None:
+        """Set the anchor to the position at which the state q, qd (n,) stops."""
+        self.anchor = np.clip(q + qd / stop_rate, self._lower, self._upper)
+
+    def torque(self, source: str, q: Array, qd: Array, settings: Supervision, limits: Array,
+               unmodelled: Array) -> Array:
+        """
+        Torques (n,) [N·m].
+
+        Parameters
+        ----------
+        source : str
+            'zero': none. 'gravity', 'weight': compensate gravity. 'damp', 'brake': brake the
+            speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold': move to the
+            anchor and hold it.
+        q, qd : (n,)
+        settings : Supervision
+        limits : (n,)
+            Effort limits in force [N·m]; may be infinite.
+        unmodelled : (n,)
+            Torque that the joints need in addition to the model's [N·m].
+
+        """
+        rest = self._rest
+        if source == 'zero':
+            return rest.copy()
+        if source in ('gravity', 'weight'):
+            return self._inverse_dynamics(q, rest, rest) + unmodelled
+        rate = settings.stop_rate
+        if source == 'brake':
+            rate = max(rate, BLIND_RATE)
+        if source == 'hold':
+            # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
+            qdd = rate * (rate * self._short_way.of(self.anchor - q) - 2.0 * qd)
+        else:
+            qdd = -rate * qd
+        qdd -= self._extra_rate(q, qd, settings) * qd
+        tau = self._inverse_dynamics(q, qd, qdd) + unmodelled
+        if (np.abs(tau) > limits).any():
+            # one factor for all joints: the kinetic energy falls as long as it is not zero
+            h = self._inverse_dynamics(q, qd, rest) + unmodelled
+            room = np.where(tau > h, limits - h, limits + h)
+            moving = (tau != h) & (room > 0.0)
+            h += min(1.0, np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)) * (tau - h)
+            tau = h
+        return tau
+
+    def _extra_rate(self, q: Array, qd: Array, settings: Supervision) -> Array:
+        """Damping rate (n,) beyond the stop rate to stop before the position limits [1/s]."""
+        speed = np.abs(qd)
+        room = np.where(qd > 0.0, self._upper - q, q - self._lower)
+        # a constant deceleration of q̇²/(2 room) stops at the limit
+        needed = speed / np.maximum(2.0 * room, speed / settings.hardest + 1e-12)
+        return np.asarray(np.clip(needed - settings.stop_rate, 0.0, None))

@@ -1,0 +1,130 @@
+"""Settings of a supervisor: causes and their watchdogs, limits, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.bandwidth import largest_damping_rate
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # by increasing priority
+
+# Causes that a supervisor detects itself, if they have a watchdog.
+STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
+OVERSPEED = 'overspeed'
+
+HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
+
+
+@dataclass(frozen=True)
+class Watchdog:
+    """
+    Reaction to one cause.
+
+    Attributes
+    ----------
+    reaction : str
+        One of REACTIONS. 'report' counts the cause and changes nothing. 'hold' stops the arm and
+        holds its position. 'damp' stops the arm, which can then be pushed. 'gravity' compensates
+        only gravity. 'zero' sends zero torque. 'deactivate' holds until the arm is at rest, then
+        applies `Supervision.idle` and sets `Supervisor.finished`.
+    latched : bool
+        Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
+        is always latched.
+    timeout : float [s]
+        Longest time between two calls of `Supervisor.feed`; the cause begins when it is exceeded.
+        If infinite, only `Supervisor.trip` reports the cause.
+
+    Raises
+    ------
+    InputError
+        An unknown reaction, a time-out that is not positive.
+
+    """
+
+    reaction: str
+    latched: bool = False
+    timeout: float = np.inf
+
+    def __post_init__(self) -> None:
+        """Raise for an unknown reaction or a time-out that is not positive."""
+        if self.reaction not in REACTIONS:
+            raise InputError(f"reaction '{self.reaction}': accepted is one of "
+                             + ', '.join(REACTIONS))
+        if not self.timeout > 0.0:
+            raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """
+    Settings of a supervisor; all may change while it runs, except the names of the watchdogs.
+
+    Attributes
+    ----------
+    watchdogs : mapping of str to Watchdog
+        By the name of the cause.
+    effort_limits : (n,)
+        Largest torque of each joint [N·m]; may be infinite.
+    stop_rate : float [1/s]
+        Rate of the exponential decay of the speed while braking.
+    fade_time : float [s]
+        Duration of the fade from one source of torque to another, at one torque per period.
+    blend_time : float [s]
+        Duration over which new effort limits come into force, for the law and the supervisor.
+    settle_time : float [s]
+        Time without the cause before the law resumes.
+    deadline : float [s]
+        Longest computation time of the law; a longer one is a missed deadline.
+    period : float [s]
+        Expected interval between two states.
+    idle : str
+        Torque after the final stop: 'gravity' or 'zero'.
+    bridges : bool
+        Whether the arm is braked by prediction as soon as a state is missing, before STALE_STATE
+        is a cause. A state is missing after LATE_PERIODS mean intervals, or after LATE_SHARE of
+        the time-out of STALE_STATE if that is longer.
+    velocity_limits : (n,), optional
+        Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
+        Lower limits come into force with the time constant `blend_time`.
+    effort_rates : (n,), optional
+        Largest rate of change of the torques of any source [N·m/s, N/s]; unlimited if not given.
+
+    Raises
+    ------
+    InputError
+        A number that is not positive.
+
+    """
+
+    watchdogs: Mapping[str, Watchdog]
+    effort_limits: Array
+    stop_rate: float = 10.0
+    fade_time: float = 0.05
+    blend_time: float = 0.3
+    settle_time: float = 0.1
+    deadline: float = np.inf
+    period: float = 0.002
+    idle: str = 'gravity'
+    bridges: bool = False
+    velocity_limits: Array | None = None
+    effort_rates: Array | None = None
+
+    def __post_init__(self) -> None:
+        """Raise for a number that is not positive."""
+        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period'):
+            if not getattr(self, name) > 0.0:
+                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+
+    @cached_property
+    def hardest(self) -> float:
+        """Highest damping rate before a joint limit that is stable at this period [1/s]."""
+        carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both
+        return min(HARDEST * self.stop_rate, max(self.stop_rate, carried))

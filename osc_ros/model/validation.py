@@ -1,0 +1,202 @@
+"""Checks of a robot's arrays: structure, tips, numbers, inertias."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.errors import ModelError
+from osc_ros.model import urdf
+from osc_ros.model.assembly import NO_MOMENT, SEMIDEFINITE_TOLERANCE
+
+if TYPE_CHECKING:
+    from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+RIGID_TOLERANCE = 1e-9
+SYMMETRY_TOLERANCE = 1e-12
+# Smallest eigenvalue of an inertia, relative to its trace; a wire of 1 m length and 10 µm radius
+# has 1e-10.
+DEFINITE_TOLERANCE = 1e-12
+FRICTION = ('coulomb_friction', 'viscous_friction')
+
+
+def require_structure(robot: Robot) -> None:
+    """
+    Check the order of the bodies, and their joints.
+
+    Raises
+    ------
+    ModelError
+        A parent that does not come before its child, a joint of two types, names that are not
+        unique; names the joint.
+
+    """
+    late = robot.parent >= np.arange(len(robot.parent))
+    _refuse(robot, late | (robot.parent < -1),
+            'its parent does not come before it (-1 is the base)')
+    _refuse(robot, robot.prismatic & robot.spherical, 'is both prismatic and spherical')
+    left: set[str] = set()
+    for i in range(1, len(robot.joints)):
+        if robot.joints[i] != robot.joints[i - 1]:
+            left.add(robot.joints[i - 1])
+        elif robot.parent[i] != i - 1:
+            left.add(robot.joints[i])
+        if robot.joints[i] in left:
+            raise ModelError(f"robot '{robot.name}': its joint names are not unique: "
+                             + urdf.quoted(robot.joints))
+
+
+def require_tips(robot: Robot) -> None:
+    """
+    Check that the tips are different links that move.
+
+    Raises
+    ------
+    ModelError
+        No tip, a tip twice, an unknown link, a link that does not move; names the link.
+
+    """
+    if not robot.tips or len(set(robot.tips)) < len(robot.tips):
+        raise ModelError(f"robot '{robot.name}': its tips are {urdf.quoted(robot.tips)}; "
+                         'accepted are one or more links, each once')
+    for tip in robot.tips:
+        if tip not in robot.frames:
+            raise ModelError(f"tip '{tip}' is not a link of robot '{robot.name}'; "
+                             + urdf.near(tip, robot.frames))
+        if robot.frames[tip][0] < 0:
+            raise ModelError(f"tip '{tip}' does not move: no joint is between it and base "
+                             f"'{robot.base}'")
+
+
+def require_numbers(robot: Robot) -> None:
+    """
+    Check numbers: finite, poses rigid, limits positive and ordered.
+
+    Raises
+    ------
+    ModelError
+        Names the joint or link.
+
+    """
+    if not np.isfinite(robot.gravity).all():
+        raise ModelError(f"robot '{robot.name}': gravity is not finite")
+    for link, (_, pose) in robot.frames.items():
+        if not np.isfinite(pose).all():
+            raise ModelError(f"robot '{robot.name}': the pose of link '{link}' is not finite")
+    for name in ('T_parent_body', 'inertia'):
+        finite = np.isfinite(getattr(robot, name)).all(axis=(1, 2))
+        _refuse(robot, ~finite, f'{name} is not finite')
+    _refuse(robot, ~are_rigid(robot.T_parent_body), 'T_parent_body is not a rigid transform')
+    rotor = (robot.rotor_inertia >= 0) & np.isfinite(robot.rotor_inertia)
+    _refuse_freedoms(robot, ~rotor, 'rotor_inertia must be finite and not negative')
+    lower, upper = robot.position_limits.T
+    _refuse_freedoms(robot, ~(lower <= upper),
+                     'position_limits must be a lower and an upper bound')
+    for name in ('velocity_limits', 'effort_limits'):
+        _refuse_freedoms(robot, ~(getattr(robot, name) > 0),
+                         f'{name} must be positive (inf: unlimited)')
+    for name in FRICTION:
+        value = getattr(robot, name)
+        _refuse_freedoms(robot, ~((value >= 0) & np.isfinite(value)),
+                         f'{name} must be finite and not negative')
+
+
+def require_inertias(robot: Robot) -> None:
+    """
+    Check that the inertias are physically possible and that every joint moves inertia.
+
+    Raises
+    ------
+    ModelError
+        Names the joint.
+
+    """
+    inertia = robot.inertia
+    scale = np.abs(inertia).max(axis=(1, 2))
+    skew = np.abs(inertia - inertia.transpose(0, 2, 1)).max(axis=(1, 2))
+    _refuse(robot, skew > SYMMETRY_TOLERANCE * scale, 'its inertia is not symmetric')
+    smallest = np.linalg.eigvalsh(inertia)[:, 0]
+    _refuse(robot, smallest < -SEMIDEFINITE_TOLERANCE * scale - NO_MOMENT,
+            'its inertia is not positive semi-definite')
+    if not robot.definite.all():
+        _require_joint_inertias(robot)
+
+
+def _refuse(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
+    """Raise for the first body (b,) that is bad."""
+    for i in np.flatnonzero(bad)[:1]:
+        raise ModelError(f"joint '{robot.joints[i]}': {what}")
+
+
+def _refuse_freedoms(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
+    """Raise for the joint of the first degree of freedom (n,) that is bad."""
+    for k in np.flatnonzero(bad)[:1]:
+        joint = robot.joints[int(np.searchsorted(robot.v_index, k, side='right')) - 1]
+        raise ModelError(f"joint '{joint}': {what}")
+
+
+def _require_joint_inertias(robot: Robot) -> None:
+    """Raise if the bodies that a joint moves have no inertia along or about its axis."""
+    articulated, composite = robot.inertia.copy(), robot.inertia.copy()
+    # at a random position, which is not singular
+    q = robot.neutral + np.random.default_rng(0).uniform(0.2, 0.8, robot.nq)
+    for i in reversed(range(len(robot.parent))):
+        # the articulated inertia is a difference: its rounding error scales with the composite
+        I, whole = articulated[i], composite[i]
+        size = np.trace(whole[3:, 3:]) if robot.prismatic[i] else np.trace(whole[:3, :3])
+        axes = [0, 1, 2] if robot.spherical[i] else [5] if robot.prismatic[i] else [2]
+        own = slice(robot.v_index[i], robot.v_index[i] + len(axes))
+        D = I[np.ix_(axes, axes)] + np.diag(robot.rotor_inertia[own])
+        if not np.linalg.eigvalsh(D)[0] > DEFINITE_TOLERANCE * size + NO_MOMENT:
+            raise ModelError(f"joint '{robot.joints[i]}': the bodies that it moves have no "
+                             f'inertia {"along" if robot.prismatic[i] else "about"} its axis'
+                             f'{_link_list(robot, i)}: give one of them an <inertial>, give the '
+                             'joint a rotor inertia or lock it')
+        if robot.parent[i] >= 0:
+            U = I[:, axes]
+            X = _motion_transform(robot.T_parent_body[i] @ _motion(robot, i, q))
+            articulated[robot.parent[i]] += X.T @ (I - U @ np.linalg.solve(D, U.T)) @ X
+            composite[robot.parent[i]] += X.T @ whole @ X
+
+
+def _motion(robot: Robot, i: int, q: Array) -> Array:
+    """Return the transform (4, 4) of joint i at q (nq,)."""
+    T, x = np.eye(4), q[robot.q_index[i]]
+    if robot.spherical[i]:
+        T[:3, :3] = Rotation.from_quat(q[robot.q_index[i]:robot.q_index[i] + 4]).as_matrix()
+    elif robot.prismatic[i]:
+        T[2, 3] = x
+    else:
+        T[:2, :2] = [[np.cos(x), -np.sin(x)], [np.sin(x), np.cos(x)]]
+    return T
+
+
+def _link_list(robot: Robot, i: int) -> str:
+    """Return " (links 'a', 'b')", the links of body `i`."""
+    links = [link for link, (body, _) in robot.frames.items() if body == i]
+    if not links:
+        return ''
+    return f" (links {urdf.quoted(links[:9])}{' …' if links[9:] else ''})"
+
+
+def are_rigid(T: Array) -> NDArray[np.bool_]:
+    """Return (k,) whether the transforms T (k, 4, 4) are rigid."""
+    R = T[:, :3, :3]
+    rigid = np.abs(R @ R.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2)) < RIGID_TOLERANCE
+    rigid &= np.linalg.det(R) > 0
+    rigid &= (T[:, 3] == [0.0, 0.0, 0.0, 1.0]).all(axis=1)
+    return np.asarray(rigid)
+
+
+def _motion_transform(T: Array) -> Array:
+    """Return X (6, 6), from motions in the parent to motions in a body at pose T there."""
+    R_t = T[:3, :3].T
+    X = np.zeros((6, 6))
+    X[:3, :3] = X[3:, 3:] = R_t
+    X[3:, :3] = -R_t @ urdf.cross_matrices(T[None, :3, 3])[0]
+    return X

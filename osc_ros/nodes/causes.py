@@ -1,0 +1,194 @@
+"""Finds why an arm does not follow, by repeating the demonstration with other parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.friction import least_inertia
+from osc_ros.control.limits import FASTEST
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.errors import OscError
+from osc_ros.nodes import scenario
+from osc_ros.nodes.demonstration import chosen, Demonstration
+from osc_ros.nodes.report import Recording, result
+from osc_ros.nodes.tracing import Tracer
+from osc_ros.nodes.trial import recording_of
+
+Array = NDArray[np.float64]
+Values = dict[str, Any]
+Changes = dict[str, Values]
+
+ROTORS = (0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
+BINDS = 0.98  # share of a limit from which on it counts as reached
+OTHER_STARTS = (1, 2, 3)  # seeds
+
+
+@dataclass(frozen=True)
+class Cause:
+    """
+    Why an arm does not follow, and parameters with which it did in a trial.
+
+    Attributes
+    ----------
+    text : str
+    changes : dict
+        Parameters by node, '' for all nodes; empty if nothing that was tried helps.
+
+    """
+
+    text: str
+    changes: Changes
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A possible cause: the observation, a remedy, and the parameters of the remedy by node."""
+
+    finding: str
+    remedy: str
+    changes: Changes
+
+    @property
+    def text(self) -> str:
+        return f'{self.finding}. With {self.remedy}, the arm follows.'
+
+    def joined(self, other: _Candidate) -> _Candidate:
+        """Return a candidate with the observations and the remedies of both."""
+        return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
+                          _merged(self.changes, other.changes))
+
+
+def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
+    """
+    Return the cause, found by trials in this process, without ROS.
+
+    The first candidate with which the arm follows is returned, so no hint is given that does not
+    help: what is said of friction, for example, is said only if the arm follows without any.
+
+    """
+    with on_demand():
+        try:
+            recording, plan = recording_of(demonstration)
+        except OscError as error:
+            return Cause(f'A repetition in this process fails: {error}', {})
+        if not result(recording, plan, demonstration).failures:
+            return Cause('With the same parameters the arm follows in this process, without ROS '
+                         'and in lockstep: the nodes were too slow for the wall clock, or lost '
+                         'messages.', {})
+        limits = _reached_limit(demonstration, recording)
+        for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
+            tell(f'looking for the cause: trial {number}')
+            if _follows(demonstration.changed(candidate.changes)):
+                # from the same positions: others might be chosen for the changed arm
+                return Cause(candidate.text, _merged(chosen(demonstration.start),
+                                                     candidate.changes))
+    return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
+                 'motions, other joint positions at the start.', {})
+
+
+def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """Yield explanations, the most probable first."""
+    friction = list(_compensations(demonstration))
+    if friction and _follows(demonstration.changed(_without_friction(demonstration))):
+        yield from friction
+    else:  # friction is not all of it: it is named only if nothing else helps alone
+        yield from _other_motions(demonstration, limits)
+    for other in list(_other_motions(demonstration, limits))[1::2] if friction else ():
+        for one in friction[:3]:
+            yield other.joined(one)
+
+
+def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """Yield smaller motions, and other joint positions at the start."""
+    at = demonstration.start
+    for scale in scenario.SCALES:
+        if scale < at.scale:
+            yield _Candidate(limits, f'motions of {scale:.0%} of the usual size',
+                             chosen(scenario.Start(at.q, scale)))
+    for seed in OTHER_STARTS:
+        try:
+            start = scenario.start(Tracer(demonstration.robot, demonstration.freedoms),
+                                   demonstration.duration, None, seed)
+        except OscError:
+            continue
+        yield _Candidate(limits, 'other joint positions at the start', chosen(start))
+
+
+def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
+    """Yield ways to compensate all friction, if there is some that is not compensated."""
+    simulator, controller = (demonstration.values[f'osc_{name}']
+                             for name in ('simulator', 'controller'))
+    robot, changes = demonstration.robot, {}
+    share, parts = controller['friction.from_description'], []
+    for name, ours, described, unit in (
+            ('friction', 'coulomb', robot.coulomb_friction, 'N m'),
+            ('damping', 'viscous', robot.viscous_friction, 'N m s/rad')):
+        simulated = np.array(simulator[name] or described)
+        compensated = np.array(controller[f'friction.{ours}'] or share * described)
+        if simulated.any():
+            parts.append(f'{name} of up to {simulated.max():g} {unit}')
+        if (simulated > compensated).any():
+            if np.array_equal(simulated, described) and not controller[f'friction.{ours}']:
+                changes['friction.from_description'] = 1.0
+            else:
+                changes[f'friction.{ours}'] = simulated.tolist()
+    if not parts:
+        return
+    source = ('of osc_simulator' if simulator['friction'] or simulator['damping']
+              else 'in <dynamics> of the robot description')
+    text = f"The joints have {' and '.join(parts)} ({source})"
+    if changes:
+        yield _Candidate(f'{text}, of which the controller compensates a part: by default half '
+                         'of what the description has', 'all of it compensated',
+                         {'osc_controller': changes})
+    if any(controller['rotor_inertia']):
+        return
+    inertia = least_inertia(robot)
+    i = int(np.argmin(inertia))
+    for rotor in ROTORS:
+        yield _Candidate(
+            f"{text}. That is much for joint '{robot.joint_names[i]}', which moves only "
+            f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A motor '
+            'and gear with such friction has rotor inertia too, which a URDF cannot tell',
+            f'{rotor:g} kg m² of it at every joint, in controller and simulator (take the values '
+            'of your drives)',
+            {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
+
+
+def _merged(first: Changes, second: Changes) -> Changes:
+    return {node: {**first.get(node, {}), **second.get(node, {})} for node in {**first, **second}}
+
+
+def _without_friction(demonstration: Demonstration) -> Changes:
+    none = [0.0] * demonstration.robot.n
+    return {'osc_simulator': {'friction': none, 'damping': none},
+            'osc_controller': {'friction.coulomb': none, 'friction.viscous': none}}
+
+
+def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
+    """Return in words which limit of speed or torque a joint reaches for longest."""
+    robot = demonstration.robot
+    found = []
+    for values, limits, what, unit in (
+            (recording.velocities, FASTEST * robot.velocity_limits, 'speed', 'rad/s'),
+            (recording.torques, demonstration.effort_limits, 'torque', 'N m')):
+        reached = (np.abs(np.array(values)) >= BINDS * limits).mean(axis=0)
+        i = int(np.argmax(reached))
+        found.append((reached[i], f"Joint '{robot.joint_names[i]}' is at its limit of {what}, "
+                      f'{limits[i]:.3g} {unit}, for {reached[i]:.1%} of the time'))
+    share, text = max(found)
+    return text if share > 0.0 else 'No joint reaches a limit of speed or torque'
+
+
+def _follows(demonstration: Demonstration) -> bool:
+    """Whether the arm follows; a run that fails at the first phase ends there."""
+    try:
+        return not any(result(*recording_of(demonstration, phases), demonstration).failures
+                       for phases in (1, None))
+    except OscError:
+        return False

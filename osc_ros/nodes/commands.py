@@ -1,0 +1,66 @@
+"""Messages of joint torques, and labels that name the joint states they were computed from."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from builtin_interfaces.msg import Time
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+
+from osc_ros.nodes.messages import stamp
+
+Array = NDArray[np.float64]
+
+HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
+
+
+def command_message(names: Sequence[str], tau: Array, time: Time | float) -> JointState:
+    """
+    Return torques (n,) as a joint state of n joints that has only efforts.
+
+    `time` is the stamp of the state from which they were computed. Without such a state it is a
+    number of seconds on the same clock, and the message's frame is HOLD_LABEL.
+
+    """
+    message = JointState(name=list(names), effort=array('d', tau.tobytes()))
+    if isinstance(time, Time):
+        message.header.stamp = time
+    else:
+        message.header.stamp, message.header.frame_id = stamp(max(0.0, time)), HOLD_LABEL
+    return message
+
+
+class Command:
+    """
+    A message of joint torques that is allocated once and filled for every command.
+
+    Parameters
+    ----------
+    size : int
+        Number of joints.
+
+    """
+
+    def __init__(self, size: int) -> None:
+        self._message = Float64MultiArray()
+        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
+
+    def fill(self, tau: Array, label: str) -> Float64MultiArray:
+        """Return the message with torques (n,) and a label, see `label_of`."""
+        self._message.data = array('d', tau.tobytes())
+        self._message.layout.dim[0].label = label
+        return self._message
+
+
+def label(message: Float64MultiArray) -> str:
+    """Return the label of a command, which names its joint state; empty if it has none."""
+    return str(message.layout.dim[0].label) if message.layout.dim else ''
+
+
+def labelled_time(label: str) -> float | None:
+    """Return the time of the joint state that a label names [s], or None if it names none."""
+    return float(label) if label.replace('.', '', 1).isdecimal() else None

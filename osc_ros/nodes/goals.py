@@ -1,0 +1,88 @@
+"""Reports how far each task is from its goal, and when it has reached it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped, TwistStamped
+import numpy as np
+from rclpy.node import Node
+
+from osc_ros.control.arrival import Arrival, Tolerance
+from osc_ros.nodes import messages
+from osc_ros.nodes.loop import ACTIVE, Loop
+from osc_ros.nodes.qos import LATCHED_QOS
+
+
+class Goals:
+    """
+    Publishes `~/goal_error` and `~/goal_reached` of the tip, `~/NAME/…` of the further tasks.
+
+    All of it runs in the thread that spins the node; it holds the loop's lock for some
+    microseconds for each task.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the publishers.
+    loop : Loop
+
+    """
+
+    def __init__(self, node: Node, loop: Loop) -> None:
+        self._node, self._loop = node, loop
+        first, *further = loop.law.levels
+        prefixes = {first: '', **{name: f'{name}/' for name in further}}
+        self._arrivals = {name: Arrival() for name in prefixes}
+        self._errors = {name: node.create_publisher(TwistStamped, f'~/{prefix}goal_error', 10)
+                        for name, prefix in prefixes.items()}
+        self._events = {
+            name: node.create_publisher(PoseStamped, f'~/{prefix}goal_reached', LATCHED_QOS)
+            for name, prefix in prefixes.items()}
+        self._tolerance = Tolerance(0.0, 0.0, 0.0)
+
+    def close(self) -> None:
+        """Destroy the publishers."""
+        for publisher in (*self._errors.values(), *self._events.values()):
+            self._node.destroy_publisher(publisher)
+        self._errors, self._events, self._arrivals = {}, {}, {}
+
+    def apply(self, values: Mapping[str, Any]) -> None:
+        """Set the parameters that concern goals."""
+        self._tolerance = Tolerance(values['goal.rotation.tolerance'],
+                                    values['goal.translation.tolerance'],
+                                    values['goal.settle_time'])
+
+    def begin(self, task: str) -> None:
+        """Record that a motion of a task was commanded."""
+        self._arrivals[task].begin()
+        self.update()
+
+    def update(self) -> None:
+        """Publish the distances to the goals, and every goal that has been reached."""
+        if self._loop.mode != ACTIVE:
+            for arrival in self._arrivals.values():
+                arrival.clear()
+            return
+        if self._loop.guard.reaction not in ('', 'report'):
+            return  # the law does not run: its poses are old
+        with self._loop.lock:
+            time, stamp = self._loop.time, self._loop.stamp
+            levels = self._loop.law.levels
+            found = {name: levels[name].approach() for name in self._arrivals}
+        base = self._loop.law.robot.base
+        for name, approach in found.items():
+            error = approach.error()
+            if error is not None and self._errors[name].get_subscription_count():
+                self._errors[name].publish(messages.twist_message(error, base, stamp))
+            if self._arrivals[name].update(time, error, self._tolerance):
+                self._events[name].publish(messages.pose_message(approach.goal, base, stamp))
+
+    def values(self) -> Iterator[tuple[str, object]]:
+        """Give the keys and values of the diagnostics."""
+        for i, (name, arrival) in enumerate(self._arrivals.items()):
+            prefix = f'{name} ' if i else ''
+            yield f'{prefix}goal', arrival.state
+            yield f'{prefix}goal distance [mm]', f'{1e3 * arrival.distance:.2f}'
+            yield f'{prefix}goal angle [deg]', f'{np.degrees(arrival.angle):.2f}'

@@ -1,0 +1,80 @@
+"""Quick trials of the demonstration with other parameters, in this process, without ROS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description, scenario
+from osc_ros.nodes.demonstration import Demonstration
+from osc_ros.nodes.report import Recording, Result, result
+from osc_ros.nodes.settings import law_of
+from osc_ros.sim.plant import Plant
+
+Values = dict[str, Any]
+
+BEGIN = 0.2  # of the first motion [s]
+
+
+def plant_of(values: Values, text: str, robot: Robot) -> Plant:
+    """Return the arm of osc_simulator for its parameter values, at its initial positions."""
+    # None: the plant uses the values of the URDF
+    given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
+                                                     'rotor_inertia')}
+    plant = Plant(text, robot.base, robot.joint_names,
+                  locked=description.locked_positions(values), timestep=values['timestep'],
+                  gravity=values['gravity'], seed=values['seed'],
+                  position_noise=values['position_noise'],
+                  velocity_noise=values['velocity_noise'],
+                  compensates=values['driver_compensates'], **given)
+    if values['initial_positions']:
+        plant.reset(values['initial_positions'])
+    return plant
+
+
+def recording_of(demonstration: Demonstration, phases: int | None = None
+                 ) -> tuple[Recording, list[scenario.Phase]]:
+    """
+    Return the recording of the motions, and their plan.
+
+    Parameters
+    ----------
+    demonstration : Demonstration
+    phases : int, optional
+        Number of the first phases to make; default all.
+
+    Raises
+    ------
+    OscError
+        The parameters do not fit, or the simulation diverges.
+
+    """
+    controller, simulator = (demonstration.values[f'osc_{name}']
+                             for name in ('controller', 'simulator'))
+    _, law = law_of(controller, demonstration.text)
+    robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
+    plant = plant_of(simulator, demonstration.text, robot)
+    law.latch(plant.q)
+    for phase in plan:
+        law.follow(phase.motion, phase.start)
+    recording, ticks = Recording(), 0
+    steps = round(1.0 / (simulator['rate'] * simulator['timestep']))
+    every = max(1, round(simulator['rate'] / simulator['report_rate']))
+    while plant.time < plan[-1].end:
+        q, qd, _ = plant.measured()
+        tau = law.torque(plant.time, q, qd)
+        law.plan()
+        if ticks % every == 0:
+            recording.pose_times.append(plant.time)
+            recording.poses.append(plant.pose(robot.tip))
+        recording.add_state(plant.time, q, qd, tau)
+        plant.step(tau, steps)
+        ticks += 1
+    law.close()
+    return recording, plan
+
+
+def result_of(demonstration: Demonstration) -> Result:
+    """Return the errors of one run; it raises what `recording_of` raises."""
+    recording, plan = recording_of(demonstration)
+    return result(recording, plan, demonstration)

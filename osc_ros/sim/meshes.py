@@ -1,0 +1,97 @@
+"""The meshes of a URDF in a MuJoCo scene, for those whose files are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+READABLE = ('.stl', '.obj', '.msh')  # by MuJoCo
+PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # folders of packages, or with share/ in them
+
+
+def file_of(name: str, folder: Path) -> Path | None:
+    """
+    Return the file of a mesh that MuJoCo can read; None if there is none.
+
+    Parameters
+    ----------
+    name : str
+        As in the URDF: 'package://…', 'file://…', an absolute path, or one relative to the folder.
+    folder : Path
+        Of the URDF; packages are looked for here, above, and where the environment says.
+
+    """
+    name = name.removeprefix('file://')
+    places = [folder / name]
+    if name.startswith('package://'):
+        rest = Path(name.removeprefix('package://'))
+        roots = [Path(root) for variable in PACKAGES
+                 for root in os.environ.get(variable, '').split(os.pathsep) if root]
+        above = [folder, *folder.parents]
+        places = [place / rest for place in (*above, *roots, *(root / 'share' for root in roots))]
+        places += [place / Path(*rest.parts[1:]) for place in above
+                   if place.name == rest.parts[0]]
+    for place in places:
+        if place.suffix.lower() in READABLE and place.is_file():
+            return place
+    return None
+
+
+def add_meshes(spec: mujoco.MjSpec, links: Mapping[str, ElementTree.Element],
+               colours: Iterable[ElementTree.Element], folder: Path) -> None:
+    """Add the meshes of links to their bodies: of <visual>, or of <collision> if none is read."""
+    named = {colour.get('name', ''): _rgba(colour) for colour in colours}
+    for link, element in links.items():
+        found = list(_found(element, 'visual', folder)) or list(_found(element, 'collision',
+                                                                       folder))
+        for i, (shape, file) in enumerate(found):
+            mesh = shape.find('geometry/mesh')
+            scale = _numbers(mesh, 'scale', '1 1 1')
+            name = f'{link} mesh {i}'
+            spec.add_mesh(name=name, file=str(file), scale=scale,
+                          inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
+            origin, material = shape.find('origin'), shape.find('material')
+            colour = None if material is None else (
+                _rgba(material) or named.get(material.get('name', '')))
+            spec.body(link).add_geom(
+                type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, contype=0, conaffinity=0, mass=0.0,
+                pos=_numbers(origin, 'xyz', '0 0 0'),
+                quat=_quaternion(_numbers(origin, 'rpy', '0 0 0')),
+                rgba=colour or (0.85, 0.86, 0.88, 1.0))
+
+
+def _found(link: ElementTree.Element, tag: str, folder: Path
+           ) -> Iterator[tuple[ElementTree.Element, Path]]:
+    for shape in link.iterfind(tag):
+        mesh = shape.find('geometry/mesh')
+        file = None if mesh is None else file_of(mesh.get('filename', ''), folder)
+        if file is not None:
+            yield shape, file
+
+
+def _numbers(element: ElementTree.Element | None, name: str, default: str) -> list[float]:
+    return [float(x) for x in (default if element is None else element.get(name, default)).split()]
+
+
+def _rgba(material: ElementTree.Element) -> list[float] | None:
+    colour = material.find('color')
+    return None if colour is None else _numbers(colour, 'rgba', '1 1 1 1')
+
+
+def _quaternion(rpy: list[float]) -> Array:
+    """Return w x y z of roll, pitch and yaw about fixed axes."""
+    whole = np.array([1.0, 0.0, 0.0, 0.0])
+    for angle, axis in zip(rpy, np.eye(3)):
+        turn, product = np.empty(4), np.empty(4)
+        mujoco.mju_axisAngle2Quat(turn, axis, angle)
+        mujoco.mju_mulQuat(product, turn, whole)
+        whole = product
+    return whole
