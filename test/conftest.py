@@ -39,7 +39,9 @@ PATIENCE = 60.0  # never what is tested: how long a loaded machine may take befo
 
 # The files whose tests take longest, longest first: one that began last would leave the other
 # workers of `make test` idle.
-LONGEST = 'test_soak.py', 'test_demo.py', 'test_texts.py'
+LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py',
+           'test_every_robot.py', 'test_soak.py', 'test_texts.py', 'test_nodes.py',
+           'test_relay.py')
 
 
 def pytest_collection_modifyitems(items):

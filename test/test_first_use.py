@@ -100,7 +100,7 @@ class Simulated(Rig):
         super().__init__(spin, autostart=True, tasks=['elbow'], elbow__link='panda_link4',
                          **parameters)
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, initial_positions=READY.tolist()))
+            **ROBOT, initial_positions=READY.tolist(), lockstep=True))
         self.distances, self.reached = {'': [], 'elbow/': []}, {'': [], 'elbow/': []}
         for prefix in self.reached:
             self.hardware.create_subscription(
