@@ -51,7 +51,7 @@ demo: $(venv)/.demo $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
 test: $(venv)/.test $(venv)/.installed
-	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test

@@ -37,6 +37,17 @@ sys.meta_path.append(Judge)
 PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
 
 
+# The files whose tests take longest, longest first: one that began last would leave the other
+# workers of `make test` idle.
+LONGEST = 'test_soak.py', 'test_demo.py', 'test_texts.py'
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
+               else len(LONGEST))
+
+
 def pytest_addoption(parser):
     """Take --write-tables and --soak."""
     parser.addoption('--write-tables', action='store_true',
@@ -62,10 +73,9 @@ def drawn(request):
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axis, (label, lines) in zip(axes, panels.items(), strict=True):
             for k, (line, values) in enumerate(lines.items()):
-                # lines that coincide are all seen: the first ones are broad and pale
-                below = len(lines) - 1 - k if len(lines) <= 3 else 0
-                axis.plot(times, values, linewidth=1.2 + 2.5 * below, label=line,
-                          alpha=0.45 if below else 1.0)
+                # lines that coincide are all seen
+                style = ('-', '--', ':')[k] if len(lines) <= 3 else '-'
+                axis.plot(times, values, style, linewidth=1.4, label=line)
             for instant in marks or ():
                 axis.axvline(instant, color='0.4', linewidth=1.0, linestyle='--')
             axis.set_ylabel(label)

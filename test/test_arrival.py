@@ -102,8 +102,8 @@ def test_link_that_points_at_its_goal_has_reached_it():
     kind, pose, goal = LookAt(axis=(0.0, 0.0, 2.0)), np.eye(4), np.eye(4)
     pose[:3, 3] = 0.1, 0.2, 0.3
     goal[:3, 3] = 0.1, 0.2, 5.0
-    np.testing.assert_array_equal(kind.goal_error(pose, goal), np.zeros(6))
+    np.testing.assert_array_equal(kind.error(pose, goal), np.zeros(6))
     goal[:3, 3] = 4.1, 0.2, 0.3
-    np.testing.assert_allclose(kind.goal_error(pose, goal), [0, np.pi / 2, 0, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(kind.error(pose, goal), [0, np.pi / 2, 0, 0, 0, 0], atol=1e-12)
     goal[:3, 3] = 0.1, 0.2, -3.0
-    np.testing.assert_allclose(kind.goal_error(pose, goal), [np.pi, 0, 0, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(kind.error(pose, goal), [np.pi, 0, 0, 0, 0, 0], atol=1e-12)

@@ -218,6 +218,25 @@ def test_error_turns_the_axis_to_the_point_by_the_smallest_angle(seed, laws):
     assert abs(error[:3] @ axis) < 1e-12
 
 
+@pytest.mark.parametrize('name', CASES)
+def test_error_from_a_goal_is_the_error_from_a_set_point_there(name, laws):
+    motion = Motion(CASES[name], 3, 0.5)
+    error, *_ = observed(laws[name], motion, 0.0)
+    np.testing.assert_allclose(CASES[name].error(laws[name].pose, motion.target), error,
+                               atol=1e-12)
+
+
+def test_distance_to_the_goal_is_the_angle_to_the_point_and_vanishes_there():
+    arm = Arm(velocity=FAST, limits=TargetLimits(), tasks=(POSITION, GAZE))
+    point = np.array([0.6, 0.2, 0.0])
+    arm.law.follow(at(point), 0.0, 'gaze')
+    found, (angles, look) = [], gazes(arm, point)
+    arm.run(1.5, lambda: (look(), found.append(arm.law.levels['gaze'].approach().error())))
+    lengths = [np.linalg.norm(error[:3]) for error in found[5:]]
+    np.testing.assert_allclose(lengths, angles[4:-1], atol=1e-9)
+    assert lengths[-1] < 1e-4 and not np.array(found)[5:, 3:].any()
+
+
 @pytest.mark.parametrize('axis', [(0.0, 0.0, 2.0), (1.0, 0.0, 0.0), (-0.1, 0.2, -5.0)])
 def test_axes_of_the_task_are_a_rotation_whose_third_is_the_axis(axis):
     R = LookAt(axis).numbers().reshape(3, 3)
@@ -280,9 +299,10 @@ def test_hand_keeps_looking_at_a_point_while_the_tip_moves(drawn):
     arm.run(2.5, look)
     times, angles = np.array(arm.times), np.array(angles)
     distances, _ = arm.errors(goal)
-    drawn('look_at', times, {
-        'angle [mrad]': {'between axis and point': 1e3 * angles},
-        'distance [mm]': {'of the tip from its goal': 1e3 * distances}})
+    drawn('look_at', 'The hand looks at a point, also while the tip moves', times, {
+        'angle [mrad]': {'between axis\nand point': 1e3 * angles},
+        'tip [mm]': {'distance from\nits goal': 1e3 * distances}},
+          {0.0: 'goal of the gaze', 1.0: 'goal of the tip'})
     assert angles[0] > 0.5
     assert angles[times > 1.0].max() < 1e-3
     assert angles[-1] < 1e-5

@@ -116,13 +116,15 @@ def test_law_has_no_double_cover():
 
 @pytest.mark.parametrize('name', ['ur5', 'kinova', 'iiwa_like', 'talos', 'tiago'])
 def test_other_arms_step_to_their_targets(name):
-    from osc_ros.nodes.scenario import initial_positions
+    from osc_ros.control.freedoms import freedoms_of
+    from osc_ros.nodes import scenario
+    from osc_ros.nodes.tracing import Tracer
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     plant = Plant(case.urdf_text, case.base, robot.joint_names, locked=case.locked,
                   friction=[0.0] * robot.n, damping=[0.0] * robot.n)
     law = Law(robot, settings(robot))
-    q = initial_positions(robot)
+    q = scenario.start(Tracer(robot, freedoms_of(robot)), 5.0).q
     plant.reset(q)
     law.latch(q)
     target = moved(plant.pose(case.tip), shift=(0.0, 0.0, 0.03), turn=(0.0, 0.1, 0.0))

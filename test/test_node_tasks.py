@@ -94,9 +94,6 @@ def test_commands_that_the_kind_does_not_take_are_refused(rig):
     rig.until_said("gaze/target_pose refused, the old target stays: task 'gaze' is of kind "
                    'look_at: accepted are target_point, target_twist, target_trajectory',
                    lambda: poses.publish(target()))
-    points = tell(PointStamped, 'osc_controller/target_point', 10)
-    rig.until_said("task 'tip' is of kind pose: accepted are target_pose, target_twist, "
-                   'target_trajectory', lambda: points.publish(point()))
     wrenches = tell(WrenchStamped, 'osc_controller/gaze/target_wrench', 10)
     pushed = WrenchStamped()
     pushed.header.frame_id, pushed.wrench.force.z = 'panda_link0', -5.0
@@ -118,5 +115,8 @@ def test_kind_and_axis_are_live_and_bad_ones_are_refused(rig):
     assert rig.controller._law.levels['gaze'].task.kind.axis == (1.0, 0.0, 0.0)
     assert sets(gaze__kind='pose', gaze__frame=LINK).successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    rig.until_said("gaze/target_point refused, the old target stays: task 'gaze' is of kind pose: "
+                   'accepted are target_pose, target_twist, target_trajectory',
+                   lambda: rig.points.publish(point()))
     assert sets(gaze__kind='look_at').successful
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)

@@ -49,9 +49,10 @@ def differences(found, expected, name='settings'):
 
 def test_defaults_of_the_parameters_are_those_of_the_library():
     arm = robot(values())
-    assert list(differences(law_settings(values(), arm), Settings().with_limits_of(arm))) == []
+    assert list(differences(law_settings(values(), arm), Settings.of(arm))) == []
+    assert Settings.of(arm).friction is not None
     stiff = law_settings(values(posture__natural_frequency=6.0, target__too_fast='slow'), arm)
-    assert list(differences(stiff, Settings().with_limits_of(arm))) == [
+    assert list(differences(stiff, Settings.of(arm))) == [
         'settings.tasks[0].limits.too_fast', 'settings.posture.natural_frequency']
 
 
@@ -72,7 +73,7 @@ def test_impedance_and_further_tasks_and_friction_reach_the_settings():
     np.testing.assert_array_equal(tip.gains.stiffness, [30.0] * 3 + [500.0] * 3)
     assert (elbow.name, elbow.link, elbow.activation) == ('elbow', 'panda_link4', 0.5)
     np.testing.assert_array_equal(settings.friction.coulomb, [0.5] * 7)
-    assert law_settings(values(), robot(found)).friction is None
+    assert law_settings(values(friction__from_description=0.0), robot(found)).friction is None
 
 
 def test_effort_rate_is_twice_the_effort_in_the_reaction_time_unless_it_is_given():

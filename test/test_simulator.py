@@ -18,6 +18,7 @@ from std_msgs.msg import String  # noqa: E402
 from osc_ros import Robot  # noqa: E402
 from osc_ros.dynamics.kinematics import link_pose  # noqa: E402
 from osc_ros.nodes import messages, transforms  # noqa: E402
+from osc_ros.nodes.commands import Command  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.description import urdf_text  # noqa: E402
 from osc_ros.nodes.simulator import PARAMETERS, Simulator  # noqa: E402
@@ -132,7 +133,7 @@ def test_user_drives_a_simulation_and_its_time_passes_like_that_of_the_wall(spin
         JointState, 'joint_states',
         lambda message: stamps.append(messages.seconds(message.header.stamp)), 10)
     commands = user.create_publisher(messages.Float64MultiArray, 'osc_controller/commands', 10)
-    command = messages.Command(7).filled(np.zeros(7), '')
+    command = Command(7).fill(np.zeros(7), '')
     spin(lambda: stamps or commands.publish(command), simulator, user)
     # commands in plenty do not hurry it
     spin(lambda: stamps[-1] > 0.5 or commands.publish(command))

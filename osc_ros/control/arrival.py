@@ -1,4 +1,4 @@
-"""Whether the link of a task has arrived at its goal, and stayed there for a while."""
+"""Detection of the arrival of a task's link at its goal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.feedback import pose_error
 from osc_ros.control.task import Task
 
 Array = NDArray[np.float64]
@@ -62,10 +61,7 @@ class Approach(NamedTuple):
         """
         if self.goal is None:
             return None
-        error = self.task.kind.goal_error(self.pose, self.goal)
-        if error is not None:
-            return error
-        parts = pose_error(self.pose, np.ascontiguousarray(self.goal)).reshape(2, 3) @ self.axes
+        parts = self.task.kind.error(self.pose, self.goal).reshape(2, 3) @ self.axes
         moves = self.task.along('motion').reshape(2, 3)
         return np.asarray((moves * parts @ self.axes.T).ravel())
 
@@ -94,7 +90,7 @@ class Arrival:
         self._within_since = np.inf
 
     def begin(self) -> None:
-        """Note that a motion was commanded, even if it ends at the same goal."""
+        """Record that a motion was commanded, even if its goal is the same."""
         self.state = ON_THE_WAY
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.kinds.pose import put_error
+from osc_ros.control.kinds.pose import pose_error as pose_error
 from osc_ros.control.kinds.table import put_kind
 from osc_ros.control.task import Gains, Target
 from osc_ros.control.task_numbers import (
@@ -29,11 +29,6 @@ from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.spatial import unrotate
 
 Array = NDArray[np.float64]
-
-
-@kernel
-def _pose_error(pose, target, error):
-    put_error(pose, target, error)
 
 
 @inlined
@@ -155,29 +150,6 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
     return priority.solve(integers, numbers, J, Lambda_inv, a0, length, low, high)
-
-
-def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
-    """
-    Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
-
-    The angular part is the rotation vector from the present orientation to the target's, its
-    length the angle between them, in [0, π]; the linear part is the difference of positions.
-
-    Parameters
-    ----------
-    pose, target : (4, 4)
-        In the base frame.
-    out : (6,), optional
-
-    Returns
-    -------
-    (6,) [rad, m]
-
-    """
-    error = np.empty(6) if out is None else out
-    _pose_error(pose, target, error)
-    return error
 
 
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,

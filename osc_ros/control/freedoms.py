@@ -16,8 +16,8 @@ Array = NDArray[np.float64]
 
 SAMPLES = 200  # random joint positions
 LENGTH = 0.3  # characteristic length: a rotation of 1 rad counts as this displacement [m]
-# Singular values of the scaled Jacobian, relative to the largest. An arm has as many freedoms at
-# its tip as are above RANK in most positions; axes are accepted if the least is above FAIR.
+# Singular values of the scaled Jacobian, relative to the largest. The number of the tip's freedoms
+# is the number of values above RANK in most positions; axes are accepted if all are above FAIR.
 RANK, FAIR = 2e-3, 0.02
 ROTATIONS, TRANSLATIONS = range(3), range(3, 6)
 

@@ -136,6 +136,12 @@ class Friction:
     velocity: float = 0.02
     _table: Array = field(init=False, repr=False)
 
+    @classmethod
+    def of(cls, robot: Robot, share: float) -> Friction | None:
+        """A share of the friction and damping of a robot's description; None if there is none."""
+        coulomb, viscous = share * robot.coulomb_friction, share * robot.viscous_friction
+        return cls(coulomb, viscous) if coulomb.any() or viscous.any() else None
+
     def __post_init__(self) -> None:
         """Convert the coefficients to arrays and validate them."""
         for name in ('coulomb', 'viscous'):

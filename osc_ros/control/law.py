@@ -36,8 +36,8 @@ class Law(CommandedCycle):
     """
     Operational-space control law of an arm, for its tip and for other links.
 
-    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits are the
-    robot's, and all other settings have defaults. In a control loop:
+    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits and the
+    friction are the robot's, and all other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
     >>> law.latch(q)                    # hold the pose of these joint positions
@@ -55,7 +55,7 @@ class Law(CommandedCycle):
     ----------
     robot : Robot
     settings : Settings, optional
-        Default: `Settings()`, for the pose of the tip.
+        Default: `Settings.of(robot)`, for the pose of the tip.
     method : str
         Method of the dynamics, see `OperationalSpace`. If the tasks are on several links and this
         method has only one tip, the default method of trees is used.
@@ -72,9 +72,9 @@ class Law(CommandedCycle):
 
     def __init__(self, robot: Robot, settings: Settings | None = None, method: str = 'sweep',
                  workers: int | str = 1) -> None:
-        settings = Settings() if settings is None else settings
         require_type('robot', robot, Robot, 'a Robot, as of Robot.from_urdf, and then Settings: '
                      'Law(robot, settings)')
+        settings = Settings.of(robot) if settings is None else settings
         require_type('settings', settings, Settings, 'Settings, as in Law(robot, Settings())')
         for joint, freedoms in Counter(robot.joints).items():
             if freedoms > 1 or robot.spherical[robot.joints.index(joint)]:

@@ -119,7 +119,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # pose error along the axes of motion, zero along the others
+        # behind the last target, as its leash counts it
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)

@@ -125,8 +125,8 @@ class Limits:
         taken = {'position': robot.position_limits, 'velocity': robot.velocity_limits,
                  'effort': robot.effort_limits, **found}
         if 'effort_rate' not in found:
-            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / taken.get(
-                'reaction_time', cls.reaction_time)
+            reaction_time = np.asarray(taken.get('reaction_time', cls.reaction_time))
+            taken['effort_rate'] = 2.0 * np.asarray(taken['effort']) / reaction_time
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)

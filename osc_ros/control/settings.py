@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from osc_ros.control.driver import Driver
+from osc_ros.control.freedoms import freedoms_of
 from osc_ros.control.friction import Friction
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
@@ -14,6 +16,9 @@ from osc_ros.control.task import Task
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
+
+# Share of the described friction that is compensated: the coefficients may be twice too high.
+DESCRIBED_SHARE = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +41,7 @@ class Settings:
     blend_time : float
         Duration of the blend after a change [s].
     friction : Friction, optional
-        The friction to compensate.
+        The friction to compensate; `Settings.of(robot)` has half of what the URDF describes.
     driver : Driver, optional
         The driver, if it adds torques of its own: they are subtracted.
 
@@ -57,7 +62,7 @@ class Settings:
     driver: Driver | None = None
 
     def __post_init__(self) -> None:
-        """Refuse other types, tasks without names of their own, and bad blend times."""
+        """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
         require_type('tasks', self.tasks, (tuple, list), 'a tuple of tasks, as in tasks=(Task(),)')
         object.__setattr__(self, 'tasks', tuple(self.tasks))
         for task in self.tasks:
@@ -72,6 +77,22 @@ class Settings:
                              'or more, each with a name of its own')
         if not (np.isfinite(self.blend_time) and self.blend_time > 0.0):
             raise InputError(f'blend time {self.blend_time} s: accepted is more than 0')
+
+    @classmethod
+    def of(cls, robot: Robot, **given: Any) -> Settings:
+        """
+        Settings for a robot; a value that is given by name takes precedence.
+
+        The limits are those of the robot, and half of its described friction is compensated. If it
+        has fewer than six joints, the task has the axes of `osc_ros.control.freedoms.freedoms_of`.
+
+        """
+        found: dict[str, Any] = {'limits': Limits.of(robot),
+                                 'friction': Friction.of(robot, DESCRIBED_SHARE)}
+        if robot.n < 6 and 'tasks' not in given:
+            own = freedoms_of(robot)
+            found['tasks'] = (Task(axes=own.axes, frame=own.frame),)
+        return cls(**{**found, **given})
 
     def with_limits_of(self, robot: Robot) -> Settings:
         """Return settings with limits: these, or with the robot's limits if `limits` is None."""

@@ -128,8 +128,8 @@ def _point(path: Path, time: float) -> str:
 def _is_near(pose: Array, poses: Array) -> bool:
     """Whether a pose (4, 4) counts as at the first of several poses; see NEAR."""
     away, step = pose_error(poses[0], pose), pose_error(poses[0], poses[1])
-    return all(np.linalg.norm(away[part]) <= max(NEAR * np.linalg.norm(step[part]), nearest)
-               for part, nearest in zip((slice(3), slice(3, 6)), NEAREST))
+    lengths = np.linalg.norm([away.reshape(2, 3), step.reshape(2, 3)], axis=2)
+    return bool((lengths[0] <= np.maximum(NEAR * lengths[1], NEAREST)).all())
 
 
 def _reverse(path: Path) -> Path:
@@ -176,7 +176,8 @@ def _brake(path: Path, limits: TargetLimits) -> Path:
         knots = ((path.times, begin + duration * x), (path.poses, poses),
                  (path.twists, rate * twists),
                  (path.accelerations, rate ** 2 * accelerations + slope * twists))
-        best = Path(*(np.concatenate([own[before], braked]) for own, braked in knots))
+        all_times, *rest = (np.concatenate([own[before], braked]) for own, braked in knots)
+        best = Path(all_times, rest[0], rest[1], rest[2])
         best.points = path.points
         if excess(best, limits) <= 1.0:
             break

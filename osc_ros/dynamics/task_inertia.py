@@ -244,6 +244,9 @@ class SingularityDamping:
         self.ratios: Array = np.ones(6)
         self.shares: Array = np.ones(6)
 
+    def __repr__(self) -> str:
+        return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
+
     def conditioning(self, J: Array) -> float:
         """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""
         _measure(J, self.length, self.low, self.high, self._scratch, self.ratios, self.shares)

@@ -1,4 +1,4 @@
-"""Why an arm does not follow: by repeating the demonstration with other parameters."""
+"""Finds why an arm does not follow, by repeating the demonstration with other parameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """What was seen, what may help, and the parameters by node that do it."""
+    """A possible cause: the observation, a remedy, and the parameters of the remedy by node."""
 
     finding: str
     remedy: str
@@ -58,10 +58,9 @@ class _Candidate:
         return f'{self.finding}. With {self.remedy}, the arm follows.'
 
     def joined(self, other: _Candidate) -> _Candidate:
-        """Return the candidate of both."""
+        """Return a candidate with the observations and the remedies of both."""
         return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
-                          {node: {**self.changes.get(node, {}), **other.changes.get(node, {})}
-                           for node in {**self.changes, **other.changes}})
+                          _merged(self.changes, other.changes))
 
 
 def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
@@ -85,7 +84,9 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
         for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
             tell(f'looking for the cause: trial {number}')
             if _follows(demonstration.changed(candidate.changes)):
-                return Cause(candidate.text, candidate.changes)
+                # from the same positions: others might be chosen for the changed arm
+                return Cause(candidate.text, _merged(chosen(demonstration.start),
+                                                     candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
                  'motions, other joint positions at the start.', {})
 
@@ -157,6 +158,10 @@ def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
             f'{rotor:g} kg m² of it at every joint, in controller and simulator (take the values '
             'of your drives)',
             {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
+
+
+def _merged(first: Changes, second: Changes) -> Changes:
+    return {node: {**first.get(node, {}), **second.get(node, {})} for node in {**first, **second}}
 
 
 def _without_friction(demonstration: Demonstration) -> Changes:

@@ -255,7 +255,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
 
     def _lack_of_states(self) -> str:
-        """Why there are no good joint states, as far as it is known."""
+        """Reason why no valid joint states arrive, if it is known."""
         topic = self.resolve_topic_name('joint_states')
         return (self._loop.refusal or self._loop.reader.unrelated
                 or f"'{topic}' has {self.count_publishers(topic)} publishers")

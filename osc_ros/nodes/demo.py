@@ -13,11 +13,20 @@ import tempfile
 from textwrap import fill
 from typing import Any
 
+from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.nodes import description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
 from osc_ros.nodes.demo_parameters import NODES, Parameters, text_of
-from osc_ros.nodes.demo_run import DemoError, make_run, NodeProcess, show, STALLED, START
+from osc_ros.nodes.demo_run import (
+    DemoError,
+    make_run,
+    NodeProcess,
+    Progress,
+    show,
+    STALLED,
+    START,
+)
 from osc_ros.nodes.demonstration import Demonstration, demonstration
 from osc_ros.nodes.share import share_directory
 
@@ -27,7 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        sys.exit(_demonstrate(options))
+        with on_demand():  # compiles no kernels that it does not use
+            sys.exit(_demonstrate(options))
     except KeyboardInterrupt:
         sys.exit(130)
     except OscError as error:
@@ -73,7 +83,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
     asked = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
-                          show)
+                          Progress())
     show('', last=True)
     for note in asked.notes:
         print(f'note: {note}', flush=True)
@@ -101,7 +111,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace, asked: Demonstration, users: list[Path]) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
-    why = cause(asked, show)
+    why = cause(asked, Progress())
     show('', last=True)
     print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
     if why.changes:

@@ -1,4 +1,4 @@
-"""Parameter files of the demonstration: read, merged, and refused if a name or value is wrong."""
+"""Reads, merges and checks the parameter files of the demonstration."""
 
 from __future__ import annotations
 

@@ -30,6 +30,7 @@ from osc_ros.nodes.witness import Witness
 # controller receives it before START even on a slow machine; so all runs are equal [s].
 START, SENT = 5.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
+IN_FILE = 5.0  # between two lines of progress that do not replace each other [s]
 SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
 WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
@@ -139,7 +140,7 @@ class Run:
 
     @contextmanager
     def _record_signals(self) -> Iterator[None]:
-        """Only note signals: an exception out of a handler may be lost inside the executor."""
+        """Record signals instead of raising: the executor may lose an exception of a handler."""
         handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
                     for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -260,6 +261,19 @@ def make_run(asked: Demonstration, plan: list[scenario.Phase],
         Run(asked.robot, processes, recording, asked.freedoms).make(plan)
     finally:
         rclpy.try_shutdown()
+
+
+class Progress:
+    """Shows lines of progress: all on a terminal, in a file those that are IN_FILE apart."""
+
+    def __init__(self) -> None:
+        self._shown = -np.inf
+
+    def __call__(self, text: str) -> None:
+        """Show a line, or leave it out."""
+        if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
+            self._shown = perf_counter()
+            show(text)
 
 
 def show(text: str, last: bool = False) -> None:

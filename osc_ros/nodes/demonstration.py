@@ -1,4 +1,4 @@
-"""A demonstration before it runs: all parameters of its nodes, and what is chosen for the arm."""
+"""Preparation of a demonstration: parameters of its nodes, initial positions, and scale."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
 
 
 def chosen(start: scenario.Start) -> dict[str, Values]:
-    """Return the parameters, by node, that make a start."""
+    """Return the parameters, by node, of a start: initial positions, and their scale."""
     return {'osc_simulator': {'initial_positions': start.q.tolist()},
             'osc_demo': {'scale': start.scale}}
 

@@ -75,7 +75,7 @@ class Diagnosis:
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
         """
-        Publish what the loop found at one joint state, on the topics that have subscribers.
+        Publish the results of the loop for one joint state, on topics with subscribers.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ POLL_PERIOD = 0.02  # [s]
 
 class Ending:
     """
-    Notes SIGINT and SIGTERM, and bounds the time that the process lives on; a context manager.
+    Records SIGINT and SIGTERM, and then ends the process in a bounded time; a context manager.
 
     A signal raises nothing: on Ctrl-C the terminal and launch both send SIGINT, and an exception
     out of a signal handler would come up in any callback, or in the middle of the tear-down.
@@ -60,7 +60,7 @@ class Ending:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Stop watching: the process ends in its own way, or goes on. Signals are ignored."""
+        """Remove the time limit; further signals are ignored."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
@@ -78,13 +78,13 @@ class Ending:
         return bool(self._signals)
 
     def begin_stop(self) -> None:
-        """Note that the main thread has left its callbacks and now stops the arm."""
+        """Record that the main thread has left its callbacks and now stops the arm."""
         self._status = 0 if self._signals else 1  # without a signal, the node has failed
         self._noticed.set()
         os.write(self._writing, b'.')
 
     def begin_tear_down(self) -> None:
-        """Note that the arm is stopped."""
+        """Record that the arm has stopped."""
         # a thread of C code, for the case that the one that hangs does not release Python's lock
         faulthandler.dump_traceback_later(TEAR_DOWN_TIME + MARGIN, exit=True)
         self._stopped.set()

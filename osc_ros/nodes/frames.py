@@ -62,7 +62,7 @@ class Frames:
                                  ) from None
             return self._pose_by_tf2(robot.base, frame, error)
 
-    def _known_to_tf2(self, base: str, frame: str, refusal: InputError) -> Array:
+    def _pose_by_tf2(self, base: str, frame: str, refusal: InputError) -> Array:
         try:
             found = self._buffer.lookup_transform(base, frame, Time()).transform
         except self._tf2.TransformException as error:

@@ -55,7 +55,7 @@ class Goals:
                                     values['goal.settle_time'])
 
     def begin(self, task: str) -> None:
-        """Note that a motion of a task was commanded."""
+        """Record that a motion of a task was commanded."""
         self._arrivals[task].begin()
         self.update()
 

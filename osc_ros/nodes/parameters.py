@@ -189,7 +189,7 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    """Return a question after the known name that is most like an unknown one, if there is one."""
+    """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f" (did you mean '{near[0]}'?)" if near else ''
 

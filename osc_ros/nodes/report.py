@@ -105,7 +105,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
     failures = []
     for number, phase in enumerate(plan):
         path = number == 0
-        begin = _judged_from(phase, number)
+        begin = _begin_of_errors(phase, number)
         part = errors[(times >= begin) & (times < phase.end)]
         kind, norm = ('tracking', _rms) if path else ('settled', _largest)
         if len(part) < 2:
@@ -215,7 +215,7 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
         judged = [0.0]
         for number, phase in enumerate(plan):
             accepted = scale * thresholds[f"{'settled' if number else 'tracking'}_{what}"]
-            begin = _judged_from(phase, number)
+            begin = _begin_of_errors(phase, number)
             axes.plot([begin, phase.end], [accepted] * 2, '--', lw=1.2, color='C3',
                       label=None if number else 'accepted')
             judged += [accepted, *scale * values[(found.times >= begin)
@@ -267,7 +267,7 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
     return figure
 
 
-def _judged_from(phase: Phase, number: int) -> float:
+def _begin_of_errors(phase: Phase, number: int) -> float:
     """Return the time from which errors of a phase count: all of a path, the end of a step."""
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 

@@ -133,7 +133,7 @@ def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, 
 
 
 def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
-    """Return what the figure of eight takes of the joints; None if a pose is out of reach."""
+    """Return the usage of the joint limits by the figure of eight; None if it is out of reach."""
     robot, T = tracer.robot, tracer.pose(q)
     use = tracer.usage(q, _eight(robot, T, scale, duration, 0.0))
     return None if use is None or _best_shift(tracer, q, T, scale) is None else use

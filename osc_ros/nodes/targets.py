@@ -24,7 +24,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.guide import Motion
-from osc_ros.control.task import NO_ROTATION, pose
+from osc_ros.control.task import NO_ROTATION, pose, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
@@ -69,7 +69,6 @@ class Targets:
         self._subscriptions = [
             *(self._subscribe_task(task, prefix, *topic) for topic in (
                 (PoseStamped, 'target_pose', self._on_pose),
-                (PointStamped, 'target_point', self._on_point),
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
@@ -77,6 +76,9 @@ class Targets:
                 (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
                  qos_profile_sensor_data))
               for task, prefix in prefixes.items()),
+            # the tip's task is always one of a pose
+            *(self._subscribe_task(task, prefixes[task], PointStamped, 'target_point',
+                                   self._on_point) for task in further),
             *(node.create_subscription(kind, f'~/{topic}', callback, 10)
               for kind, topic, callback in (
                   (JointState, 'target_posture', self._on_posture),
@@ -136,12 +138,17 @@ class Targets:
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
         """Return the path through poses; it may begin with the velocity of the target."""
-        level = self._law.levels[task]
-        with self._loop.lock:
-            present = level.guide.predicted(float(times[0]))
-        path = path_through(times, poses, level.task.limits, present)
+        present = None
+        if len(times):  # if not, `path_through` raises
+            with self._loop.lock:
+                present = self._law.levels[task].guide.predicted(float(times[0]))
+        path = path_through(times, poses, self._task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
+
+    def _task(self, name: str) -> Task:
+        """Return a task as it will be from the next tick on."""
+        return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
         self._follow(task, topic, lambda: messages.jog(
@@ -157,7 +164,7 @@ class Targets:
             self._require_goal(task, topic)
             motion, stamp = read()
             if isinstance(motion, Path):
-                fitting = path_within(motion, self._law.levels[task].task.limits)
+                fitting = path_within(motion, self._task(task).limits)
                 self._log_delay(topic, float(motion.times[-1]), fitting)
                 motion = fitting
             with self._loop.lock:
@@ -184,7 +191,7 @@ class Targets:
 
     def _require_goal(self, task: str, topic: str) -> None:
         """Refuse a command that the kind of the task does not accept."""
-        kind = next(one.kind for one in self._law.settings.tasks if one.name == task)
+        kind = self._task(task).kind
         if topic.rpartition('target_')[2] not in kind.goals:
             raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))

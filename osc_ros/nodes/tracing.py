@@ -1,4 +1,4 @@
-"""Whether an arm can trace poses from given joint positions, and what that takes of its joints."""
+"""Inverse kinematics along poses: whether an arm reaches them, joint speeds and torques."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 LENGTH, WELL = 0.3, 0.06  # of the singularity damping: characteristic length [m], full control
-CLOSE = 1e-3  # an error that counts as none [rad, m]
+CLOSE = 1e-3  # largest error of a reached pose [rad, m]
 MARGIN = 0.05  # distance from the limits of a joint, as a share of its range
 LEAST_MARGIN = 0.02  # [rad, m]
 SAMPLE = 0.04  # time between two samples of a path [s]
@@ -27,7 +27,7 @@ SAMPLE = 0.04  # time between two samples of a path [s]
 @dataclass(frozen=True)
 class Usage:
     """
-    What a motion takes of the joints, as shares of their limits.
+    Largest joint speeds and torques of a motion, relative to their limits.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Tracer:
 
     def usage(self, q: Array, path: Path) -> Usage | None:
         """
-        Return what a path takes of the joints from q (n,); None if the arm cannot trace it.
+        Return the usage of the joint limits along a path from q (n,); None if it is out of reach.
 
         Of all motions of the joints it is the one with the least kinetic energy at every time.
 

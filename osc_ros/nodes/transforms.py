@@ -1,4 +1,4 @@
-"""The transforms of a simulated robot's links on /tf, for RViz and all others who use tf2."""
+"""The transforms of a simulated robot's links on /tf, for RViz and other users of tf2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ except ImportError:  # every ROS installation with tf2 has it; there is no wheel
     TFMessage = None
 
 RATE = 30.0  # in simulated time [Hz]
-LOOK_PERIOD = 1.0  # wall time between two looks for another publisher [s]
+LOOK_PERIOD = 1.0  # wall time between two checks for another publisher [s]
 OTHER = 'robot_state_publisher'
 
 

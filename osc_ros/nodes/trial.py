@@ -1,4 +1,4 @@
-"""The demonstration in this process, without ROS: tells quickly what other parameters change."""
+"""Quick trials of the demonstration with other parameters, in this process, without ROS."""
 
 from __future__ import annotations
 

@@ -77,10 +77,10 @@ class Plant:
             raise InputError(f"compensates is '{compensates}'; accepted: {', '.join(COMPENSATES)}")
         self._compensates = compensates
         self._folder = None if folder is None else Path(folder)
-        urdf = Urdf(urdf_text)
+        self._urdf = urdf = Urdf(urdf_text)
         names = self.joint_names = tuple(joint_names)
         self.n = len(names)
-        locks = urdf.locks(names, locked or {})
+        locks = self._locks = urdf.locks(names, locked or {})
         effort, viscous, dry = (
             _amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
             for what, given, tag in (('effort', effort_limits, 'limit'),
@@ -90,11 +90,8 @@ class Plant:
         self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
         self._random = np.random.default_rng(seed)
-        self._effort_limits = np.where(effort > 0.0, effort, np.inf)
-        self._dry = dry
+        self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
-
-        self._urdf, self._locks = urdf, locks
         spec = urdf.spec(locks)
         _set_options(spec, timestep)
         self._set_joints(spec, armature, viscous, timestep)

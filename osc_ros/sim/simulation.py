@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import math
 import os
+from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any, TYPE_CHECKING
 
@@ -117,7 +118,8 @@ class Simulation:
         self.law, self.period = law, 1.0 / rate
         self._steps = math.ceil(self.period / LONGEST_STEP - 1e-9)
         given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
-                 'timestep': self.period / self._steps, **plant}
+                 'timestep': self.period / self._steps,
+                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None, **plant}
         self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
@@ -155,8 +157,8 @@ class Simulation:
 
         """
         T = self.plant.pose(link or self.law.settings.tasks[0].link or self.law.robot.tip)
-        T[:3, 3] += shift
-        T[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]
+        T[:3, 3] += np.asarray(shift, dtype=np.float64)
+        T[:3, :3] = Rotation.from_rotvec(np.asarray(turn)).as_matrix() @ T[:3, :3]
         return T
 
     def reset(self, q: ArrayLike | None = None) -> None:

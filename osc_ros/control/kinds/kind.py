@@ -69,14 +69,9 @@ class Kind:
         """The set-point (4, 4) with no error at the pose (4, 4) of the link."""
         raise NotImplementedError
 
-    def goal_error(self, pose: Array, goal: Array) -> Array | None:
-        """
-        The error (6,) of the link at a pose (4, 4) from a goal (4, 4), base axes [rad, m].
-
-        None if it is that of the poses, along the axes of motion.
-
-        """
-        return None
+    def error(self, pose: Array, goal: Array) -> Array:
+        """The error (6,) that the link has at a pose (4, 4) from a goal (4, 4), base axes."""
+        raise NotImplementedError
 
     def carried(self, set_point: Array, T: Array) -> Array:
         """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""

@@ -100,15 +100,14 @@ class LookAt(Kind):
         there[:3, 3] = pose[:3, 3] + AHEAD * pose[:3, :3] @ self.numbers()[2::3]
         return there
 
-    def goal_error(self, pose: Array, goal: Array) -> Array:
-        """The rotation vector (3,) from the axis to the point, and three zeros."""
-        axis, there = pose[:3, :3] @ self.numbers()[2::3], goal[:3, 3] - pose[:3, 3]
-        turn = np.cross(axis, there)
-        sine = float(np.linalg.norm(turn))
-        if sine == 0.0:
-            turn, sine = pose[:3, :3] @ self.numbers()[0::3], 1.0
-        angle = np.arctan2(np.linalg.norm(np.cross(axis, there)), axis @ there)
-        return np.hstack([angle / sine * turn, np.zeros(3)])
+    def error(self, pose: Array, goal: Array) -> Array:
+        """The rotation vector from the axis to the point, and zeros (6,), base axes."""
+        R = pose[:3, :3] @ self.numbers().reshape(3, 3)
+        axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
+        turn = np.cross(axis, way)
+        angle, length = np.arctan2(np.linalg.norm(turn), axis @ way), np.linalg.norm(turn)
+        direction = turn / length if length > 0.0 else R[:, 0]
+        return np.concatenate([angle * direction, np.zeros(3)])
 
     def carried(self, set_point: Array, T: Array) -> Array:
         """The same set-point: the point does not move with the link."""

@@ -23,7 +23,7 @@ from osc_ros.control.task_numbers import (
     TWIST,
 )
 from osc_ros.dynamics import level_row
-from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.spatial import compose, transpose
 
 Array = NDArray[np.float64]
@@ -45,6 +45,10 @@ class Pose(Kind):
     def set_point(self, pose: Array) -> Array:
         """A copy of the pose (4, 4)."""
         return pose.copy()
+
+    def error(self, pose: Array, goal: Array) -> Array:
+        """See `pose_error`."""
+        return pose_error(pose, np.ascontiguousarray(goal))
 
     def carried(self, set_point: Array, T: Array) -> Array:
         """The set-point (4, 4), moved by T (4, 4) like the link's frame."""
@@ -76,3 +80,31 @@ def put_pose(task, pose, twist, row):
     put_in_axes(R, task[ACCELERATION:AXES], moves, row[level_row.ROOT:level_row.ROOT + 6])
     put_in_axes(R, target_twist, moves, row[level_row.VELOCITY:level_row.VELOCITY + 6])
     return 1.0
+
+
+@kernel
+def _pose_error(pose, target, error):
+    put_error(pose, target, error)
+
+
+def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
+    """
+    Pose error (6,): displacement from the tip's pose to its target, base axes, [angular; linear].
+
+    The angular part is the rotation vector from the present orientation to the target's, its
+    length the angle between them, in [0, π]; the linear part is the difference of positions.
+
+    Parameters
+    ----------
+    pose, target : (4, 4)
+        In the base frame.
+    out : (6,), optional
+
+    Returns
+    -------
+    (6,) [rad, m]
+
+    """
+    error = np.empty(6) if out is None else out
+    _pose_error(pose, target, error)
+    return error

@@ -43,7 +43,7 @@ class Factor(Protocol):
 
     @property
     def depth(self) -> int:
-        """Elimination steps that have to follow one another."""
+        """Number of sequential elimination steps."""
 
     def solve(self, rhs: ArrayLike) -> Array:
         """a⁻¹ rhs, for rhs (n, m) or (n, m, k)."""

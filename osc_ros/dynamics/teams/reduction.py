@@ -150,7 +150,7 @@ def _with_root(s, G):
 
 @inlined
 def _coupling(link, c, s, q, root, V_a, V_c):
-    """-V Zᵀ, the axis of its columns times root; and its column along the axis, not times it."""
+    """-V Zᵀ with its column along the axis multiplied by root; and this column without root."""
     a0, c0 = vector_through_joint(link, c, s, q, (V_a[0], V_c[0]))
     a1, c1 = vector_through_joint(link, c, s, q, (V_a[1], V_c[1]))
     a2, c2 = vector_through_joint(link, c, s, q, (V_a[2], V_c[2]))
