@@ -58,9 +58,10 @@ def other_publishers(node: Node, topic: str) -> tuple[str, ...]:
     if node.count_publishers(topic) < 2:
         return ()
     names = sorted(publishers(node, topic).values())
-    own = node.get_fully_qualified_name()
-    if own in names:
-        names.remove(own)
+    for own in (node.get_fully_qualified_name(), NAMELESS):
+        if own in names:
+            names.remove(own)
+            break
     return tuple(names)
 
 
