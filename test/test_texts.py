@@ -344,5 +344,5 @@ def test_parameters_of_yaml_blocks_are_those_of_the_nodes(page, block):
             for entry in entries:
                 assert type(value) in (type(entry.default), type(list(entry.default))
                                        if isinstance(entry.default, tuple) else None), name
-                assert not entry.choices or set(
-                    value if isinstance(value, list) else [value]) <= set(entry.choices), name
+                given = value if isinstance(value, list) else [value]
+                assert not entry.choices or set(given) <= set(entry.choices), name
