@@ -10,7 +10,7 @@ FILES = [path for path in sorted(SOURCE.rglob('*.py'))
          if not any(part in ('build', 'install', 'log') or part.startswith('.')
                     for part in path.relative_to(SOURCE).parts)]
 # As ament_copyright wants it (its template apache2_header.txt), at the begin of a file.
-LICENCE = '''\
+LICENCE = """\
 #
 # Licensed under the Apache License, Version 2.0 (the "License");
 # you may not use this file except in compliance with the License.
@@ -23,7 +23,7 @@ LICENCE = '''\
 # WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
 # See the License for the specific language governing permissions and
 # limitations under the License.
-'''
+"""
 PLACES = [str(SOURCE / name) for name in ('benchmark', 'launch', 'osc_ros', 'setup.py', 'test')]
 
 
