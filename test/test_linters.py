@@ -1,11 +1,59 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
 """Linters of ament, where they are installed: flake8 and pep257."""
 
 from pathlib import Path
+import re
 
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1]
+FILES = [path for path in sorted(SOURCE.rglob('*.py'))
+         if not any(part in ('build', 'install', 'log') or part.startswith('.')
+                    for part in path.relative_to(SOURCE).parts)]
+# As ament_copyright wants it (its template apache2_header.txt), at the begin of a file.
+LICENCE = """\
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+"""
 PLACES = [str(SOURCE / name) for name in ('benchmark', 'launch', 'osc_ros', 'setup.py', 'test')]
+
+
+@pytest.mark.parametrize('path', FILES, ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_every_python_file_has_the_licence(path):
+    text = re.sub(r'\A#!.*\n', '', path.read_text(encoding='utf-8'))
+    copyright, licence = text[:text.index('\n') + 1], text[text.index('\n') + 1:]
+    assert re.fullmatch(r'# Copyright \d{4} The osc_ros maintainers\n', copyright), (
+        f'{path} does not begin with "# Copyright YEAR The osc_ros maintainers"')
+    assert licence.startswith(LICENCE), f'{path} lacks the licence after its first line'
+
+
+def test_ament_copyright_finds_nothing():
+    ament_copyright = pytest.importorskip(
+        'ament_copyright.main', reason='ament_copyright comes with ROS')
+    assert ament_copyright.main(argv=[str(SOURCE)]) == 0
 
 
 def test_ament_flake8_finds_nothing():
