@@ -157,7 +157,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
                 'is one of ' + ', '.join(f'{label} ({number})' for number, label
                                          in accepted.items()))
-        # rclpy takes one severity from one line
+        # rclpy accepts only one severity per source line
         if LEADS_TO.get(wanted.label or wanted.id) == state:  # an answer was lost, for example
             self.get_logger().info(text)
         else:

@@ -160,7 +160,7 @@ class Entry:
                           + self._cure(value))
 
     def _cure(self, value: Any) -> str:
-        """What to write where YAML has made another type of a value than was meant, or nothing."""
+        """Return a hint how to write a value that YAML read as another type; else empty."""
         is_list = isinstance(self.default, tuple)
         if isinstance(value, bool) and 'off' in self.choices:
             return " (YAML takes off for false: write 'off', with quotes)"
