@@ -195,7 +195,7 @@ class Judge:
         if self.last is not None:
             step = float((np.abs(tau - self.last) / self._plant.effort).max())
             self.now.step = max(self.now.step, step)
-            if step > STEP * min(1 + missed, LATE):
+            if step > STEP * min(1 + missed, LATE) + 1e-9:
                 self.object(time, 'step of torque', step)
         self.last = tau
 

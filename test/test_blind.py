@@ -19,6 +19,7 @@ import pytest
 
 from arm import moved
 from blind import Sensed
+from osc_ros.control.supervision import JUMP
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, VelocitySource, WINDOW
 from osc_ros.errors import InputError
@@ -77,6 +78,43 @@ def test_arm_in_fast_motion_whose_states_stop_is_braked_without_a_step(name, gap
         assert arm.speeds(begin + gap - 0.004, begin + gap).max() < 0.4 * before
     assert arm.steps(begin, begin + gap + 0.1) < 0.05
     assert arm.speeds(begin + gap).max() < 1.02
+
+
+class Frozen:
+    """A driver that sends its last positions, with new stamps, for a while."""
+
+    def __init__(self, begin, end, rests):
+        self.begin, self.end, self.rests, self.last = begin, end, rests, None
+
+    def read(self, time, q, qd):
+        """Return the velocities for a state; its positions may be replaced in place."""
+        if self.last is not None and self.begin - 1e-6 <= time < self.end - 1e-6:
+            q[:] = self.last[0]
+            return 0.0 * qd if self.rests else self.last[1].copy()
+        self.last = q.copy(), qd.copy()
+        return qd
+
+
+@pytest.mark.parametrize('rests', [False, True])
+@pytest.mark.parametrize('name', ['panda', 'xarm7', 'kinova'])
+def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(name, rests):
+    begin, gap = BEGINS[name], 0.3
+    arm = Sensed(name, effort_rate=50.0, source=Frozen(begin, begin + gap, rests))
+    arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
+    arm.run(begin + gap + 1.0)
+    assert 'brake' in arm.sources and JUMP in arm.causes  # xarm7 reached 78 rad/s without
+    # kinova's wrist has 1.6e-4 kg m² and 0.84 rad/s: a few ticks at a wrong speed are felt
+    assert arm.speeds(begin).max() < (1.6 if name == 'kinova' else 1.1)
+    assert arm.steps(begin) < 0.1 + 1e-9
+
+
+def test_positions_that_stay_the_same_at_rest_or_come_to_rest_are_not_frozen():
+    arm = Sensed('panda', friction=1.0, counts=4096)  # of a coarse encoder
+    arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
+    arm.run(3.0)
+    assert set(arm.causes) == {''}
+    still = np.diff(np.array([arm.q[-200], arm.q[-1]]), axis=0)
+    assert np.abs(still).max() < 1e-3
 
 
 def test_arm_that_rubs_stays_where_it_was_stopped_for_a_second_without_states():

@@ -97,7 +97,7 @@ def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_pa
     figures, printed = demo(tmp_path, '--duration', 3, '--config', stiff, code=1)
     assert figures['followed'] is False
     assert 'NOT FOLLOWED: figure of eight: position error' in printed
-    assert 'CAUSE: The joints have friction of up to 3 N m (of osc_simulator)' in ' '.join(
+    assert 'CAUSE: The joints have friction of up to 3 N m and damping' in ' '.join(
         printed.split())
     assert figures['cause']
     following = tmp_path / 'follow.yaml'

@@ -105,21 +105,21 @@ def settings(robot, **given):
                          for entry in with_tasks(())}, robot)
 
 
-def test_half_of_the_friction_of_the_description_is_compensated():
+def test_a_share_of_the_friction_of_the_description_is_compensated_if_it_is_given():
     robot = described()
     np.testing.assert_array_equal(robot.coulomb_friction, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0])
     np.testing.assert_array_equal(robot.viscous_friction, [1.0, 2.0, 1.0, 1.0, 1.0, 1.0])
-    friction = settings(robot).friction
+    friction = settings(robot, friction_from_description=0.5).friction
     np.testing.assert_array_equal(friction.coulomb, 0.5 * robot.coulomb_friction)
     np.testing.assert_array_equal(friction.viscous, 0.5 * robot.viscous_friction)
 
 
 def test_friction_that_is_given_replaces_that_of_the_description():
     robot = described()
-    friction = settings(robot, friction_coulomb=(0.1,) * 6).friction
+    friction = settings(robot, friction_coulomb=(0.1,) * 6, friction_from_description=0.5).friction
     np.testing.assert_array_equal(friction.coulomb, [0.1] * 6)
     np.testing.assert_array_equal(friction.viscous, 0.5 * robot.viscous_friction)
-    assert settings(robot, friction_from_description=0.0).friction is None
+    assert settings(robot).friction is None
     whole = settings(robot, friction_from_description=1.0).friction
     np.testing.assert_array_equal(whole.coulomb, robot.coulomb_friction)
 

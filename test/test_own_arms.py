@@ -14,6 +14,7 @@
 
 """Every arm of example-robot-data in the demo: doc/own_arms.md; some of them over ROS."""
 
+from dataclasses import replace
 from importlib.metadata import files, version
 from pathlib import Path
 import re
@@ -189,7 +190,7 @@ def picture(name, base, tip, q, width=320, height=360):
     text = file.read_text()
     plant = Plant(text, base, Robot.from_urdf(text, base, tip).joint_names, folder=file.parent)
     plant.reset(q)
-    assert plant._scene()[0].nmesh > 5
+    assert plant.scene()[0].nmesh > 5
     try:
         return plant.picture(width=width, height=height)
     except InputError as error:
@@ -207,7 +208,7 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     assert "joint 'j2s6s200_joint_" in usual.notes[0]
     assert 'its limit is 0.' in usual.notes[0]
     q = usual.values['osc_simulator']['initial_positions']
-    asked = usual.changed({'osc_demo': {'scale': 1.0}})
+    asked = replace(usual.changed({'osc_demo': {'scale': 1.0}}), duration=5.0)
     assert asked.values['osc_simulator']['initial_positions'] == q
     assert result_of(asked).failures
     why = cause(asked, lambda text: None)

@@ -64,7 +64,7 @@ def differences(found, expected, name='settings'):
 def test_defaults_of_the_parameters_are_those_of_the_library():
     arm = robot(values())
     assert list(differences(law_settings(values(), arm), Settings.of(arm))) == []
-    assert Settings.of(arm).friction is not None
+    assert Settings.of(arm).friction is None
     stiff = law_settings(values(posture__natural_frequency=6.0, target__too_fast='slow'), arm)
     assert list(differences(stiff, Settings.of(arm))) == [
         'settings.tasks[0].limits.too_fast', 'settings.posture.natural_frequency']

@@ -48,8 +48,8 @@ class Law(CommandedCycle):
     """
     Operational-space control law of an arm, for its tip and for other links.
 
-    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits and the
-    friction are the robot's, and all other settings have defaults. In a control loop:
+    `Law(robot)` needs no settings: it controls the pose of the tip, the joint limits are
+    the robot's, and all other settings have defaults. In a control loop:
 
     >>> law = Law(robot)                                           # doctest: +SKIP
     >>> law.latch(q)                    # hold the pose of these joint positions

@@ -31,7 +31,7 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
-# Share of the described friction that is compensated: the coefficients may be twice too high.
+# Share of the described friction to compensate if it is real: it may be described twice too high.
 DESCRIBED_SHARE = 0.5
 
 
@@ -55,7 +55,7 @@ class Settings:
     blend_time : float
         Duration of the blend after a change [s].
     friction : Friction, optional
-        The friction to compensate; `Settings.of(robot)` has half of what the URDF describes.
+        The friction to compensate; `Friction.of(robot, 0.5)` is half of what the URDF describes.
     driver : Driver, optional
         The driver, if it adds torques of its own: they are subtracted.
 
@@ -97,12 +97,11 @@ class Settings:
         """
         Settings for a robot; a value that is given by name takes precedence.
 
-        The limits are those of the robot, and half of its described friction is compensated. If it
-        has fewer than six joints, the task has the axes of `osc_ros.control.freedoms.freedoms_of`.
+        The limits are those of the robot. If it has fewer than six joints, the task has the axes
+        of `osc_ros.control.freedoms.freedoms_of`.
 
         """
-        found: dict[str, Any] = {'limits': Limits.of(robot),
-                                 'friction': Friction.of(robot, DESCRIBED_SHARE)}
+        found: dict[str, Any] = {'limits': Limits.of(robot)}
         if robot.n < 6 and 'tasks' not in given:
             own = freedoms_of(robot)
             found['tasks'] = (Task(axes=own.axes, frame=own.frame),)

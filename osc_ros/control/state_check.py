@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Plausibility of joint states: steps that no joint can make, and speeds above the limits."""
+"""Plausibility of joint states: impossible steps, frozen positions, speeds above the limits."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was chang
 # states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
 # [rad/s, m/s].
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
+
+# Positions are frozen if none has changed by a bit although a joint would have travelled FROZEN
+# [rad, m] at the speed of the last change, which counts for FROZEN_TIME [s]: an arm that comes to
+# rest is slower than FROZEN / FROZEN_TIME when its last encoder count changes.
+FROZEN, FROZEN_TIME = 2e-3, 0.05
 
 
 class State(NamedTuple):
@@ -92,6 +97,48 @@ class StateCheck:
         return bool((np.abs(step) > slack).any() or (
             np.abs(state.qd - before.qd)
             > JUMP_FACTOR * np.maximum(self._fastest, moving)).any())
+
+
+class FreezeCheck:
+    """
+    Recognizes a driver that sends its last positions again with new stamps, whatever the speeds.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The joints.
+
+    Attributes
+    ----------
+    changed : State, optional
+        The last accepted state whose positions differ from those before it.
+    came : float [s]
+        When it came.
+
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self.changed: State | None = None
+        self.came = 0.0
+
+    def record(self, state: State, now: float) -> None:
+        """Record an accepted state that came now [s]."""
+        if self.changed is None or (state.q != self.changed.q).any() or (
+                state.time < self.changed.time):
+            self.changed, self.came = state, now
+
+    def reason(self, state: State) -> str:
+        """Explain why the positions of a state are frozen; return an empty string if not."""
+        changed = self.changed
+        if changed is None or (state.q != changed.q).any():
+            return ''
+        travel = np.abs(changed.qd) * min(state.time - changed.time, FROZEN_TIME)
+        i = int(np.argmax(travel))
+        if travel[i] <= FROZEN:
+            return ''
+        return (f"the positions are frozen: none has changed for {state.time - changed.time:.4g} "
+                f"s, although '{self._names[i]}' moved at {abs(changed.qd[i]):.4g}")
 
 
 class SpeedCheck:

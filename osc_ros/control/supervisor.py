@@ -27,7 +27,13 @@ from numpy.typing import NDArray
 
 from osc_ros.control.causes import Causes
 from osc_ros.control.prediction import Prediction
-from osc_ros.control.state_check import CLOCK_STEPS, SpeedCheck, State, StateCheck
+from osc_ros.control.state_check import (
+    CLOCK_STEPS,
+    FreezeCheck,
+    SpeedCheck,
+    State,
+    StateCheck,
+)
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
     DEADLINE,
@@ -128,7 +134,7 @@ class Supervisor:
         self._speeds = SpeedCheck(self._names, self._wanted_speeds(), now)
         self._limit_change: _Fade | None = None
         self._began, self._rests = now, False
-        self._seen = False
+        self._seen, self._freeze = False, FreezeCheck(self._names)
         self._doubted: State | None = None
         self._state = State(0.0, self._rest, self._rest)
         self._time = 0.0  # stamp of the state of the last torque
@@ -195,7 +201,8 @@ class Supervisor:
 
         A state farther from the last one than the joints can move is rejected, unless the next
         state confirms it: then that next state is accepted. A state with an earlier stamp than
-        the last one is ignored.
+        the last one is ignored. Frozen positions of a moving arm are rejected until one changes:
+        the arm is braked as without states.
 
         Parameters
         ----------
@@ -217,6 +224,14 @@ class Supervisor:
             if CLOCK_STEPS[0] <= time - before.time < 0.0:
                 return False
             doubted, self._doubted = self._doubted, None
+            frozen = self._freeze.reason(state)
+            if frozen and self._freeze.changed is not None:
+                self.trip(JUMP, frozen)
+                if self._state is not self._freeze.changed:
+                    # the frozen states before were no news: predict from the last real one
+                    self._state, self._came = self._freeze.changed, self._freeze.came
+                    self._prediction.forget()
+                return False
             reason = self._check.jump(before, state, period)
             if reason:
                 self.trip(JUMP, reason)
@@ -225,6 +240,7 @@ class Supervisor:
                     return False
                 self._source = ''  # the next source fades in from the torque sent last
         now = self._clock()
+        self._freeze.record(state, now)
         if self._seen:
             self._average_intervals(now - self._came, time - before.time)
         self._seen, self._state, self._came = True, state, now

@@ -25,7 +25,7 @@ import numpy as np
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
-from osc_ros.control.settings import DESCRIBED_SHARE, Settings
+from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
@@ -304,10 +304,10 @@ _JOINTS = (
     Entry('singularity.high', _LAW.damping.high,
           'A direction is fully controlled if its relative singular '
           'value is above this', lower=1e-12, upper=1.0, live=True),
-    Entry('friction.from_description', DESCRIBED_SHARE,
-          'Share of the friction and damping in <dynamics> of '
-          'the robot description that is compensated; 0.5 leaves room for coefficients that are '
-          'twice too high, 1 is for measured ones, 0 is none', lower=0.0, upper=1.0, live=True),
+    Entry('friction.from_description', 0.0, 'Share of the friction and damping in <dynamics> of '
+          'the robot description that is compensated: 0 is none, because many descriptions have '
+          'values that nobody measured; 0.5 leaves room for values that are twice too high, 1 is '
+          'for measured ones', lower=0.0, upper=1.0, live=True),
     Entry('friction.coulomb', (), 'Coulomb friction of every joint, base first, compensated in '
           'the direction of the commanded motion [N m]; empty: friction.from_description',
           lower=0.0, live=True),

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.freedoms import Freedoms, freedoms_of
+from osc_ros.control.settings import DESCRIBED_SHARE
 from osc_ros.dynamics.compilation import shared
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
@@ -131,6 +132,8 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     """
     found = Demonstration({node: parameters.values(node, own) for node in NODES}, duration)
     given = set().union(*(parameters.given(node) for node in NODES))
+    if 'friction.from_description' not in given:  # the simulated arm has the described friction
+        found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
     robot, notes = found.robot, []
     with on_demand(), shared(scenario.use_kernels, robot,
                              tell=lambda progress: tell(str(progress))):

@@ -130,8 +130,7 @@ class Urdf:
             spec = mujoco.MjSpec.from_string(text + '</robot>')
         except ValueError as error:
             raise self._refusal(error) from error
-        # links without mass between two joints are accepted, with next to none
-        spec.compiler.boundmass, spec.compiler.boundinertia = LEAST_MASS, LEAST_INERTIA
+        _give_mass(spec)
         for name, value in locks.items():
             body = spec.body(self._end(name, 'child'))
             for joint in list(body.joints):
@@ -260,3 +259,12 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
     if name not in names:
         near = difflib.get_close_matches(name, names := list(names)) or names
         raise InputError(f"unknown {kind} '{name}'; accepted: {', '.join(near)}")
+
+
+def _give_mass(spec: mujoco.MjSpec) -> None:
+    """Give links without mass between two joints next to none, because MuJoCo refuses them."""
+    for body in spec.bodies:
+        between = body.joints and any(child.joints for child in body.bodies)
+        if between and body.mass == 0.0 and not body.explicitinertial:
+            body.mass, body.inertia = LEAST_MASS, [LEAST_INERTIA] * 3
+            body.explicitinertial = True
