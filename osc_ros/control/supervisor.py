@@ -30,6 +30,7 @@ from osc_ros.control.prediction import Prediction
 from osc_ros.control.state_check import (
     CLOCK_STEPS,
     FreezeCheck,
+    FROZEN_LONG,
     SpeedCheck,
     State,
     StateCheck,
@@ -226,7 +227,8 @@ class Supervisor:
             doubted, self._doubted = self._doubted, None
             frozen = self._freeze.reason(state)
             if frozen and self._freeze.changed is not None:
-                self.trip(JUMP, frozen)
+                if time - self._freeze.changed.time > FROZEN_LONG:
+                    self.trip(JUMP, frozen)
                 if self._state is not self._freeze.changed:
                     # the frozen states before were no news: predict from the last real one
                     self._state, self._came = self._freeze.changed, self._freeze.came
