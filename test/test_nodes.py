@@ -753,6 +753,8 @@ def test_cleanup_and_a_second_life(spin):
     spin(lambda: rig.controller._law is None, why='for the arm to be stopped')
     [result] = rig.controller.set_parameters(given(tip='panda_link8'))
     assert result.successful
+    spin(lambda: rig.hardware.count_publishers('osc_controller/commands') == 0,
+         why='for DDS to forget the first publisher')
     rig.activate()
     assert rig.controller._law.robot.tip == 'panda_link8'
 
