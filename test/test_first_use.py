@@ -80,10 +80,13 @@ def test_user_who_launches_a_second_controller_is_told_and_only_the_first_comman
     other = second()  # starts by itself
     spin(lambda: True, other)
     # DDS may lose the name of a node in a process that had several of that name
-    rig.until_said(f"publishes on '{TOPIC}', too, and the torques of both would alternate: end "
-                   'that node', rig.hardware.state)
+    names = '/osc_controller', NAMELESS
+    spin(lambda: rig.hardware.state() and any(spin.said(
+        f"waiting: {name} publishes on '{TOPIC}', too, and the torques of both would alternate: "
+        'end that node') for name in names))
     assert other.trigger_activate() == FAILURE
-    rig.until_said('cannot activate: ')
+    spin(lambda: any(spin.said(f"cannot activate: {name} publishes on '{TOPIC}'")
+                     for name in names))
     assert not other._active
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
     rig.deactivate()

@@ -50,7 +50,7 @@ def at(point):
 
 
 def angle_between(axis, direction):
-    """Angle [rad], precise near 0 and near half a turn."""
+    """Return the angle between two directions [rad], precise for small angles and near π."""
     return np.arctan2(np.linalg.norm(np.cross(axis, direction)), axis @ direction)
 
 

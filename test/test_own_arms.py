@@ -65,22 +65,22 @@ write it again: `{WRITE}`.
 def run(name, base, tip, *files):
     """Return a demonstration of an arm, and its result."""
     parameters = {'robot_description': urdf_texts()[name], 'base': base, 'tip': tip}
-    asked = demonstration(Parameters([BASE, *files]), parameters, DURATION, lambda text: None)
-    return asked, result_of(asked)
+    wanted = demonstration(Parameters([BASE, *files]), parameters, DURATION, lambda text: None)
+    return wanted, result_of(wanted)
 
 
 def row(name, base, tip, folder):
-    """Return the row of the table of an arm, and whether it followed in the end."""
+    """Return an arm's row of the table, and whether it follows as it comes or with the YAML."""
     path = [name.split('/')[-1].removesuffix('.urdf'), f'{base} → {tip}']
     try:
-        asked, found = run(name, base, tip)
+        wanted, found = run(name, base, tip)
     except OscError as error:
         return [*path, '', '', '', '', '', f'refused: {error}'], False
-    first = [str(asked.robot.n), str(asked.freedoms.count), f'{asked.start.scale:.0%}',
+    first = [str(wanted.robot.n), str(wanted.freedoms.count), f'{wanted.start.scale:.0%}',
              errors(found)]
     if not found.failures:
         return [*path, *first, '', ''], True
-    why = cause(asked, lambda text: None)
+    why = cause(wanted, lambda text: None)
     if not why.changes:
         return [*path, *first, '', why.text], False
     file = folder / 'follow.yaml'
@@ -208,12 +208,12 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     assert "joint 'j2s6s200_joint_" in usual.notes[0]
     assert 'its limit is 0.' in usual.notes[0]
     q = usual.values['osc_simulator']['initial_positions']
-    asked = replace(usual.changed({'osc_demo': {'scale': 1.0}}), duration=5.0)
-    assert asked.values['osc_simulator']['initial_positions'] == q
-    assert result_of(asked).failures
-    why = cause(asked, lambda text: None)
+    wanted = replace(usual.changed({'osc_demo': {'scale': 1.0}}), duration=5.0)
+    assert wanted.values['osc_simulator']['initial_positions'] == q
+    assert result_of(wanted).failures
+    why = cause(wanted, lambda text: None)
     assert 'limit of speed' in why.text
     assert 'riction' not in why.text
     assert why.changes['osc_demo']['scale'] < 1.0
-    assert not result_of(asked.changed(why.changes)).failures
+    assert not result_of(wanted.changed(why.changes)).failures
     assert np.allclose(why.changes['osc_simulator']['initial_positions'], q)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Friction compensation: compiled kernels compared with numpy, and no slow tick."""
+"""Friction compensation: compiled kernels compared with numpy."""
 
 from dataclasses import replace
 

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.feedback import task_forces
+from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
@@ -63,7 +63,7 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
         0: what the tasks and `more` add to the acceleration of the posture; 3: that of the
         posture [rad/s²].
     integers, numbers, tasks, J, length, low, high
-        See `osc_ros.control.feedback.task_forces`.
+        See `osc_ros.control.feedback.put_task_forces`.
     reference : array
         `osc_ros.control.reference.Reference.numbers`, to be advanced by `dt`; empty if friction
         is not compensated.
@@ -86,8 +86,9 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
     jacobian(chain, J)
     links, ends, work, factor, tip = parts_of(chain)
     Lambda_inv = view(tip, 0, (6, 6))
-    count = task_forces(integers, numbers, tasks, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], J,
-                        Lambda_inv, tip[A0:POSE], length, low, high)
+    count = put_task_forces(
+        integers, numbers, tasks, view(tip, POSE, (1, 4, 4)), tip[TWIST:FORCE], J, Lambda_inv,
+        tip[A0:POSE], length, low, high)
     F = priority.link_forces(integers, numbers)
     inward(chain, None, qdd, F, tau)
     acceleration_response(chain, more, F, accelerations[0])
@@ -121,7 +122,7 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
         return -1
     tree.motions(constants, parameters, room, J)
     memory, found = memory_of_tree(constants, room)
-    count = task_forces(
+    count = put_task_forces(
         integers, numbers, tasks, view(found.poses, 0, (len(found.poses), 4, 4)), found.twists, J,
         found.Lambda_inv, found.a0, length, low, high)
     F = priority.link_forces(integers, numbers)

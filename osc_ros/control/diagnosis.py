@@ -70,7 +70,7 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
 
 def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Array, Array]:
     """
-    Accelerations from one tick to the next: predicted by the model, measured (n,), (n,) [rad/s²].
+    Mean accelerations between two ticks, predicted and measured (n,), (n,) [rad/s²].
 
     Parameters
     ----------

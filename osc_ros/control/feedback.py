@@ -39,7 +39,7 @@ from osc_ros.control.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, part, plain
 from osc_ros.dynamics.spatial import unrotate
 
 Array = NDArray[np.float64]
@@ -57,14 +57,14 @@ def _scale_to(x, start, most):
 @inlined
 def _put_feedback(error, rate, acceleration, frequency, ratio, speed, most, u):
     """Write u of `task_acceleration`, from the error, its rate and the target's acceleration."""
-    for part in range(2):
-        axes = range(3 * part, 3 * part + 3)
+    for half in range(2):
+        axes = range(3 * half, 3 * half + 3)
         for k in axes:
             u[k] = frequency[k] / (2.0 * ratio[k]) * error[k]
-        slower = _scale_to(u, 3 * part, speed[part])
+        slower = _scale_to(u, 3 * half, speed[half])
         for k in axes:
             u[k] = 2.0 * ratio[k] * frequency[k] * (rate[k] + slower * u[k])
-        softer = _scale_to(u, 3 * part, most[part])
+        softer = _scale_to(u, 3 * half, most[half])
         for k in axes:
             u[k] = acceleration[k] + softer * u[k]
 
@@ -80,14 +80,14 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
     """Fill the spring's part of a row: force, roots of the stiffness and of the damping."""
-    for part in range(2):
-        for k in range(3 * part, 3 * part + 3):
+    for half in range(2):
+        for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]
             e[k] *= gains[0, k]
             a[k] = np.sqrt(gains[0, k]) * motion[k]
             row[level_row.WEIGHT + k] = np.sqrt(2.0 * gains[1, k]) * a[k]
-        softer = _scale_to(e, 3 * part, bounds[part])
-        for k in range(3 * part, 3 * part + 3):
+        softer = _scale_to(e, 3 * half, bounds[half])
+        for k in range(3 * half, 3 * half + 3):
             e[k] *= softer
 
 
@@ -121,15 +121,15 @@ def _put_row(task, pose, twist, row):
         _put_feedback(e, rate, a, gains[0], gains[1], bounds[:2], bounds[2:], u)
         for k in range(6):
             e[k] = a[k] = 0.0
-    for part in range(0, 6, 3):
-        v = unrotate(R, (twist[part], twist[part + 1], twist[part + 2]))
+    for half in range(0, 6, 3):
+        v = unrotate(R, (twist[half], twist[half + 1], twist[half + 2]))
         for i in range(3):
-            u[part + i] -= drag[part + i] * v[i]
+            u[half + i] -= drag[half + i] * v[i]
     put_in_base(R, u, task[COMMANDED:SEEN])
 
 
-@kernel
-def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
+@part
+def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, length, low, high):
     """
     Write the forces of all tasks on their links, by priority, to the arrays of `Priorities`.
 
@@ -163,7 +163,10 @@ def task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, leng
         for i in range(6):
             task[SEEN_TWIST + i] = twist[i]
         _put_row(task, pose, twist, room.rows[k])
-    return priority.solve(integers, numbers, J, Lambda_inv, a0, length, low, high)
+    return priority.put_solution(integers, numbers, J, Lambda_inv, a0, length, low, high)
+
+
+task_forces = kernel(plain(put_task_forces))
 
 
 def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,

@@ -138,9 +138,9 @@ class Law(CommandedCycle):
         """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
         setup, rest = self._setup, self._rest
+        setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown
             self.torque(time, self.posture, rest)
-        setup.rehearse(self.posture, self._posture)
         self.terms(), self.inertia(), self.predicted_and_measured()
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)

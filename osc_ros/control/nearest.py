@@ -53,8 +53,8 @@ YIELDING = 0.04
 # Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
 # where bounds contradict each other, those of loads are violated first, those of torques last.
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
-# Rate of the nullspace damping that replaces the posture while limits act on the tasks [1/s]; its
-# share rises and falls within CALMING [s].
+# Rate of the nullspace damping that replaces the posture while limits act on the tasks [1/s], and
+# the time in which this damping is switched on or off [s].
 CALM, CALMING = 20.0, 0.1
 _LEAST = 1e-12  # softness of the bound of a load that hardly depends on the joints
 

@@ -31,9 +31,6 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
 
-# Share of the described friction to compensate if it is real: it may be described twice too high.
-DESCRIBED_SHARE = 0.5
-
 
 @dataclass(frozen=True, eq=False)
 class Settings:

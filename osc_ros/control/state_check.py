@@ -111,8 +111,8 @@ class FreezeCheck:
 
     Attributes
     ----------
-    changed : State, optional
-        The last accepted state whose positions differ from those before it.
+    changed : State
+        The last accepted state whose positions differ from those before it; known after `record`.
     came : float [s]
         When it came.
 
@@ -120,20 +120,20 @@ class FreezeCheck:
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
-        self.changed: State | None = None
+        self.changed: State
         self.came = 0.0
 
     def record(self, state: State, now: float) -> None:
-        """Record an accepted state that came now [s]."""
-        if self.changed is None or (state.q != self.changed.q).any() or (
-                state.time < self.changed.time):
-            self.changed, self.came = state, now
+        """Record an accepted state with new positions that came now [s]."""
+        self.changed, self.came = state, now
+
+    def is_repeated(self, state: State) -> bool:
+        """Whether a state has the positions of `changed`, and is not older."""
+        return state.time >= self.changed.time and not (state.q != self.changed.q).any()
 
     def reason(self, state: State) -> str:
-        """Explain why the positions of a state are frozen; return an empty string if not."""
+        """Explain why repeated positions are frozen; return an empty string if the arm rests."""
         changed = self.changed
-        if changed is None or (state.q != changed.q).any():
-            return ''
         travel = np.abs(changed.qd) * min(state.time - changed.time, FROZEN_TIME)
         i = int(np.argmax(travel))
         if travel[i] <= FROZEN:

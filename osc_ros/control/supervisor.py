@@ -221,17 +221,18 @@ class Supervisor:
             self.trip(NOT_FINITE, f'joint state {q.tolist()}, {qd.tolist()}')
             return False
         state, before, period = State(time, q, qd), self._state, self.settings.period
+        freeze, is_repeated = self._freeze, False
         if self._seen:
             if CLOCK_STEPS[0] <= time - before.time < 0.0:
                 return False
             doubted, self._doubted = self._doubted, None
-            frozen = self._freeze.reason(state)
-            if frozen and self._freeze.changed is not None:
-                if time - self._freeze.changed.time > FROZEN_LONG:
+            is_repeated = freeze.is_repeated(state)
+            if is_repeated and (frozen := freeze.reason(state)):
+                if time - freeze.changed.time > FROZEN_LONG:
                     self.trip(JUMP, frozen)
-                if self._state is not self._freeze.changed:
+                if self._state is not freeze.changed:
                     # the frozen states before were no news: predict from the last real one
-                    self._state, self._came = self._freeze.changed, self._freeze.came
+                    self._state, self._came = freeze.changed, freeze.came
                     self._prediction.forget()
                 return False
             reason = self._check.jump(before, state, period)
@@ -242,7 +243,8 @@ class Supervisor:
                     return False
                 self._source = ''  # the next source fades in from the torque sent last
         now = self._clock()
-        self._freeze.record(state, now)
+        if not is_repeated:
+            freeze.record(state, now)
         if self._seen:
             self._average_intervals(now - self._came, time - before.time)
         self._seen, self._state, self._came = True, state, now

@@ -232,8 +232,8 @@ def _size(k: int, m: int, n: int) -> int:
     return (k * (WIDTH + 74) + 6 * m + c * (6 * k * n + 36 * k * k + 36 * k) + _SCRATCH)
 
 
-@kernel
-def solve(integers, numbers, links_J, links_W, a0, length, low, high):
+@part
+def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
     """
     Write the forces of the levels, and their sum for each link, to the arrays of `Room`.
 
@@ -265,6 +265,9 @@ def solve(integers, numbers, links_J, links_W, a0, length, low, high):
         for a in range(6):
             room.F[6 * room.at[i] + a] += room.forces[6 * i + a]
     return count
+
+
+solve = kernel(plain(put_solution))
 
 
 @kernel

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import tee
 from typing import Any
 
 import numpy as np
@@ -108,11 +109,12 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield explanations, the most probable first."""
     friction = list(_compensations(demonstration))
+    others, again = tee(_other_motions(demonstration, limits))  # the search of a start is slow
     if friction and _follows(demonstration.changed(_without_friction(demonstration))):
         yield from friction
     else:  # friction is not all of it: it is named only if nothing else helps alone
-        yield from _other_motions(demonstration, limits)
-    for other in list(_other_motions(demonstration, limits))[1::2] if friction else ():
+        yield from others
+    for other in list(again)[1::2] if friction else ():
         for one in friction[:3]:
             yield other.joined(one)
 
@@ -157,8 +159,8 @@ def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
               else 'in <dynamics> of the robot description')
     text = f"The joints have {' and '.join(parts)} ({source})"
     if changes:
-        yield _Candidate(f'{text}, of which the controller compensates a part: by default half '
-                         'of what the description has', 'all of it compensated',
+        yield _Candidate(f'{text}, of which the controller compensates only a part '
+                         f'(friction.from_description: {share:g})', 'all of it compensated',
                          {'osc_controller': changes})
     if any(controller['rotor_inertia']):
         return

@@ -96,36 +96,36 @@ def _demonstrate(options: argparse.Namespace) -> int:
     _prepare_output(options)
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
-    asked = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
+    wanted = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
                           Progress())
     show('', last=True)
-    for note in asked.notes:
+    for note in wanted.notes:
         print(f'note: {note}', flush=True)
     used = options.output / 'parameters.yaml'
-    used.write_text(text_of({node: asked.given(node) for node in NODES}), encoding='utf-8')
-    plan = asked.phases(START)
-    recording = _recording_of(options, asked, plan)
-    found = report.result(recording, plan, asked)
+    used.write_text(text_of({node: wanted.given(node) for node in NODES}), encoding='utf-8')
+    plan = wanted.phases(START)
+    recording = _recording_of(options, wanted, plan)
+    found = report.result(recording, plan, wanted)
     print(report.table(found, plan))
-    written = report.write_plots(options.output, recording, plan, found, asked)
+    written = report.write_plots(options.output, recording, plan, found, wanted)
     print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}")
     for failure in found.failures:
         print(f'NOT FOLLOWED: {failure}')
-    why = _explain(options, asked, users) if found.failures else None
+    why = _explain(options, wanted, users) if found.failures else None
     if options.json:
         report.write_json(options.json, found, {
-            'robot': asked.robot.name, 'joints': asked.robot.n,
+            'robot': wanted.robot.name, 'joints': wanted.robot.n,
             'duration [s]': options.duration, 'lockstep': not options.real_time,
-            'notes': list(asked.notes), 'cause': why.text if why else ''})
+            'notes': list(wanted.notes), 'cause': why.text if why else ''})
     if not found.failures:
         print('the arm followed')
     return 1 if found.failures else 0
 
 
-def _explain(options: argparse.Namespace, asked: Demonstration, users: list[Path]) -> Cause:
+def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
-    why = cause(asked, Progress())
+    why = cause(wanted, Progress())
     show('', last=True)
     print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
     if why.changes:
@@ -138,11 +138,11 @@ def _explain(options: argparse.Namespace, asked: Demonstration, users: list[Path
     return why
 
 
-def _recording_of(options: argparse.Namespace, asked: Demonstration,
+def _recording_of(options: argparse.Namespace, wanted: Demonstration,
                   plan: list[scenario.Phase]) -> report.Recording:
     """Return the recording of one run of the nodes."""
-    simulator = {**asked.given('osc_simulator'), 'lockstep': not options.real_time}
-    controller = {**asked.given('osc_controller'), 'autostart': False}
+    simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
+    controller = {**wanted.given('osc_controller'), 'autostart': False}
     if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
         controller['state_timeout'] = STALLED
     if not options.headless:
@@ -157,7 +157,7 @@ def _recording_of(options: argparse.Namespace, asked: Demonstration,
         processes = {name: stack.enter_context(NodeProcess(name, given, work, options.output))
                      for name, given in (('osc_simulator', simulator),
                                          ('osc_controller', controller))}
-        make_run(asked, plan, processes, recording)
+        make_run(wanted, plan, processes, recording)
     for line in recording.warnings:
         print(line)
     return recording

@@ -267,12 +267,12 @@ class Run:
         return True
 
 
-def make_run(asked: Demonstration, plan: list[scenario.Phase],
+def make_run(wanted: Demonstration, plan: list[scenario.Phase],
              processes: dict[str, NodeProcess], recording: report.Recording) -> None:
     """Make one run, with rclpy initialized for it; errors are those of `Run.make`."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        Run(asked.robot, processes, recording, asked.freedoms).make(plan)
+        Run(wanted.robot, processes, recording, wanted.freedoms).make(plan)
     finally:
         rclpy.try_shutdown()
 

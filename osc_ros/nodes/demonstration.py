@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.freedoms import Freedoms, freedoms_of
-from osc_ros.control.settings import DESCRIBED_SHARE
 from osc_ros.dynamics.compilation import shared
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
@@ -39,6 +38,7 @@ Array = NDArray[np.float64]
 Values = dict[str, Any]
 
 AXES = ('rotation.axes', 'translation.axes', 'task.frame')
+DESCRIBED_SHARE = 0.5  # of the described friction, which may be twice what it is, is compensated
 LONGEST = 120.0  # of the durations that are tried to fit the usual size of the motions [s]
 
 

@@ -151,12 +151,12 @@ class Relay(Node):  # type: ignore[misc]
         torque_of = self._compiled_dynamics(robot, Driver(known, found['driver_compensates']))
 
         self._order = description.command_order(found, robot)
-        self._robot, self._asked = robot, np.zeros(robot.n)
+        self._robot, self._wanted = robot, np.zeros(robot.n)
         names = [robot.joint_names[i] for i in self._order]
         settings = _settings(found, robot)
         rates = description.per_joint(found, 'limits.effort_rate',
                                       STEEPEST * settings.effort_limits, robot)
-        self._judge = CommandCheck(names, settings.effort_limits[self._order],
+        self._check = CommandCheck(names, settings.effort_limits[self._order],
                                    rates[self._order], settings.period)
         self._states = StateInput(robot, found['velocity'], self._on_velocity,
                                   self.get_logger().info)
@@ -249,7 +249,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _take_publisher(self) -> None:
         """Choose another publisher, and hold the arm until its commands are forwarded."""
-        self._judge.forget()
+        self._check.forget()
         before, self._taken = self._taken, publishers(self, self._input.topic_name)
         if self._taken != before:  # otherwise the same publisher has resumed
             self.get_logger().info(f'forwards the commands of {_gids(self._taken)}')
@@ -260,9 +260,10 @@ class Relay(Node):  # type: ignore[misc]
         """Whether a command is valid; then it becomes the wanted torque."""
         time = commands.labelled_time(label)
         try:
-            # the two clocks differ, but only differences of times matter, and a command after a
-            # change of the clock counts as late
-            tau = self._judge.torque(message.data, now if time is None else time)
+            # Only differences between the times of two commands are used, so the clock of the
+            # sender need not agree with ours. When the source of the time changes, the command
+            # counts as late.
+            tau = self._check.torque(message.data, now if time is None else time)
         except InputError as error:
             self._refused += 1
             self._refusal = str(error)
@@ -271,12 +272,12 @@ class Relay(Node):  # type: ignore[misc]
             return False
         self._guard.feed(SILENCE)
         self._heard = now
-        self._asked[self._order] = tau
+        self._wanted[self._order] = tau
         self._acts = True
         return True
 
     def _send(self, label: str) -> None:
-        tau = self._guard.torque(lambda: self._asked)
+        tau = self._guard.torque(lambda: self._wanted)
         self._commands.publish(self._command.fill(tau[self._order], label))
         if self._guard.reaction:
             self._own += 1

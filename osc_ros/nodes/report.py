@@ -226,15 +226,15 @@ def _error_plot(pyplot: Any, title: str, plan: list[Phase], found: Result,
             (panels[0], found.distances, 'position', 1e3, 'mm'),
             (panels[1], found.angles, 'orientation', 180.0 / np.pi, 'deg')):
         axes.plot(found.times, scale * values, lw=1.2, color='C0', label='error')
-        judged = [0.0]
+        heights = [0.0]
         for number, phase in enumerate(plan):
             accepted = scale * thresholds[f"{'settled' if number else 'tracking'}_{what}"]
             begin = _begin_of_errors(phase, number)
             axes.plot([begin, phase.end], [accepted] * 2, '--', lw=1.2, color='C3',
                       label=None if number else 'accepted')
-            judged += [accepted, *scale * values[(found.times >= begin)
+            heights += [accepted, *scale * values[(found.times >= begin)
                                                  & (found.times < phase.end)]]
-        axes.set(ylabel=f'{what} error [{unit}]', ylim=(0.0, 1.3 * max(judged)))
+        axes.set(ylabel=f'{what} error [{unit}]', ylim=(0.0, 1.3 * max(heights)))
         _mark(axes, plan, axes is panels[0])
         axes.legend(fontsize=8, loc='center left', bbox_to_anchor=(1.0, 0.5))
     panels[-1].set(xlabel='simulated time [s]; a step or turn begins with an error of its size, '

@@ -64,7 +64,7 @@ class StateInput(VelocitySource):
         super().__init__(robot, mode)
         self.unrelated = ''
         self._tell, self._tell_unrelated = tell, tell_unrelated
-        self._is_unrelated_told = False
+        self._is_unrelated_reported = False
         self._reader = messages.JointStateReader(robot.joint_names)
         self.names = self._reader.names
         self.efforts = self._reader.efforts
@@ -86,8 +86,8 @@ class StateInput(VelocitySource):
             q = self._reader.positions(message)
         except messages.UnrelatedError as error:
             self.unrelated = str(error)
-            if not self._is_unrelated_told:
-                self._is_unrelated_told = True
+            if not self._is_unrelated_reported:
+                self._is_unrelated_reported = True
                 self._tell_unrelated(f'joint states of other joints are ignored: {error}')
             return None
         self.unrelated = ''

@@ -71,7 +71,7 @@ class Targets:
     loop : Loop
     frames : Frames
     goals : Goals
-        Is told of every motion.
+        Receives every motion, to publish when its goal is reached.
 
     """
 
@@ -196,7 +196,7 @@ class Targets:
                 throttle_duration_sec=1.0)
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
-        """Log that a path arrives later than at the end that was asked for [s], if it does."""
+        """Log that a path ends later than its message says [s], if it does."""
         late = float(path.times[-1]) - end
         if late > 1e-6:
             self._node.get_logger().warning(

@@ -146,10 +146,10 @@ def yielding_row(kind, store, I):
 @inlined
 def yielding_rows(store, I):
     """The three rows of L of a spherical joint, [P, Q]."""
-    D_full, kept = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
-    P = (D_full[0] * kept[0], D_full[1] * kept[1], D_full[2] * kept[2],
-         D_full[3] * kept[0], D_full[4] * kept[1], D_full[5] * kept[2],
-         D_full[6] * kept[0], D_full[7] * kept[1], D_full[8] * kept[2])
+    D_full, share = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
+    P = (D_full[0] * share[0], D_full[1] * share[1], D_full[2] * share[2],
+         D_full[3] * share[0], D_full[4] * share[1], D_full[5] * share[2],
+         D_full[6] * share[0], D_full[7] * share[1], D_full[8] * share[2])
     DB = compose(D_full, I[1])
     return P, (-DB[0], -DB[1], -DB[2], -DB[3], -DB[4], -DB[5], -DB[6], -DB[7], -DB[8])
 
