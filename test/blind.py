@@ -82,7 +82,7 @@ class Sensed:
         q = np.array(STARTS[name])
         self.plant.reset(q)
         self.law.latch(q)
-        self.guard.see(0.0, q, 0.0 * q)
+        self.guard.accept_state(0.0, q, 0.0 * q)
         self.pose = self.law.pose.copy()
         self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []
         self.causes, self.sources = [], []
@@ -131,7 +131,7 @@ class Sensed:
             qd = self.source.read(time, q, qd)
             if qd is None:
                 return self.guard.torque() if self.guard.watch() else None
-        if not self.guard.see(time, q, qd):
+        if not self.guard.accept_state(time, q, qd):
             if hasattr(self.source, 'reject'):
                 self.source.reject()
             return self.guard.torque() if self.guard.watch() else None

@@ -279,7 +279,7 @@ class Wall:
     def run(self, until):
         """Step to a time."""
         while self.plant.time < until - 0.5 * self.period:
-            self.law.measure([0.0] * 5 + [-self.force], self.plant.time)
+            self.law.set_measured_wrench([0.0] * 5 + [-self.force], self.plant.time)
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
             for _ in range(round(self.period / 2.5e-4)):
                 height = self.plant.pose(self.tip)[2, 3]

@@ -270,9 +270,10 @@ def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name)
 def test_speed_that_no_position_confirms_is_not_believed_however_often_it_comes():
     arm = Sensed('xarm7')
     q, qd = arm.sensed()
-    assert arm.guard.see(0.0, q, qd.copy())
+    assert arm.guard.accept_state(0.0, q, qd.copy())
     qd[3] = 50.0
-    taken = [arm.guard.see(0.002 * k, q, qd) for k in range(1, 6)]
+    taken = [arm.guard.accept_state(0.002 * k, q, qd) for k in range(1, 6)]
     assert not any(taken)
-    moving = [arm.guard.see(0.002 * k, q + 0.002 * (k - 10) * qd, qd) for k in range(10, 16)]
+    moving = [arm.guard.accept_state(0.002 * k, q + 0.002 * (k - 10) * qd, qd)
+              for k in range(10, 16)]
     assert any(moving)

@@ -33,9 +33,10 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module
-from osc_ros.dynamics.compiled import _kernel_modules, _kernel_source, KERNELS
+from osc_ros.dynamics.compiled import _kernel_modules, _kernel_source, KERNELS, OPERATIONS
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.methods import METHODS
+from osc_ros.dynamics.spatial import plus, ZERO
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.teams import roles
 from osc_ros.dynamics.trees.layout import pendulum
@@ -82,6 +83,18 @@ def test_no_kernel_allocates(law):
         assert b'NRT_MemInfo_alloc' not in machine_code(compiled), compiled
 
 
+def test_call_of_an_operation_from_python_says_what_to_do(law):
+    for operation in OPERATIONS:
+        if not operation.targetoptions.get('inline'):  # a part that has an entry
+            with pytest.raises(TypeError, match=f'^{operation.__name__} is a part of kernels, and '
+                               'cannot be called from Python: call it in a function that'):
+                operation(*[1.0] * operation.py_func.__code__.co_argcount)
+    pair = (1.0, 2.0, 3.0), ZERO
+    with pytest.raises(TypeError, match='^plus is a part of kernels'):
+        plus(pair, pair)  # of types for which it is compiled
+    assert njit(lambda a, b: plus(a, b))(pair, pair) == ((2.0, 4.0, 6.0), ZERO)
+
+
 def test_nothing_is_compiled_once_the_law_is_there(law):
     ready = {compiled: list(compiled.signatures) for compiled in KERNELS}
     assert all(ready[compiled] for compiled in entries())
@@ -98,7 +111,7 @@ def test_nothing_is_compiled_once_the_law_is_there(law):
              axes=('motion',) * 5 + ('force',), force=ForceControl(gain=0.5)),
         Task(law.settings.tasks[0].gains, 'elbow', 'panda_link4', activation=0.5))))
     law.push([0.0] * 5 + [1.0])
-    law.measure(np.ones(6), 11.0)
+    law.set_measured_wrench(np.ones(6), 11.0)
     for time in (12.0, 12.002):
         law.torque(time, q, qd)
     _ = law.terms(), law.inertia(), law.predicted_and_measured()
@@ -157,11 +170,11 @@ def test_of_two_processes_one_compiles_a_kernel_and_the_other_loads_it(tmp_path)
 SHARED = """
 from time import perf_counter, sleep
 from osc_ros.dynamics import compiled
-from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compilation import compile_in_parallel
 from test_compiled import use_two_kernels
 
 progress = []
-with shared(use_two_kernels, tell=progress.append):
+with compile_in_parallel(use_two_kernels, tell=progress.append):
     use_two_kernels()
     deadline = perf_counter() + 120.0
     while not (progress and progress[-1].total):

@@ -80,7 +80,7 @@ def test_half_a_turn_away_the_arm_starts_to_turn_and_nothing_breaks():
 def test_posture_is_reached_in_the_null_space_while_the_tip_stays():
     arm = Arm()
     elbow = READY + np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
-    arm.law.take_posture(elbow)
+    arm.law.set_posture(elbow)
     before = np.linalg.norm(arm.plant.q - elbow)
     distances, angles = arm.run(3.0).errors(arm.pose)
     assert np.linalg.norm(arm.plant.q - elbow) < 0.9 * before
@@ -190,7 +190,7 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
     posture = np.zeros(robot.n)
     posture[turning[0]] = -3.1
     law.latch(q)
-    law.take_posture(np.clip(posture, *robot.position_limits.T))
+    law.set_posture(np.clip(posture, *robot.position_limits.T))
     for time in (0.0, 10.0):
         law.torque(time, q, np.zeros(robot.n))
     pulled = law._posture_acceleration(q, np.zeros(robot.n))[turning[0]]
@@ -200,12 +200,12 @@ def test_continuous_joint_goes_the_short_way_to_its_posture():
 def test_posture_that_is_asked_for_again_and_again_steps_no_torque_and_is_reached():
     arm, rng = Arm(), np.random.default_rng(0)
     for k in range(60):
-        arm.law.take_posture(READY + rng.uniform(-0.5, 0.5, size=7))
+        arm.law.set_posture(READY + rng.uniform(-0.5, 0.5, size=7))
         arm.run(0.02 * k)
     arm.law.stop()
     arm.run(2.0)
     elbow = READY + np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
-    arm.law.take_posture(elbow)
+    arm.law.set_posture(elbow)
     before = np.linalg.norm(arm.plant.q - elbow)
     arm.run(5.0)
     assert np.linalg.norm(arm.plant.q - elbow) < 0.9 * before
@@ -218,9 +218,9 @@ def test_posture_that_is_asked_for_again_and_again_steps_no_torque_and_is_reache
 def test_posture_outside_the_limits_of_a_joint_is_refused_by_name():
     arm = Arm()
     with pytest.raises(InputError, match="joint 'panda_joint2' is 100: accepted is -1.76"):
-        arm.law.take_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
+        arm.law.set_posture([0.0, 100.0, 0.0, -1.0, 0.0, 1.0, 0.0])
     with pytest.raises(InputError, match='accepted are 7 finite joint positions'):
-        arm.law.take_posture([np.nan] * 7)
+        arm.law.set_posture([np.nan] * 7)
     np.testing.assert_array_equal(arm.law.posture, READY)
 
 

@@ -175,7 +175,7 @@ def test_weak_arm_gives_up_its_posture_before_its_task():
     weight = Thrown('panda').law.bias_torque(np.array(READY['panda']), np.zeros(7))
     arm = Thrown('panda', effort=np.abs(weight) + [3.0, 8.0, 3.0, 4.0, 0.6, 0.6, 0.3])
     arm.start(READY['panda'])
-    arm.law.take_posture(np.add(READY['panda'], [1.5, 0.3, -1.5, 0.0, 1.0, 0.0, 0.0]))
+    arm.law.set_posture(np.add(READY['panda'], [1.5, 0.3, -1.5, 0.0, 1.0, 0.0, 0.0]))
     least = 1.0
     while arm.plant.time < 0.2:
         arm.run(arm.plant.time + PERIOD)
@@ -282,7 +282,7 @@ def test_arm_crosses_singularities_to_their_other_side_and_comes_back(case):
     found = []
     for until, k in ((1.4, 1), (3.1, 2), (4.3, 1), (6.0, 0)):
         if name == 'panda':  # it has a joint more, and goes round unless its posture leads there
-            arm.law.take_posture(postures[k])
+            arm.law.set_posture(postures[k])
         arm.run(until)
         found.append((side(arm.plant), np.linalg.norm(
             arm.plant.pose(arm.tip)[:3, 3] - path.at(until).pose[:3, 3])))

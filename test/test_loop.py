@@ -174,9 +174,9 @@ def test_settings_prepared_beside_the_running_law_are_taken_without_a_step():
     arm.law.follow(figure_of_eight(arm.pose, 0.2, 0.1, 2.0, 3.0, 0.0), 0.0)
     arm.run(0.5)
     robot = arm.law.robot.with_payload(1.0)
-    prepared = arm.law.prepared(arm.law.settings, robot)
+    prepared = arm.law.new_setup(arm.law.settings, robot)
     arm.run(0.8)  # it goes on meanwhile
-    arm.law.take(prepared)
+    arm.law.use_setup(prepared)
     arm.run(0.8 + 3.0 * PERIOD)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)
     assert steps[-3:].max() < 1.5 * steps[-50:-3].max()

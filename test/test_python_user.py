@@ -189,7 +189,7 @@ def test_parts_of_the_settings_are_changed_by_name_and_the_rest_keeps_its_defaul
 
 def test_law_that_was_never_latched_holds_the_first_state_and_refuses_commands_before_it():
     law, q = Law(ROBOT), np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
-    for command in (lambda: law.follow(np.eye(4)), lambda: law.take_posture(q),
+    for command in (lambda: law.follow(np.eye(4)), lambda: law.set_posture(q),
                     lambda: law.push(np.zeros(6))):
         with pytest.raises(InputError, match=r'where the arm is: call latch\(q\) before'):
             command()

@@ -158,12 +158,12 @@ q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]
 def tick(count=3):
     for _ in range(count):
         time[0] += 0.002
-        guard.see(time[0], q, 0.1 * np.ones(7))
+        guard.accept_state(time[0], q, 0.1 * np.ones(7))
         guard.torque(lambda: law.torque(time[0], q, 0.1 * np.ones(7)))
         law.plan()
     law.terms(), law.inertia(), law.predicted_and_measured(), law.gain_share()
     law.priorities.weakest()
-    guard.last()
+    guard.idle_torque()
 
 law.latch(q)
 law.require_holding(q)
@@ -181,13 +181,13 @@ for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode':
     other = values(tasks=('elbow',), elbow__link='panda_link4', **changed)
     robot, driver = loaded.of(other)
     with on_demand():
-        prepared = law.prepared(law_settings(other, robot, driver), robot, q)
+        prepared = law.new_setup(law_settings(other, robot, driver), robot, q)
     assert {one: list(one.signatures) for one in KERNELS} == ready, changed
-    law.take(prepared)
-    law.measure(np.ones(6), time[0])
+    law.use_setup(prepared)
+    law.set_measured_wrench(np.ones(6), time[0])
     law.gravity = [0.0, 0.0, -9.8]
     tick()
-law.take_posture(q + 0.1)
+law.set_posture(q + 0.1)
 tick()
 law.stop()
 guard.trip('not_finite', 'a test')

@@ -83,7 +83,7 @@ class Bench:
         """Let time pass, and a state come."""
         self.wait(after)
         self.time += after
-        self.supervisor.see(self.time, np.array(q), np.array(qd))
+        self.supervisor.accept_state(self.time, np.array(q), np.array(qd))
 
     def wait(self, time):
         """Let time pass."""
@@ -264,11 +264,12 @@ def test_state_out_of_line_is_believed_only_if_the_next_one_confirms_it(q, qd, a
     bench = Bench()
     believed = []
     for k in range(4):
-        believed.append(bench.supervisor.see(bench.time + after, np.array(q), np.array(qd)))
+        believed.append(bench.supervisor.accept_state(
+            bench.time + after, np.array(q), np.array(qd)))
         if k == 0:
             assert bench.supervisor.watch()
             np.testing.assert_array_equal(bench.supervisor._state.q, READY)
-            believed.append(bench.supervisor.see(bench.time + PERIOD, READY, REST))
+            believed.append(bench.supervisor.accept_state(bench.time + PERIOD, READY, REST))
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
     np.testing.assert_array_equal(bench.supervisor._state.q, q)
@@ -277,7 +278,7 @@ def test_state_out_of_line_is_believed_only_if_the_next_one_confirms_it(q, qd, a
 def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench = Bench()
     bench.see()
-    assert not bench.supervisor.see(bench.time - PERIOD, READY + 0.001, REST)
+    assert not bench.supervisor.accept_state(bench.time - PERIOD, READY + 0.001, REST)
     assert not bench.supervisor.watch()
     np.testing.assert_array_equal(bench.supervisor._state.q, READY)
 
@@ -288,8 +289,8 @@ def test_turn_of_a_continuous_joint_is_no_jump():
     robot = Robot.from_urdf(urdf, PANDA.base, PANDA.tip)
     assert not np.isfinite(robot.position_limits[6]).any()
     supervisor = Supervisor(robot, SPACE.inverse_dynamics, Supervision(watchdogs('hold'), LIMITS))
-    supervisor.see(0.0, np.array([*READY[:6], np.pi - 1e-3]), REST)
-    supervisor.see(0.002, np.array([*READY[:6], 1e-3 - np.pi]), REST)
+    supervisor.accept_state(0.0, np.array([*READY[:6], np.pi - 1e-3]), REST)
+    supervisor.accept_state(0.002, np.array([*READY[:6], 1e-3 - np.pi]), REST)
     assert not supervisor.watch()
 
 
@@ -376,7 +377,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
         bench.supervisor.trip('told', '')
         while plant.time < 1.0:
             bench.wait(PERIOD)
-            bench.supervisor.see(plant.time, plant.q, plant.qd)
+            bench.supervisor.accept_state(plant.time, plant.q, plant.qd)
             tau = bench.supervisor.torque(law())
             assert (np.abs(tau) <= LIMITS).all()
             assert ((plant.q > lower) & (plant.q < upper)).all()
@@ -396,7 +397,7 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
     while arm.plant.time < killed + 1.2:
         time, q, qd = arm.plant.time, arm.plant.q, arm.plant.qd
         clock.time += PERIOD
-        supervisor.see(time, q, qd)
+        supervisor.accept_state(time, q, qd)
         if time < killed:
             supervisor.feed('silence')
             tau = arm.law.torque(time, q, qd)

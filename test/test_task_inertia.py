@@ -17,25 +17,35 @@
 from functools import cache
 import re
 
+from numba import njit
 import numpy as np
 import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics import task_inertia as operations
 from osc_ros.dynamics.level_row import ACTIVATION, U
 from osc_ros.dynamics.priority import Priorities
-from osc_ros.dynamics.task_inertia import (
-    diagonalize,
-    SingularityDamping,
-    solve_in_place,
-    task_inertia,
-)
+from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.errors import InputError
 from tolerances import CONDITION_ROUNDING, SINGULAR_VALUE, TASK_FORCE
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 LENGTH, LOW, HIGH = 0.3, 0.01, 0.04
+
+
+# operations are parts of kernels
+
+
+@njit
+def diagonalize(A, V, size):
+    operations.diagonalize(A, V, size)
+
+
+@njit
+def solve_in_place(A, b, size):
+    return operations.solve_in_place(A, b, size)
 
 
 def definite(rng, spread=3.0, size=6):

@@ -228,7 +228,7 @@ def test_watchdog_can_deactivate_the_node_which_leaves_the_idle_command(spin):
     rig = Watched(spin, 'jump', 'deactivate', idle='zero')
     jump(rig)
     rig.until_said('the arm is stopped: the last command is zero', rig.pulse)
-    np.testing.assert_array_equal(rig.controller._guard.sent, np.zeros(7))
+    np.testing.assert_array_equal(rig.controller._guard.last_torque, np.zeros(7))
     assert rig.controller._state_machine.current_state[1] == 'inactive'
     count = len(rig.hardware.commands)
     for _ in range(5):
@@ -291,10 +291,10 @@ def test_target_of_a_path_is_stale_only_after_its_end(spin):
     pose = PoseStamped()
     pose.pose.orientation.w = 1.0
     guard = rig.controller._guard
-    before = guard._causes.fed('stale_target')
-    rig.spin(lambda: guard._causes.fed('stale_target') > before
+    before = guard._causes.last_feed('stale_target')
+    rig.spin(lambda: guard._causes.last_feed('stale_target') > before
              or rig.hardware.poses.publish(pose))
-    assert guard._causes.fed('stale_target') > before
+    assert guard._causes.last_feed('stale_target') > before
 
 
 def test_garbage_is_collected_only_when_the_loop_allows(spin):

@@ -69,7 +69,7 @@ class Causes:
         """Record a sign of life at a time, from which the time-out counts."""
         self._watches[name].fed = time
 
-    def fed(self, name: str) -> float | None:
+    def last_feed(self, name: str) -> float | None:
         """Time of the last sign of life; None if the cause has no watchdog."""
         watch = self._watches.get(name)
         return None if watch is None else watch.fed

@@ -150,7 +150,7 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     Number of solves.
 
     """
-    room = priority.opened(integers, numbers)
+    room = priority.room_of(integers, numbers)
     for k in range(len(tasks)):
         task, link = tasks[k], room.at[k]
         pose, twist = poses[link], twists[6 * link:6 * link + 6]

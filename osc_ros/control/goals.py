@@ -158,7 +158,7 @@ class CommandedCycle(ControlCycle):
                              f"{', '.join(level.task.axes)})")
         level.wanted_wrench = wanted
 
-    def measure(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
+    def set_measured_wrench(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
         """
         Set the measured wrench of a task, for closed-loop force control.
 
@@ -177,9 +177,9 @@ class CommandedCycle(ControlCycle):
             Not six finite numbers; an unknown task.
 
         """
-        self._level(task).measure(_wrench(wrench), time)
+        self._level(task).set_measured_wrench(_wrench(wrench), time)
 
-    def take_posture(self, q: ArrayLike) -> None:
+    def set_posture(self, q: ArrayLike) -> None:
         """
         Set the goal q (n,) of the posture, which acts in the nullspace of the tasks.
 

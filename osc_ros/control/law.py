@@ -198,12 +198,12 @@ class Law(CommandedCycle):
             position (`osc_ros.control.holding.require_holding`).
 
         """
-        self.take(self.prepared(settings, robot, q))
+        self.use_setup(self.new_setup(settings, robot, q))
 
-    def prepared(self, settings: Settings | None = None, robot: Robot | None = None,
-                 q: Array | None = None) -> Setup:
+    def new_setup(self, settings: Settings | None = None, robot: Robot | None = None,
+                  q: Array | None = None) -> Setup:
         """
-        Return a setup with these settings and this robot, for `take`.
+        Return a setup with these settings and this robot, for `use_setup`.
 
         This is the slow part of `change`. It does not change the law, and may run in another
         thread than the ticks. Parameters and errors are those of `change`.
@@ -229,8 +229,8 @@ class Law(CommandedCycle):
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
                      self._setup)
 
-    def take(self, following: Setup) -> None:
-        """Use a setup from `prepared` from the next tick on."""
+    def use_setup(self, following: Setup) -> None:
+        """Use a setup from `new_setup` from the next tick on."""
         before = self._next or self._setup
         following.start(self._q, self._setup)
         if not np.array_equal(following.robot.gravity, before.robot.gravity):

@@ -208,7 +208,7 @@ class Level:
     def carry(self, T: Array) -> None:
         """Move the controlled frame by T (4, 4), given in that frame; the target as its kind."""
         self._seen[:] = self._seen @ T
-        self.target = Target(self.task.kind.carried(self.target.pose, T))
+        self.target = Target(self.task.kind.set_point_with_link(self.target.pose, T))
         self.guide = Guide(self.target.pose)
 
     def _go_on_as(self, before: Level) -> None:
@@ -232,7 +232,7 @@ class Level:
         """Where the link is and where it shall go, at the last tick."""
         return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
-    def measure(self, wrench: Array, time: float) -> None:
+    def set_measured_wrench(self, wrench: Array, time: float) -> None:
         """Set the measured wrench (6,) of the link [N·m, N], base axes, and its stamp [s]."""
         self._measured, self._measured_at = wrench, time
 

@@ -42,7 +42,7 @@ from osc_ros.control.complementarity import nearest_within, put_inverse
 from osc_ros.control.limits import DECELERATION, EFFORT
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import inlined, kernel, view
-from osc_ros.dynamics.priority import opened
+from osc_ros.dynamics.priority import room_of
 
 Array = NDArray[np.float64]
 
@@ -346,7 +346,7 @@ def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm
         See `osc_ros.control.limits.Limits`.
 
     """
-    found = opened(integers, numbers)
+    found = room_of(integers, numbers)
     levels, n = len(found.rows), len(qd)
     return torques_within(
         M_inv, found.J[:solves].reshape((6 * levels * solves, n)),

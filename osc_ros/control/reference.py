@@ -30,7 +30,7 @@ from osc_ros.control.task import Gains
 from osc_ros.dynamics.compiled import inlined, kernel, plain, view
 from osc_ros.dynamics.level_map import subtract_velocity
 from osc_ros.dynamics.method import Method
-from osc_ros.dynamics.priority import forces_for, opened, Priorities, velocity_wanted
+from osc_ros.dynamics.priority import forces_for, Priorities, room_of, velocity_wanted
 
 Array = NDArray[np.float64]
 
@@ -98,7 +98,7 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
     See `Memory`, of which `memory` is the buffer.
 
     """
-    room = opened(integers, numbers)
+    room = room_of(integers, numbers)
     velocity, n, size = motion[0], len(q), 6 * len(room.rows)
     before, r, parts = memory[:n], memory[n:n + size], memory[n + size:n + 2 * size]
     ticks = 0.0 < dt <= PAUSE

@@ -295,6 +295,7 @@ class Setup:
         self.reference.advance(0.0, solves, q, rest, posture, self.posture_gains)
         self.limiter.rehearse()
         self.inverse_dynamics(q, rest, rest)
+        self.solver.note(solves, self.settings.damping.length)
         _ = self.solver.ratios
 
     def set_targets(self, time: float, q: Array) -> None:

@@ -66,7 +66,7 @@ class _Fade:
     start: Array
     age: float = field(default=0.0)
 
-    def left(self, dt: float) -> Array:
+    def remaining(self, dt: float) -> Array:
         """Remaining difference (n,), dt [s] after the previous call."""
         self.age = min(self.age + dt, self.duration)
         s = self.age / self.duration
@@ -77,7 +77,7 @@ class Supervisor:
     """
     Checks states and torques, and replaces the law's torque while a cause is active.
 
-    The caller passes every state to `see`, signs of life to `feed` and faults to `trip`.
+    The caller passes every state to `accept_state`, signs of life to `feed` and faults to `trip`.
     `torque` returns the torque to send: finite, within the limits, and continuous when its source
     changes. Errors of the law or the sensors never raise.
 
@@ -166,7 +166,7 @@ class Supervisor:
         return self._causes.counts
 
     @property
-    def sent(self) -> Array | None:
+    def last_torque(self) -> Array | None:
         """Last torque (n,) that was returned [N·m]."""
         return self._tau
 
@@ -196,7 +196,7 @@ class Supervisor:
         """Record that a cause is present now; ignored if it has no watchdog."""
         self._causes.trip(name, reason, self._clock())
 
-    def see(self, time: float, q: Array, qd: Array) -> bool:
+    def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
         Accept a state if it is plausible.
 
@@ -253,7 +253,7 @@ class Supervisor:
                                        self._clock())
         if too_fast:
             self.trip(OVERSPEED, too_fast)
-        if self._causes.fed(STALE_STATE) is not None:
+        if self._causes.last_feed(STALE_STATE) is not None:
             self.feed(STALE_STATE)
         return True
 
@@ -303,7 +303,7 @@ class Supervisor:
         return self._continuous_torque(
             'law' if self._source in ('', 'law', 'resumed') else 'resumed', tau)
 
-    def last(self) -> Array:
+    def idle_torque(self) -> Array:
         """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
         limits = self.settings.effort_limits
         self._predict(self._clock())
@@ -360,7 +360,7 @@ class Supervisor:
         self._source, self._time, self._at = source, state.time, now
         if self._fade is not None:
             # at most one period, however long the gap: the joints had the last torque
-            wanted = wanted + self._fade.left(min(dt, self.settings.period))
+            wanted = wanted + self._fade.remaining(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
         self._tau = self._within_rate(np.minimum(np.maximum(wanted, -limits), limits), dt)
@@ -406,7 +406,7 @@ class Supervisor:
             away = np.subtract(self._limits, wanted, out=np.zeros(len(wanted)), where=both)
             self._wanted, self._limit_change = wanted, _Fade(self.settings.blend_time, away)
         if self._limit_change is not None:
-            self._limits = wanted + self._limit_change.left(dt)
+            self._limits = wanted + self._limit_change.remaining(dt)
             if self._limit_change.age >= self._limit_change.duration:
                 self._limit_change, self._limits = None, wanted
         return self._limits
@@ -430,7 +430,7 @@ class Supervisor:
         """Update the causes and `blind`; notify of a change of the cause or the reaction."""
         now, before = self._clock(), (self.cause, self.reaction)
         self._causes.update(self.settings, now)
-        fed = self._causes.fed(STALE_STATE)
+        fed = self._causes.last_feed(STALE_STATE)
         timeout = np.inf if fed is None else self.settings.watchdogs[STALE_STATE].timeout
         self.blind = (fed is not None and now - fed > timeout
                       or self.settings.bridges and self._seen

@@ -146,7 +146,7 @@ class Path:
         _peaks(self.times, self.poses, self._coefficients, sample.pose, sample.twist,
                sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
 
-    def slowed(self, factor: float) -> Path:
+    def at_lower_speed(self, factor: float) -> Path:
         """The same path from its first time on, taking `factor` times as long."""
         slow = copy(self)
         slow.times, slow.points, slow.peak_times, slow.extent_times = (

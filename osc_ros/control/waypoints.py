@@ -80,7 +80,7 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     if factor > 1.0:  # independently of the ends
         if limits.too_fast != 'slow':
             return between
-        times = between.slowed(factor * ROUNDED).times
+        times = between.at_lower_speed(factor * ROUNDED).times
     plans = [path]
     for ramps, brakes in ((False, False), (True, False), (False, True), (True, True)):
         path = Path(times, poses, ends=(None if ramps else first, None if brakes else AT_REST))
@@ -123,7 +123,7 @@ def path_within(path: Path, limits: TargetLimits) -> Path:
     if factor <= 1.0:
         return path
     if limits.too_fast == 'slow':
-        return path.slowed(factor * ROUNDED)
+        return path.at_lower_speed(factor * ROUNDED)
     bounds = np.array([limits.speed, limits.acceleration])
     row, part = np.argwhere(path.peaks > bounds)[0].tolist()
     accepted = bounds[row, part]

@@ -131,9 +131,9 @@ def _cores() -> int:
 
 
 @contextmanager
-def shared(function: Callable[..., object], *arguments: Any,
-           tell: Callable[[Progress], object] = lambda progress: None,
-           by_several: bool = True) -> Iterator[None]:
+def compile_in_parallel(function: Callable[..., object], *arguments: Any,
+                        tell: Callable[[Progress], object] = lambda progress: None,
+                        by_several: bool = True) -> Iterator[None]:
     """
     Within this context, other processes help to compile the kernels that a call uses.
 

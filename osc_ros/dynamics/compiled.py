@@ -68,9 +68,25 @@ _OF_JOINTS = tuple(f'{_PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'tr
 
 
 def inlined(function: Function) -> Function:
-    """Compile a small operation that is inlined into the kernel that calls it."""
-    OPERATIONS.append(njit(forceinline=True, no_cpython_wrapper=True, **_OPTIONS)(function))
-    return OPERATIONS[-1]  # type: ignore[no-any-return]
+    """
+    Compile a small operation that is inlined into the kernel that calls it.
+
+    Without an entry for Python, which takes longer to compile than the operation: a call from
+    Python raises TypeError.
+
+    """
+    operation = njit(forceinline=True, no_cpython_wrapper=True, **_OPTIONS)(function)
+
+    def refuse(*arguments: Any) -> None:
+        raise TypeError(f'{function.__name__} is a part of kernels, and cannot be called from '
+                        'Python: call it in a function that numba.njit compiles')
+
+    if not config.DISABLE_JIT:
+        # Numba would call an address that is zero
+        operation._insert = lambda *entry, **options: None
+        operation._compile_for_args = refuse
+    OPERATIONS.append(operation)
+    return operation  # type: ignore[no-any-return]
 
 
 def part(function: Function) -> Function:
@@ -197,7 +213,8 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
         if signature in compiled.overloads:
             return compile_here(signature)
         # in this order: a thread that waits for the compiler must not hold a kernel
-        with global_compiler_lock, _locked(compiled), _garbage_kept(), _optimized(compiled):
+        with (global_compiler_lock, _locked(compiled), _no_garbage_collection(),
+              _optimized(compiled)):
             is_new = not is_cached(compiled, signature)
             _observe(compiled, is_new)
             try:
@@ -266,7 +283,7 @@ def _optimized(compiled: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _garbage_kept() -> Iterator[None]:
+def _no_garbage_collection() -> Iterator[None]:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -351,15 +368,16 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
 
         return resolve
 
-    compiled_ones = [*KERNELS, *OPERATIONS]
-    for compiled in compiled_ones:
+    usual = [(compiled, compiled._compile_for_args) for compiled in (*KERNELS, *OPERATIONS)]
+    for compiled, _ in usual:
         compiled._compile_for_args = as_python(compiled)
         compiled.disable_compile = lambda value=True: None
     try:
         run()
     finally:
-        for compiled in compiled_ones:
-            del compiled._compile_for_args, compiled.disable_compile
+        for compiled, compile_for in usual:
+            compiled._compile_for_args = compile_for
+            del compiled.disable_compile
     return list(uses)
 
 

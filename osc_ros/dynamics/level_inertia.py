@@ -31,7 +31,7 @@ _STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below w
 
 
 @inlined
-def turned(row, x, y, start):
+def rotate_to_frame(row, x, y, start):
     """Write Tᵀ x (6,) to y[start:start + 6]: x is in base axes, y in the frame's axes."""
     for part in range(0, 6, 3):
         for i in range(3):
@@ -40,7 +40,7 @@ def turned(row, x, y, start):
 
 
 @inlined
-def turned_back(row, x, y):
+def rotate_to_base(row, x, y):
     """Write T x (6,) to y: x is in the frame's axes, y in base axes."""
     for part in range(0, 6, 3):
         for i in range(3):
@@ -294,9 +294,9 @@ def add_spring(row, A, B, V, x, y, r, i):
     """Add the acceleration by the spring of level i to r (W is in B); overwrites x and y."""
     for a in range(6):
         x[a] = r[6 * i + a]
-    turned(row, x, y, 0)
+    rotate_to_frame(row, x, y, 0)
     _yielded(row, B, A, V, x, y)
-    turned_back(row, y, x)
+    rotate_to_base(row, y, x)
     for a in range(6):
         r[6 * i + a] = x[a]
 

@@ -50,8 +50,8 @@ from osc_ros.dynamics.level_inertia import (
     put_gram,
     put_inertia,
     put_ratios,
+    rotate_to_base,
     scaled_mobility,
-    turned_back,
 )
 from osc_ros.dynamics.level_map import add_link_force, map_level, put_link_force
 from osc_ros.dynamics.level_row import (
@@ -74,13 +74,13 @@ _SCRATCH = 192  # length of the working memory of a solve
 
 
 @inlined
-def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
+def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
     """Copy J, W and r = u - a⁰ of each level's link to the arrays of the levels."""
     for i in range(len(rows)):
         own = 6 * at[i]
         for a in range(6):
             x[a] = rows[i, U + a]
-        turned_back(rows[i], x, y)
+        rotate_to_base(rows[i], x, y)
         for a in range(6):
             r[6 * i + a] = y[a] - a0[own + a]
             for k in range(J.shape[1]):
@@ -95,7 +95,7 @@ def _gathered(links_J, links_W, a0, at, rows, J, W, r, x, y):
 
 
 @inlined
-def _eliminated(i, levels, Lambda, J, W, r, x):
+def _eliminate(i, levels, Lambda, J, W, r, x):
     """Project J, W and r of the levels below i into the null space of i; L overwrites Wⱼᵢ."""
     for j in range(6 * i + 6, 6 * levels):
         for b in range(6):
@@ -121,7 +121,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     levels = len(rows)
     A, B, V, X = scratch[:36], scratch[36:72], scratch[72:108], scratch[108:144]
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
-    _gathered(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
+    _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
         # reference for small singular values and mobility of the link, before the elimination
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
@@ -149,12 +149,12 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
                 room.shares[i, k] = 0.0 if count > 0.0 else 1.0
         for a in range(6):
             x[a] = mask[a] * row[WRENCH + a]
-        turned_back(row, x, y)
+        rotate_to_base(row, x, y)
         for a in range(6):
             forces[6 * i + a] = y[a]
             for b in range(6):
                 forces[6 * i + a] += Lambda[6 * a + b] * r[6 * i + b]
-        _eliminated(i, levels, Lambda, J, W, r, x)
+        _eliminate(i, levels, Lambda, J, W, r, x)
         for k in range(36):
             room.inertias[c, i, k // 6, k % 6] = weight * Lambda[k]
     for i in range(6 * levels - 7, -1, -1):
@@ -164,7 +164,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
 
 class Room(NamedTuple):
     """
-    Input, results and memory of a solve, as views into one array: see `opened`.
+    Input, results and memory of a solve, as views into one array: see `room_of`.
 
     Attributes
     ----------
@@ -201,7 +201,7 @@ class Room(NamedTuple):
 
 
 @inlined
-def opened(integers, numbers):
+def room_of(integers, numbers):
     """The `Room` in the two arrays of `Priorities`; two arrays are quick to pass to a kernel."""
     k, m, n = integers[0], integers[1], integers[2]
     c, i = 6 * k + 1, 0
@@ -240,7 +240,7 @@ def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
     Returns how many values the activations have: that many solves were made.
 
     """
-    room = opened(integers, numbers)
+    room = room_of(integers, numbers)
     rows, masks = room.rows, room.masks
     for k in range(len(room.forces)):
         room.forces[k] = 0.0
@@ -273,7 +273,7 @@ solve = kernel(plain(put_solution))
 @kernel
 def _put_conditioning(integers, numbers, count, length):
     """Singular values and directions of all levels, for the last of `count` solves."""
-    room = opened(integers, numbers)
+    room = room_of(integers, numbers)
     A, X = room.scratch[:36], room.scratch[36:72]
     for i in range(len(room.rows)):
         V, axes = room.directions[i].ravel(), 0.0
@@ -297,7 +297,7 @@ def velocity_wanted(row, x, y, start):
     """Write the velocity of a level's target, base axes, to y[start:start + 6]; overwrites x."""
     for a in range(6):
         x[a] = row[VELOCITY + a]
-    turned_back(row, x, y[start:])
+    rotate_to_base(row, x, y[start:])
 
 
 @inlined
@@ -365,7 +365,7 @@ class Priorities:
         k = len(at)
         self._integers = np.array([k, links, n, *at])
         self._numbers = np.zeros(_size(k, links, n))
-        self._room: Room = Room(*plain(opened)(self._integers, self._numbers))
+        self._room: Room = Room(*plain(room_of)(self._integers, self._numbers))
         self.rows: Array = self._room.rows
         self.rows[:, FRAME:] = np.eye(3).ravel()
         self.rows[:, FASTEST] = np.inf

@@ -29,7 +29,7 @@ from osc_ros.control.limits import FASTEST
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.nodes import scenario
-from osc_ros.nodes.demonstration import chosen, Demonstration
+from osc_ros.nodes.demonstration import Demonstration, start_parameters
 from osc_ros.nodes.report import Recording, result
 from osc_ros.nodes.tracing import Tracer
 from osc_ros.nodes.trial import recording_of
@@ -72,7 +72,7 @@ class _Candidate:
     def text(self) -> str:
         return f'{self.finding}. With {self.remedy}, the arm follows.'
 
-    def joined(self, other: _Candidate) -> _Candidate:
+    def combine(self, other: _Candidate) -> _Candidate:
         """Return a candidate with the observations and the remedies of both."""
         return _Candidate(f'{self.finding}. {other.finding}', f'{self.remedy}, and {other.remedy}',
                           _merged(self.changes, other.changes))
@@ -100,7 +100,7 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
             tell(f'looking for the cause: trial {number}')
             if _follows(demonstration.changed(candidate.changes)):
                 # from the same positions: others might be chosen for the changed arm
-                return Cause(candidate.text, _merged(chosen(demonstration.start),
+                return Cause(candidate.text, _merged(start_parameters(demonstration.start),
                                                      candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
                  'motions, other joint positions at the start.', {})
@@ -116,7 +116,7 @@ def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidat
         yield from others
     for other in list(again)[1::2] if friction else ():
         for one in friction[:3]:
-            yield other.joined(one)
+            yield other.combine(one)
 
 
 def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
@@ -125,14 +125,14 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
     for scale in scenario.SCALES:
         if scale < at.scale:
             yield _Candidate(limits, f'motions of {scale:.0%} of the usual size',
-                             chosen(scenario.Start(at.q, scale)))
+                             start_parameters(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
             start = scenario.start(Tracer(demonstration.robot, demonstration.freedoms),
                                    demonstration.duration, None, seed)
         except OscError:
             continue
-        yield _Candidate(limits, 'other joint positions at the start', chosen(start))
+        yield _Candidate(limits, 'other joint positions at the start', start_parameters(start))
 
 
 def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:

@@ -29,7 +29,7 @@ from osc_ros.control.check import Verdict
 from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
 from osc_ros.control.supervisor import Supervisor
-from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
 from osc_ros.nodes import description, realtime
@@ -196,7 +196,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         found = values(self, self._table)
         require_bandwidth(found, 1.0 / found['rate'])
         urdf, started = description.description(found, self._urdf), perf_counter()
-        with CompilationReport(self) as report, shared(
+        with CompilationReport(self) as report, compile_in_parallel(
                 law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
             self._loaded, law = law_of(found, urdf)
         took = perf_counter() - started
@@ -388,9 +388,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if len(q):
             require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
         with on_demand():
-            prepared = self._law.prepared(settings, robot, q if len(q) else None)
+            prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         with self._loop.lock:
-            self._law.take(prepared)
+            self._law.use_setup(prepared)
             self._guard.settings = supervision(found, self._law.settings.limits)
         self._apply_times(found)
 
@@ -442,6 +442,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._diagnosis.publish_tick(*tick)
 
     def _every_second(self) -> None:
+        if self._law is None:  # the executor chose this call before the clean-up
+            return
         self._others = other_publishers(self, self._commands.topic_name)
         self._law.delay = self._delay()
         self._diagnosis.publish_status()

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.freedoms import Freedoms, freedoms_of
-from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
@@ -135,8 +135,8 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     if 'friction.from_description' not in given:  # the simulated arm has the described friction
         found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
     robot, notes = found.robot, []
-    with on_demand(), shared(scenario.use_kernels, robot,
-                             tell=lambda progress: tell(str(progress))):
+    with on_demand(), compile_in_parallel(scenario.use_kernels, robot,
+                                          tell=lambda progress: tell(str(progress))):
         if not given.intersection(AXES):
             freedoms = freedoms_of(robot)
             found = found.changed({'osc_controller': dict(zip(AXES, (
@@ -152,11 +152,11 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
             start = (scenario.start_from(tracer, np.array(q), duration) if q else
                      scenario.start(tracer, duration, scale or None))
             notes += [_scale_note(tracer, start, duration)] if start.reason else []
-            found = found.changed(chosen(start))
+            found = found.changed(start_parameters(start))
     return Demonstration(found.values, duration, tuple(notes))
 
 
-def chosen(start: scenario.Start) -> dict[str, Values]:
+def start_parameters(start: scenario.Start) -> dict[str, Values]:
     """Return the parameters, by node, of a start: initial positions, and their scale."""
     return {'osc_simulator': {'initial_positions': start.q.tolist()},
             'osc_demo': {'scale': start.scale}}

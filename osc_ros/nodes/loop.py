@@ -222,8 +222,8 @@ class Loop:
         with self.lock:
             self.reset_counts()
             self.law.latch(self.q)
-            self.guard.begin(self.guard.sent if self.mode == ENDING else None)
-            self.guard.see(self.time, self.q, self.qd)
+            self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
+            self.guard.accept_state(self.time, self.q, self.qd)
             self.mode = ACTIVE
 
     def deactivate(self) -> None:
@@ -235,7 +235,7 @@ class Loop:
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
         with self.lock:
-            self._publish(self.guard.last())
+            self._publish(self.guard.idle_torque())
             self.mode = IDLE
 
     def post(self, act: Callable[..., None], *arguments: Any) -> None:
@@ -283,7 +283,7 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
-        if self.acts and not self.guard.see(time, q, qd):
+        if self.acts and not self.guard.accept_state(time, q, qd):
             self.reader.reject()
             if self.guard.watch():
                 self._publish(self.guard.torque(), message.header.stamp)

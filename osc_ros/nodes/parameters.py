@@ -317,7 +317,7 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
     set_all = node.set_parameters_atomically
 
-    def set_known(parameters: list[Parameter]) -> SetParametersResult:
+    def set_declared(parameters: list[Parameter]) -> SetParametersResult:
         for one in parameters:
             reason = ''
             if not node.has_parameter(one.name):
@@ -327,15 +327,15 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
             if reason:
                 node.get_logger().warning(f'parameters refused, nothing changed: {reason}')
                 return SetParametersResult(successful=False, reason=reason)
-        changed = [one for one in parameters if not _is_kept(node, one)]
+        changed = [one for one in parameters if not _keeps_its_value(node, one)]
         if parameters and not changed:
             return SetParametersResult(successful=True)
         return set_all(changed)
 
-    node.set_parameters_atomically = set_known
+    node.set_parameters_atomically = set_declared
 
 
-def _is_kept(node: Node, parameter: Parameter) -> bool:
+def _keeps_its_value(node: Node, parameter: Parameter) -> bool:
     """Whether a parameter is read-only and has this value already."""
     return bool(node.describe_parameter(parameter.name).read_only
                 and node.get_parameter(parameter.name).value == parameter.value)

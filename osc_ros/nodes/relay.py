@@ -33,7 +33,7 @@ from osc_ros.control.command import CommandCheck
 from osc_ros.control.driver import Driver
 from osc_ros.control.supervision import STALE_STATE, Supervision, Watchdog
 from osc_ros.control.supervisor import Supervisor
-from osc_ros.dynamics.compilation import shared
+from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
@@ -169,7 +169,7 @@ class Relay(Node):  # type: ignore[misc]
 
     def _compiled_dynamics(self, robot: Robot, driver: Driver) -> Any:
         """Return the inverse dynamics as a function that compiles nothing any more."""
-        with on_demand(), CompilationReport(self) as report, shared(
+        with on_demand(), CompilationReport(self) as report, compile_in_parallel(
                 OperationalSpace, robot, tell=report.tell, by_several=False):
             space = OperationalSpace(robot)
 
@@ -196,7 +196,7 @@ class Relay(Node):  # type: ignore[misc]
             return
         if state is None:
             return
-        if not self._guard.see(*state):
+        if not self._guard.accept_state(*state):
             self._states.reject()
         self._label = messages.label_of(message.header.stamp)
         if self._acts and self._guard.watch():
@@ -319,7 +319,7 @@ class Relay(Node):  # type: ignore[misc]
         """Send the gravity torques as the last command; without brakes the arm drifts."""
         if self._acts:
             self._commands.publish(self._command.fill(
-                self._guard.last()[self._order], commands.HOLD_LABEL))
+                self._guard.idle_torque()[self._order], commands.HOLD_LABEL))
             self.get_logger().info('ends: the last command carries the weight here; without '
                                    'brakes or friction the arm drifts from here')
 

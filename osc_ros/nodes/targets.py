@@ -245,7 +245,8 @@ class Targets:
             moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
             moment = moment + np.cross(T[:3, 3] - self._law.levels[task].pose[:3, 3], force)
             with self._loop.lock:
-                self._law.measure(self._sign * np.hstack([moment, force]), self._loop.time, task)
+                self._law.set_measured_wrench(
+                    self._sign * np.hstack([moment, force]), self._loop.time, task)
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
@@ -259,7 +260,7 @@ class Targets:
         try:
             posture = messages.positions(message, self._law.robot.joint_names)
             with self._loop.lock:
-                self._law.take_posture(posture)
+                self._law.set_posture(posture)
         except InputError as error:
             self._refuse('target_posture', 'one', error)
 

@@ -87,6 +87,6 @@ class Kind:
         """The error (6,) that the link has at a pose (4, 4) from a goal (4, 4), base axes."""
         raise NotImplementedError
 
-    def carried(self, set_point: Array, T: Array) -> Array:
+    def set_point_with_link(self, set_point: Array, T: Array) -> Array:
         """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
         raise NotImplementedError

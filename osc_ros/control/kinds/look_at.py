@@ -123,7 +123,7 @@ class LookAt(Kind):
         direction = turn / length if length > 0.0 else R[:, 0]
         return np.concatenate([angle * direction, np.zeros(3)])
 
-    def carried(self, set_point: Array, T: Array) -> Array:
+    def set_point_with_link(self, set_point: Array, T: Array) -> Array:
         """The same set-point: the point does not move with the link."""
         return set_point
 

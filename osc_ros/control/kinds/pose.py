@@ -64,7 +64,7 @@ class Pose(Kind):
         """See `pose_error`."""
         return pose_error(pose, np.ascontiguousarray(goal))
 
-    def carried(self, set_point: Array, T: Array) -> Array:
+    def set_point_with_link(self, set_point: Array, T: Array) -> Array:
         """The set-point (4, 4), moved by T (4, 4) like the link's frame."""
         return set_point @ T
 

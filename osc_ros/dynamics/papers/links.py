@@ -251,7 +251,7 @@ class Located:
                        np.cross(omega, linear)])
         return v, zeta, p
 
-    def hung(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
+    def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
         Bias forces p (b, 6) with those of the branches beside the path, with the links held.
 

@@ -241,7 +241,7 @@ class Schur(NumpyMethod):
 
         """
         bodies = self._bodies
-        p, drives = at.hung(tau, pulled, p)
+        p, drives = at.with_branch_forces(tau, pulled, p)
         p_link, tau = p[bodies.links], spread(tau, bodies.freedoms)
         r = at.across_joints(product(at.I_inv, -p_link)) - at.across_groups(pulled)
         F_S = -blocks.A_factor.solve(blocks.B.times(tau) + product_T(at.W, r))

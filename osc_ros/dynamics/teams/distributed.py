@@ -296,7 +296,7 @@ class Distributed:
         self._force[:] = finite_array('F', F, (6,))
         return self._go_inward()
 
-    def gathered(self, own: ArrayLike) -> Array | None:
+    def gather(self, own: ArrayLike) -> Array | None:
         """The arrays (m,) of all ranks as one array (n,) on rank 0; None on the others."""
         whole = np.empty(self.n) if self._rank == 0 else None
         self._comm.Gatherv(finite_array('own', own, (len(self._links),)),
