@@ -327,8 +327,18 @@ WRONG = {
     'latch(too few)': (lambda law: law.latch(np.zeros(3)), r'q has shape \(3,\), accepted is \(7'),
     'latch(nan)': (lambda law: law.latch(np.full(7, np.nan)), 'q is not finite'),
     'torque(text)': (lambda law: law.torque(0.0, 'q', 'qd'), 'state is not made of numbers'),
+    'torque(time nan)': (lambda law: law.torque(np.nan, np.zeros(7), np.zeros(7)),
+                         'the time of the state is nan: accepted is a finite number'),
+    'torque(time inf)': (lambda law: law.torque(np.inf, np.zeros(7), np.zeros(7)),
+                         'the time of the state is inf: accepted is a finite number'),
     'file name': (lambda law: Robot.from_urdf('arm.urdf', 'a', 'b'), 'or a pathlib.Path'),
     'shipped_urdf': (lambda law: shipped_urdf('puma'), "no robot 'puma' .* panda"),
+    'pose(shift of two)': (lambda law: Simulation(URDF, law).pose(shift=(0.0, 1.0)),
+                           r'shift has shape \(2,\), accepted is \(3,\)'),
+    'pose(shift of text)': (lambda law: Simulation(URDF, law).pose(shift='up'),
+                            'shift is not made of numbers'),
+    'law of another arm': (lambda law: Simulation(shipped_urdf('ur5e'), law),
+                           "joint 'panda_joint1'"),
     'run(0)': (lambda law: Simulation(URDF, law).run(0.0), 'seconds is 0.0: accepted'),
 }
 
@@ -339,6 +349,12 @@ def test_arguments_in_the_wrong_order_or_of_another_kind_are_refused_by_name(arm
     with pytest.raises(ValueError, match=message):
         wrong(arm.law)
     arm.run(0.01)  # the law goes on
+
+
+def test_robot_and_law_print_as_one_line(arm):
+    assert repr(arm.law.robot) == "<Robot 'panda': 7 freedoms, panda_link0 → panda_hand_tcp>"
+    assert repr(arm.law) == (f"<Law of {arm.law.robot!r}, method 'sweep', tasks on "
+                             'panda_hand_tcp>')
 
 
 def test_documented_scripts_use_only_what_the_package_exports():

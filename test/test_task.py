@@ -210,6 +210,8 @@ def test_wrong_gains_are_refused_by_name(name, size):
         message = f'{name} has shape {np.shape(bad)}, accepted is ({size},)'
         with pytest.raises(InputError, match=re.escape(message)):
             gains(**{name: bad})
+    with pytest.raises(InputError, match=f"^{name} is 'fast': accepted are {size} numbers"):
+        gains(**{name: 'fast'})
     for value in (0.0, -1.0, np.nan, -np.inf):
         bad = [1.0] * (size - 1) + [value]
         with pytest.raises(InputError, match=rf'^{name} .*every entry must be positive'):

@@ -212,7 +212,7 @@ class ControlCycle:
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite.
+            Shapes that do not fit, numbers that are not finite, the time included.
 
         """
         q, qd = self._enter(time, q, qd)
@@ -230,6 +230,8 @@ class ControlCycle:
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return the state as arrays for the kernels; advance gains, gravity, posture to it."""
+        if not math.isfinite(time):
+            raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
         try:
             is_ready = (q.shape == qd.shape == self._rest.shape
                         and q.dtype is qd.dtype is _FLOAT64

@@ -128,6 +128,11 @@ class Law(CommandedCycle):
                             (robot, self._gravity.wanted), self._weight[1])
         self._gravity.wanted = wanted
 
+    def __repr__(self) -> str:
+        """Return the robot and the links of the tasks."""
+        links = ', '.join(self._setup.links)
+        return f'<Law of {self.robot!r}, method {self._method!r}, tasks on {links}>'
+
     def close(self) -> None:
         """Terminate the worker processes, if there are any."""
         for setup in (self._setup, self._next):

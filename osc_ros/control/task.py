@@ -363,7 +363,10 @@ class Task:
 
 
 def _positive(name: str, given: ArrayLike, size: int, finite: bool) -> Array:
-    value = np.array(given, dtype=np.float64)
+    try:
+        value = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f'{name} is {given!r}: accepted are {size} numbers') from None
     if value.shape != (size,):
         raise InputError(f'{name} has shape {value.shape}, accepted is ({size},)')
     if not (value > 0.0).all():

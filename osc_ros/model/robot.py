@@ -392,6 +392,10 @@ class Robot:
         return replace(self, tips=(name, *self.tips[1:]),
                        frames={**self.frames, name: (body, T_body_tip @ T)})
 
+    def __repr__(self) -> str:
+        """Return the name, the number of freedoms, the base and the tips."""
+        return f'<Robot {self.name!r}: {self.n} freedoms, {self.base} → {", ".join(self.tips)}>'
+
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """
         Return a copy of the robot with other gravity, (3,) in the base frame [m/s²].

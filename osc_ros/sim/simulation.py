@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.law import Law
+from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.files import urdf_text
@@ -169,10 +170,16 @@ class Simulation:
         turn : (3,) [rad]
             Rotation vector, in base axes, by which the link is turned about its origin.
 
+        Raises
+        ------
+        InputError
+            Not three finite numbers; no such link.
+
         """
         T = self.plant.pose(link or self.law.settings.tasks[0].link or self.law.robot.tip)
-        T[:3, 3] += np.asarray(shift, dtype=np.float64)
-        T[:3, :3] = Rotation.from_rotvec(np.asarray(turn)).as_matrix() @ T[:3, :3]
+        T[:3, 3] += finite_array('shift', shift, (3,))
+        turned = Rotation.from_rotvec(finite_array('turn', turn, (3,)))
+        T[:3, :3] = turned.as_matrix() @ T[:3, :3]
         return T
 
     def reset(self, q: ArrayLike | None = None) -> None:
