@@ -47,6 +47,9 @@ Function = TypeVar('Function', bound=Callable[..., Any])
 Item = TypeVar('Item', bound=np.generic)
 
 config: Any = numba.config
+if config.DISABLE_JIT:
+    raise ImportError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
+                      'compiled kernels; unset it')
 
 # Every kernel of the package, and every operation that is inlined into them.
 KERNELS: list[Any] = []
@@ -81,10 +84,9 @@ def inlined(function: Function) -> Function:
         raise TypeError(f'{function.__name__} is a part of kernels, and cannot be called from '
                         'Python: call it in a function that numba.njit compiles')
 
-    if not config.DISABLE_JIT:
-        # Numba would call an address that is zero
-        operation._insert = lambda *entry, **options: None
-        operation._compile_for_args = refuse
+    # Numba would call an address that is zero
+    operation._insert = lambda *entry, **options: None
+    operation._compile_for_args = refuse
     OPERATIONS.append(operation)
     return operation  # type: ignore[no-any-return]
 
@@ -118,8 +120,6 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
 
     """
     compiled = njit(nogil=nogil, **_OPTIONS)(function)
-    if config.DISABLE_JIT:  # it is a plain function
-        return compiled
     if _CACHE is not None:
         outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
         try:
