@@ -46,7 +46,7 @@ def answers(space, q, qd, u, tau, qdd):
         tip = space.outward(q[mine], qd[mine], *own)
         known = [x.copy() for x in (tip.pose, tip.twist, tip.Lambda_inv, tip.a0)]
         space.inward(u)
-        found.append([*known, *map(space.gathered, (torque, space.inward(2.0 * u)))])
+        found.append([*known, *map(space.gather, (torque, space.inward(2.0 * u)))])
     return found
 
 

@@ -202,3 +202,45 @@ def test_law_of_the_controller_compiles_nothing_in_its_loop():
     done = subprocess.run([sys.executable, '-c', LIVE], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+LIVE_NODE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+""" + """
+import numpy as np
+import rclpy
+from rclpy.parameter import Parameter
+from osc_ros.dynamics.compiled import KERNELS
+from osc_ros.nodes.controller import Controller
+from test_settings import PANDA
+
+def parameters(**values):
+    return [Parameter(name.replace('__', '.'), value=value) for name, value in values.items()]
+
+rclpy.init()
+node = Controller(parameter_overrides=parameters(autostart=False, **PANDA))
+node.trigger_configure()
+node._loop.q = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8])
+node._law.require_holding(node._loop.q)
+ready = {one: list(one.signatures) for one in KERNELS}
+assert 10 < sum(map(len, ready.values())) < 60
+for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e-3, 0.0, 1e-3]},
+                {'payload__mass': 0.0, 'payload__inertia': [0.0] * 6}, {'mode': 'impedance'},
+                {'tool__position': [0.0, 0.0, 0.1]}, {'limits__effort': [60.0] * 7},
+                {'friction__coulomb': [0.5] * 7}, {'friction__from_description': 0.5},
+                {'translation__axes': ['motion', 'motion', 'force']}):
+    result = node.set_parameters_atomically(parameters(**changed))
+    assert result.successful, (changed, result.reason)
+    new = {one.py_func.__name__: one.signatures for one in KERNELS
+           if list(one.signatures) != ready[one]}
+    assert not new, (changed, new)
+    node._law.torque(0.0, node._loop.q, np.zeros(7))
+node.trigger_cleanup()
+"""
+
+
+def test_parameters_that_are_set_live_compile_nothing():
+    done = subprocess.run([sys.executable, '-c', LIVE_NODE], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -318,7 +318,8 @@ class ControlCycle:
             reference = setup.reference
             self._friction_torque = friction.compensation(
                 q, qd, reference.motion, tau, fading,
-                feedback_gain(reference.rate, reference.tick), setup.least_inertia,
+                feedback_gain(reference.rate, reference.tick),
+                setup.least_inertia,  # type: ignore[arg-type]  # not None: see `Setup.start`
                 setup.limiter.table)
             tau = tau + self._friction_torque
         return tau if setup.settings.driver is None else tau - setup.driver_torque(q, qd)

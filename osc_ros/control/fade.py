@@ -72,6 +72,7 @@ class Fade:
 
     def __init__(self) -> None:
         self.left: Array | None = None
+        self._rate: Array
 
     def forget(self) -> None:
         """End the fade at once."""

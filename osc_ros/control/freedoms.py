@@ -85,7 +85,7 @@ class Selection:
         if self._axes is None:
             return np.asarray(x[self._mask])
         R = self._axes.at(q)[:3, :3]
-        return np.concatenate([R.T @ x[:3], R.T @ x[3:]])[self._mask]
+        return np.asarray(np.concatenate([R.T @ x[:3], R.T @ x[3:]])[self._mask])
 
 
 def freedoms_of(robot: Robot) -> Freedoms:

@@ -315,8 +315,8 @@ class Loads(Weight):
             Effort limits [N·m, N]; may be infinite.
 
         """
-        count = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work, self._load,
-                              self.rows, self.most, self.joints)
+        count: int = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work,
+                                   self._load, self.rows, self.most, self.joints)
         self._idle = IDLE if count < 0 else 0
         return max(count, 0)
 

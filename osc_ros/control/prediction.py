@@ -165,4 +165,5 @@ class Prediction:
         h = self._inverse_dynamics(q, qd, self._rest)
         weight = self._inverse_dynamics(q, self._rest, self._rest)
         M = np.array([self._inverse_dynamics(q, self._rest, one) for one in self._eye]) - weight
-        return np.linalg.solve(M, tau - self._friction * np.sign(qd) - h)
+        return np.asarray(np.linalg.solve(M, tau - self._friction * np.sign(qd) - h),
+                          dtype=np.float64)

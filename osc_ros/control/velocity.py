@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
+Sample: TypeAlias = tuple[float, Array]  # time [s], values (n,)
 
 SOURCES = ('measured', 'estimated', 'auto')
 
@@ -63,7 +65,7 @@ class VelocityEstimator:
     def __init__(self, robot: Robot) -> None:
         self._fastest = JUMP_FACTOR * np.asarray(robot.velocity_limits)
         self._short_way = ShortWay(robot)
-        self._window: deque[tuple[float, Array]] = deque(maxlen=MOST)
+        self._window: deque[Sample] = deque(maxlen=MOST)
         self._repeated = 0
 
     def add(self, time: float, q: Array) -> None:
@@ -173,10 +175,11 @@ class VelocitySource:
         self.used, self.reason = 'measured', ''
         self._estimator = VelocityEstimator(robot)
         self._limits = np.asarray(robot.velocity_limits)
-        self._last: tuple[float, Array] | None = None
-        self._away: tuple[float, Array] | None = None  # at the change of source
-        self._still: tuple[float, Array] | None = None  # since velocities are 0
+        self._last: Sample | None = None
+        self._away: Sample | None = None  # at the change of source
+        self._still: Sample | None = None  # since velocities are 0
         self._is_wrong = False
+        self._before: tuple[str, str, Sample | None, Sample | None]
         self._before = self.used, self.reason, self._last, self._away
 
     def reject(self) -> None:

@@ -30,7 +30,6 @@ from typing import Any, TypeVar
 
 import numba
 from numba import njit
-from numba.core import types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload
@@ -47,6 +46,7 @@ Function = TypeVar('Function', bound=Callable[..., Any])
 Item = TypeVar('Item', bound=np.generic)
 
 config: Any = numba.config
+types: Any = numba.types
 if config.DISABLE_JIT:
     raise ImportError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
                       'compiled kernels; unset it')
@@ -325,7 +325,9 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
             context, builder)
         stride = context.get_constant(
             types.intp, context.get_abi_sizeof(context.get_data_type(array.dtype)))
-        item, shape_of, strides = stride, [], []
+        item = stride
+        shape_of: list[Any] = []
+        strides: list[Any] = []
         for i in reversed(range(len(shape))):
             length = builder.extract_value(lengths, i)
             shape_of.insert(0, length)

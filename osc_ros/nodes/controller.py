@@ -382,12 +382,12 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _apply(self, found: dict[str, Any]) -> None:
         require_bandwidth(found, self._period, self._delay(), values(self, self._table))
-        robot, driver = self._loaded.of(found)
         q = self._loop.q
-        settings = law_settings(found, robot, driver)
-        if len(q):
-            require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
-        with on_demand():
+        with on_demand():  # outside, a model would compile all kernels of its method
+            robot, driver = self._loaded.of(found)
+            settings = law_settings(found, robot, driver)
+            if len(q):
+                require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         with self._loop.lock:
             self._law.use_setup(prepared)
