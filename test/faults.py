@@ -154,7 +154,7 @@ def flood_of_requests(system):
 
 
 def too_much_friction(system):
-    """More friction is told than there is: 0.2 N·m of none, or 0.6 of 0.5."""
+    """The set friction exceeds the real one: 0.2 N·m where it is 0, or 0.6 where it is 0.5."""
     told, true = ((0.2, 0.0), (0.6, 0.5))[int(system.rng.integers(2))]
     n = system.hardware.plant.n
     system.hardware.plant.friction[:] = true

@@ -51,7 +51,7 @@ def answers(space, q, qd, u, tau, qdd):
 
 
 def leaning(comm, cases):
-    """Return the first chain with one body on every rank but the first, and its q, qd, u here."""
+    """Return the first chain, one body on each rank but rank 0, and this rank's q, qd, u."""
     (robot, _, (q, qd, u, *_)), *_ = cases
     space = Distributed(comm, robot, bodies=[robot.n - comm.size + 1] + [1] * (comm.size - 1))
     return space, q[space.mine], qd[space.mine], u

@@ -159,7 +159,7 @@ class System:
         hardware.brakes = False
         hardware.plant.reset(self.arm.home)
         self.counts['started over'] += 1
-        # what those that were killed have sent
+        # receive what the processes sent before they were killed
         self._spin(0.2)
         hardware.forget()
         self._begin()
@@ -232,7 +232,7 @@ class System:
         self.until(future.done, why, ANSWERED)
         return future.result()
 
-    # what is asked for
+    # goals
 
     def pose_at(self, q):
         """Pose (4, 4) of the tip for joint positions (n,), which may be beyond their limits."""

@@ -71,7 +71,7 @@ CASES = DEFINITE | SINGULAR
 
 @cache
 def case(name, rotors, built):
-    """Return a robot, built in code or from a URDF, and its judge."""
+    """Return a robot, built in code or from a URDF, and the Pinocchio model to compare it with."""
     kinds, branches = CASES[name]
     tree = random_tree(7, kinds, branches, rotors=rotors)
     if built == 'code':
@@ -101,7 +101,7 @@ def error(found, expected):
 
 
 def states(tree, count=STATES):
-    """Return positions, velocities, the terms there, and seven vectors (n,) and (6,)."""
+    """Return random q, qd, the terms of the dynamics there, four vectors (n,) and one (6,)."""
     rng, found = np.random.default_rng(3), []
     for _ in range(count):
         q, qd = tree.state(rng)

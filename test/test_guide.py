@@ -50,7 +50,7 @@ class Led:
         self.times, self.seen = [], []
 
     def run(self, seconds, error=None):
-        """Go on for a time; `error` gives that of the arm for a target."""
+        """Run for some seconds; `error(target)` returns the pose error of the arm."""
         for _ in range(round(seconds / DT)):
             self.time += DT
             lag = None if error is None else error(self.guide.target)

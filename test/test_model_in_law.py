@@ -52,7 +52,7 @@ class Body(Plant):
                          **{'friction': [0.0] * 7, 'damping': [0.0] * 7} | given)
 
     def load(self, mass, centre=CENTRE, inertia=INERTIA):
-        """Let the hand hold a body from now on, or hardly any."""
+        """Let the hand hold a body from now on; a mass of 0 is an empty hand."""
         model, cargo = self._model, self._links['cargo']
         model.body_mass[cargo] = max(mass, 1e-6)
         model.body_ipos[cargo] = centre

@@ -308,7 +308,7 @@ def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     alone, before = OperationalSpace(robot), in_shared_memory()
     q, qd, u, tau, _ = state(robot)
     expected = alone.torque(q, qd, u, tau)
-    # a spin that is no number: the first time that a worker waits, it raises
+    # the spin time is no number, so a worker raises the first time that it waits
     team = Parallel(robot, 2, Workers(2, Mistaken(0.0), PATIENCE), COSTS)
     found = np.empty(12)
     with pytest.warns(WorkerWarning, match='worker 1 .* ended with TypeError'):
@@ -371,7 +371,7 @@ def test_an_idle_team_sleeps():
         def asleep():
             return [signals.set_sleep_flag(team.shared.flags, 3, k, 1) for k in (1, 2)]
 
-        # who sleeps has said so; said by us instead, it would be rung once in vain
+        # a worker sets its own sleep flag; if the test set it, one wake-up would be needless
         until(lambda: asleep() == [1, 1])
         for pid in team.pids:
             until(lambda pid=pid: Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1]

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 SAME_EVERY_TIME = settings(derandomize=True, deadline=None, database=None)
 FREEDOMS = {'revolute': 1, 'prismatic': 1, 'spherical': 3, 'planar': 3, 'floating': 6}
 PLAIN = [('revolute',), ('prismatic',)]
-# Joints in a row that have inertia to move, wherever they stand.
+# Joints one after another; together they move some inertia in every configuration.
 ROWS = [
     *PLAIN, ('spherical',), ('planar',), ('floating',), ('point revolute',), ('point prismatic',),
     ('bare revolute', 'revolute'), ('bare prismatic', 'revolute'), ('bare planar', 'revolute'),
@@ -139,14 +139,14 @@ def robots(draw, n=SIZES, rows=None, decades=(0.0, 3.0), straight=False):
 
 def rounding(robot, method, M, expected):
     """
-    Return what rounding leaves of M⁻¹ or Λ⁻¹, the expected matrix, relative to its size.
+    Return a bound of the rounding error of M⁻¹ or Λ⁻¹, the expected matrix, relative to its size.
 
-    M is known to some bits, and its condition number times those is what its inverse is known to,
-    whoever finds it. Articulated bodies lose more where bodies without mass follow each other: the
-    error of one difference is in the next. What eliminates constraint forces adds and subtracts
-    inverse inertias of bodies: that of a light body that carries a heavy load is larger, by far,
-    than what is left. And 'ldl' and 'bcr' invert what a body has together with its branches, be
-    they ever so heavy and free to move.
+    M has a relative rounding error; that of its inverse is at least the condition number of M
+    times as large, by any method. Methods of articulated bodies lose more digits where bodies
+    without mass follow each other: the error of one difference enters the next. Methods that
+    eliminate constraint forces add and subtract inverse inertias of bodies, and that of a light
+    body with a heavy load is much larger than the result. 'ldl' and 'bcr' also invert the inertia
+    of a body together with its branches, even if these are heavy and move freely.
 
     """
     condition, inertia = np.linalg.cond(M), np.linalg.eigvalsh(robot.inertia)
@@ -267,7 +267,7 @@ def test_null_space_torque_moves_no_tip(drawn):
             drawn.robot, method, terms.M, terms.Lambda_inv) * free, method
 
 
-# of the methods among themselves
+# the methods agree with each other
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots())

@@ -51,7 +51,7 @@ NEVER = 30.0  # [s]
 
 
 class Ends(Node):
-    """Stands where the controller stands, and where the hardware stands."""
+    """Both ends of the relay: sends the commands of a controller, receives as the hardware."""
 
     def __init__(self):
         """Listen."""

@@ -326,7 +326,7 @@ class Guide:
     # plans
 
     def _jog(self, jog: Jog, present: Target, limits: TargetLimits, now: float) -> None:
-        """Plan the transition to a twist, which ends at the faces of the box."""
+        """Plan the transition to a twist; the target stops at the faces of the workspace box."""
         twist, pose, speed = jog.twist.copy(), present.pose.copy(), np.full(6, np.inf)
         for part, most in enumerate(limits.speed):
             own = twist[3 * part:3 * part + 3]

@@ -173,7 +173,7 @@ def _bend(body, store, g):
 
 @inlined
 def _put_gradient(bodies, work, g, i, sign, row):
-    """Write sign · gradient (n,) of the load of joint i; return its largest absolute entry."""
+    """Write sign · ∂g_i/∂q (n,), g_i the gravity torque of joint i; return the largest |entry|."""
     n, largest = len(bodies), 0.0
     for j in range(n):
         row[int(bodies[j, _AT])] = 0.0

@@ -90,7 +90,7 @@ def default_method(robot: Robot) -> Method:
 
 def method_of(robot: Robot, name: str | None, workers: Workers) -> tuple[str, Method, Plan]:
     """
-    Name, method and plan for a robot; the default of the name is 'sweep' or, for tips, 'efpa'.
+    Name, method and plan for a robot; by default 'sweep', or 'efpa' if it has several tips.
 
     Raises
     ------

@@ -355,7 +355,7 @@ class Priorities:
     rows : (k, WIDTH)
         What each level asks for; to be filled before each call.
     forces : (6 k,)
-        Of each level, base axes [N·m, N]; those of the levels below are made up for.
+        Of each level, base axes [N·m, N]; each also compensates the forces of the levels below.
     shares : (k, 6)
         How much of each singular direction is controlled.
 

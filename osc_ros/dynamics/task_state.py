@@ -109,7 +109,7 @@ class TaskState:
 
     @cached_property
     def coriolis(self) -> Array:
-        """Task-space Coriolis force Λ(J M⁻¹C - J̇q̇) (6 m,), 000 eq. 10 [N·m, N]."""
+        """Task-space Coriolis force Λ(J M⁻¹C - J̇q̇) (6 m,) [N·m, N]; paper 000, eq. 10."""
         return np.asarray(-self.Lambda @ self._a0(self.qd)) - self.gravity
 
     def _a0(self, qd: Array) -> Array:

@@ -168,7 +168,7 @@ class Source:
         return self._judge_only(number, now) if is_alone else self._judge(number, now, timeout)
 
     def _judge_only(self, number: int, now: float) -> str:
-        """Return KNOWN or NEW for a message number, if there is one publisher."""
+        """Return KNOWN or NEW for a message by its number, on a topic with one publisher."""
         self._others, self._doubted = [], None
         if self._taken is None or number <= self._taken.last:
             self._taken = _Stream(number, now, now)
@@ -177,7 +177,7 @@ class Source:
         return KNOWN
 
     def _judge(self, number: int, now: float, timeout: float) -> str:
-        """Return KNOWN, NEW, OTHER or UNCLEAR for a message number, if there are several."""
+        """Return KNOWN, NEW, OTHER or UNCLEAR for a message number, with several publishers."""
         taken, doubted = self._taken, self._doubted
         if doubted is not None and (taken is None or taken.last < number <= doubted.last):
             # the chosen publisher has lost no message: another publisher sent the doubted one

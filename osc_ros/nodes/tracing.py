@@ -55,7 +55,7 @@ class Usage:
 
     @property
     def most(self) -> float:
-        """The largest share."""
+        """Largest share of a limit that a joint's speed or torque reaches."""
         return float(max(self.speed.max(), self.torque.max()))
 
 

@@ -124,7 +124,7 @@ class SchurBlocks:
         return np.asarray(self.D @ f - self.E.T @ X[-1])
 
     def Lambda_times(self, a: Array) -> Array:
-        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,): one right-hand side; errors are those of Λ."""
+        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), by one right-hand side; raises what `Lambda` does."""
         self.Lambda  # noqa: B018  refuses where S is singular
         X = self.S_factor.solve(self._in_last_block(self.R @ a))
         return np.asarray(self.G @ a + self.R.T @ X[-1])

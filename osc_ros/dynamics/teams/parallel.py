@@ -116,10 +116,10 @@ class _Keeper:
 
 class Parallel(Sweep):
     """
-    The sweep of one robot by a team.
+    The method 'sweep', computed for one robot by a team of processes.
 
-    The team evaluates the law, `outward` and `inward`; this process the rest, as `Sweep` does.
-    `close` it, or leave that to the garbage collector.
+    The team evaluates the law, `outward` and `inward`; this process evaluates the rest, as `Sweep`
+    does. Call `close` at the end; otherwise the garbage collector does.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class Member:
         Raises
         ------
         Fault
-            If a guard became ready, or the deadline has passed.
+            If a process of the team has ended (its guard is ready), or the deadline has passed.
 
         """
         status = kernel(*arguments)

@@ -109,7 +109,7 @@ def add_response(tips, ends, work, a0):
 
 @inlined
 def _put_articulated_terms(robot, memory, found, tau, qdd):
-    """Articulated-body inertias, and a⁰, poses and twists of the tips by them."""
+    """Write articulated-body inertias, and a⁰, poses and twists of the tips."""
     tree, tips, ends, gravity = robot.tree, robot.tips, robot.ends, robot.gravity
     work, driven, no_force = memory.work, memory.driven, memory.no_force
     weight = vector_at(gravity, 0)
