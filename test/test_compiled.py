@@ -95,11 +95,13 @@ def test_call_of_an_operation_from_python_says_what_to_do(law):
     assert njit(lambda a, b: plus(a, b))(pair, pair) == ((2.0, 4.0, 6.0), ZERO)
 
 
-def test_import_without_compilation_says_which_variable_to_unset():
-    done = subprocess.run([sys.executable, '-c', 'from osc_ros import Law'], capture_output=True,
-                          text=True, env={**os.environ, 'NUMBA_DISABLE_JIT': '1'}, check=False)
+def test_law_without_compilation_says_which_variable_to_unset():
+    code = ('from osc_ros import Law, Robot, shipped_urdf\n'
+            "Law(Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp'))")
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                          env={**os.environ, 'NUMBA_DISABLE_JIT': '1'}, check=False)
     assert done.returncode == 1
-    assert 'ImportError: the environment variable NUMBA_DISABLE_JIT is set' in done.stderr
+    assert 'OscError: the environment variable NUMBA_DISABLE_JIT is set' in done.stderr
 
 
 def test_nothing_is_compiled_once_the_law_is_there(law):

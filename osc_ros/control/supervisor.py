@@ -290,7 +290,7 @@ class Supervisor:
 
         """
         if not self._seen:
-            raise InputError('no joint state was seen: call see(time, q, qd) first')
+            raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
         tau = None
         if not self.watch() and law is not None:
             tau = self._law_torque(law)

@@ -37,6 +37,8 @@ from numba.np.arrayobj import make_array, populate_array
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.errors import OscError
+
 try:
     import fcntl
 except ImportError:  # not on Windows: processes then compile the same kernels twice
@@ -47,9 +49,6 @@ Item = TypeVar('Item', bound=np.generic)
 
 config: Any = numba.config
 types: Any = numba.types
-if config.DISABLE_JIT:
-    raise ImportError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
-                      'compiled kernels; unset it')
 
 # Every kernel of the package, and every operation that is inlined into them.
 KERNELS: list[Any] = []
@@ -84,9 +83,10 @@ def inlined(function: Function) -> Function:
         raise TypeError(f'{function.__name__} is a part of kernels, and cannot be called from '
                         'Python: call it in a function that numba.njit compiles')
 
-    # Numba would call an address that is zero
-    operation._insert = lambda *entry, **options: None
-    operation._compile_for_args = refuse
+    if not config.DISABLE_JIT:  # else it is a plain function
+        # Numba would call an address that is zero
+        operation._insert = lambda *entry, **options: None
+        operation._compile_for_args = refuse
     OPERATIONS.append(operation)
     return operation  # type: ignore[no-any-return]
 
@@ -120,6 +120,8 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
 
     """
     compiled = njit(nogil=nogil, **_OPTIONS)(function)
+    if config.DISABLE_JIT:  # it is a plain function
+        return compiled
     if _CACHE is not None:
         outer, config.CACHE_DIR = config.CACHE_DIR, str(_CACHE)
         try:
@@ -142,6 +144,9 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
 
     def compile_once() -> None:
         nonlocal is_done
+        if config.DISABLE_JIT:
+            raise OscError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
+                           'compiled kernels; unset it')
         if not (is_done or _ON_DEMAND):
             with _unlocked():
                 compile_all()
