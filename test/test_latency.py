@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The benchmark over DDS: it runs, and its figures are plausible."""
+"""The latency benchmark over DDS runs, and its figures are plausible."""
 
 import pytest
 
