@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The shipped Panda in MuJoCo, controlled by the law; for tests and figures of the pages."""
+"""The shipped Panda in MuJoCo, controlled by the law; for tests and for figures in doc/."""
 
 from dataclasses import replace
 

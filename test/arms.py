@@ -14,7 +14,7 @@
 
 """List of the arms in example-robot-data with five joints or more; reasons to omit the others."""
 
-LEAST = 5  # joints
+LEAST = 5  # smallest number of joints
 
 # (URDF, base, tip); the tip is the last link of the arm, without fingers. All variants of a robot
 # are listed.

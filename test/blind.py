@@ -28,7 +28,7 @@ from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.task import TargetLimits
 from osc_ros.sim import Plant
 
-TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # the defaults
+TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # defaults
 STARTS = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
           'xarm7': [0.0, 0.3, 0.0, 1.2, 0.0, 0.9, 0.0],
           'kinova': [0.5, 2.6, 1.4, 0.6, 1.8, 0.4]}
@@ -126,7 +126,7 @@ class Sensed:
         return self
 
     def answer(self, time, q, qd):
-        """Return the torque for a state, computed like in the controller; None: no new torque."""
+        """Return the torque for a state, computed as in the controller; None: no new torque."""
         if self.source is not None:
             qd = self.source.read(time, q, qd)
             if qd is None:

@@ -44,7 +44,7 @@ TOO_FAST = 30.0  # times the velocity limit: the arm is lost, and the test reset
 # (the default of limits.effort_rate).
 STEP = 0.1
 LATE = 4  # a torque k periods late may step by (k + 1) STEP, at most by LATE · STEP
-SPEED = 1.5  # of a joint, relative to its limit; the watchdog overspeed brakes above 1.2
+SPEED = 1.5  # largest joint speed, relative to its limit; the watchdog brakes above 1.2
 OUTSIDE = 5e-3  # largest distance of a joint beyond its position limit [rad, m]
 
 
@@ -94,7 +94,7 @@ class Foreign(ForeignPlant):
     """A `ForeignPlant` with position limits."""
 
     def __init__(self, arm):
-        """Put it at home, without friction."""
+        """Put the arm at home, without friction."""
         case = robot_cases()[arm.name]
         robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
         super().__init__(arm.name, robot.joint_names)
@@ -111,7 +111,7 @@ class Shipped:
     """The shipped Panda in MuJoCo, with the interface of `Foreign`."""
 
     def __init__(self, arm):
-        """Put it at home, without friction."""
+        """Put the arm at home, without friction."""
         self.joint_names = tuple(f'panda_joint{i}' for i in range(1, 8))
         self._plant = Plant(PANDA.urdf_text, PANDA.base, self.joint_names, friction=[0.0] * 7,
                             damping=[0.0] * 7)
@@ -154,7 +154,7 @@ class Figures:
     gap: int = 0  # longest time of the plant without a new torque [periods]
     drift: float = 0.0  # largest drift rate of a stopped arm [rad/s, m/s]
     took: list = field(default_factory=list)  # times until the tip reached a new goal [s]
-    accepted: int = 0  # parameter sets
+    accepted: int = 0  # number of parameter sets
     refused: int = 0
 
 
@@ -210,7 +210,7 @@ class Judge:
         outside = float(np.maximum(plant.lower - plant.q, plant.q - plant.upper).max())
         if outside > OUTSIDE:
             self.object(time, 'joint beyond its limit', outside)
-        return speed < TOO_FAST  # false for NaN too
+        return speed < TOO_FAST  # False for NaN, too
 
 
 class Hardware(Node):

@@ -286,8 +286,8 @@ class Tree:
 
     description: dict
     model: pin.Model
-    kinds: dict  # joint: key of JOINTS
-    rotors: dict  # joint: (k,)
+    kinds: dict  # {joint: key of JOINTS}
+    rotors: dict  # {joint: rotor inertia (k,)}
     urdf: str | None
     names: tuple
 

@@ -37,10 +37,10 @@ from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.share import share_directory
 
 UNANSWERED = 0.02  # wall time after which, in lockstep, the plant repeats its last torque [s]
-CATCH_UP = 5  # ticks that a late paced plant catches up on; it skips any more
+CATCH_UP = 5  # ticks that a late, paced plant catches up on; it skips the rest
 PATIENCE = 240.0  # wall-time limit for a process, which may have to compile kernels first [s]
 ANSWERED = 10.0  # wall-time limit for the response of a service [s]
-ATTEMPTS = 3  # at restarting the system
+ATTEMPTS = 3  # attempts to restart the system
 RELAY = 0.1  # time without commands after which the relay acts [s]
 
 # Limits, in addition to the checks of `hardware.Judge` in every tick:

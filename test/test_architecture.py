@@ -49,7 +49,7 @@ OUTSIDE = {
     'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),
 }
 LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
-# Functions with more parameters, with the reason.
+# Functions that may have more than MOST_PARAMETERS parameters, with the reason.
 MANY_PARAMETERS = {
     'sim/plant.py: Plant.__init__': 'a constructor whose options are given by name',
 }

@@ -81,7 +81,8 @@ def test_largest_natural_frequency_keeps_its_margins_and_little_more():
             damped = 2.0 * ratio * (1.0 - DAMPING_LEFT) > (delay + 0.5) * w * k * period
             assert (radius < 1.0 and damped) == stable
         assert spectral_radius(w, 2.0 * ratio * w, period, delay) < 1.0
-        far = 3.2 if ratio < 1.0 else 2.0  # the delay takes a third of the damping, all at 3 w
+        # the delay takes a third of the damping at w, and all of it at 3 w
+        far = 3.2 if ratio < 1.0 else 2.0
         assert spectral_radius(far * w, 2.0 * ratio * far * w, period, delay) > 1.0
         assert longest_period(w, 2.0 * ratio * w, delay=delay) == pytest.approx(period)
 
@@ -154,7 +155,7 @@ class Driven:
         return self.plant.pose(self.tip) if self.name == 'panda' else self.plant.pose()
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * self.period:
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
             if self.name == 'panda':
@@ -176,7 +177,7 @@ class Driven:
 
 
 def gains(frequency, ratio=1.0):
-    """Return the same gains for all axes."""
+    """Return Gains with the same frequency and damping ratio on all axes."""
     return Gains([frequency] * 6, [ratio] * 6, (2.5, 1.0), (60.0, 20.0))
 
 
@@ -277,7 +278,7 @@ class Wall:
         self.law.push([0.0] * 5 + [-15.0])
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * self.period:
             self.law.set_measured_wrench([0.0] * 5 + [-self.force], self.plant.time)
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A task's remaining error at active limits, and its smoothness; reference: scipy, Pinocchio."""
+"""Remaining errors at active limits, compared with scipy and Pinocchio; smooth torques."""
 
 from dataclasses import replace
 
@@ -76,7 +76,7 @@ class Run:
     """An arm in a `ForeignPlant`, controlled by the law; records its motion."""
 
     def __init__(self, name, targets=None, weight=None, q=None):
-        """Start at q; `weight` scales the effort limits: gravity takes that share of one at q."""
+        """Start at q; scale the effort limits so that gravity takes the share `weight` of one."""
         case = robot_cases()[name]
         self.name = name
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -94,7 +94,7 @@ class Run:
         self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * PERIOD:
             q, qd = self.plant.q.copy(), self.plant.qd.copy()
             tau = self.law.torque(self.plant.time, q, qd)

@@ -85,7 +85,7 @@ def test_no_kernel_allocates(law):
 
 def test_call_of_an_operation_from_python_says_what_to_do(law):
     for operation in OPERATIONS:
-        if not operation.targetoptions.get('inline'):  # parts with a compiled entry point
+        if not operation.targetoptions.get('inline'):  # inlined parts have no compiled entry point
             with pytest.raises(TypeError, match=f'^{operation.__name__} is a part of kernels, and '
                                'cannot be called from Python: call it in a function that'):
                 operation(*[1.0] * operation.py_func.__code__.co_argcount)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The contract of a method of the dynamics: every method, compared with Pinocchio."""
+"""The contract of `Method`: every method of the dynamics, compared with Pinocchio."""
 
 from functools import cache
 
@@ -190,7 +190,8 @@ class TestContract:
                 assert difference(getattr(found, name)[k], getattr(one.terms, name)) < AGREEMENT
             poses = one.terms.poses.reshape(found.pose[k].shape)
             assert difference(found.pose[k], poses) < AGREEMENT
-            # Λ is a pseudo-inverse if the tips have more axes than the robot has joints
+            # Λ is a pseudo-inverse: the tips may have more axes than the robot has degrees of
+            # freedom
             Lambda = found.Lambda[k]
             assert difference(Lambda @ one.terms.Lambda_inv @ Lambda, Lambda) < COMMAND_MET
 

@@ -80,7 +80,7 @@ def clear_up():
 
 
 def pieces(robot, count):
-    """Split a chain into pieces at frames that are not body frames; the first is the largest."""
+    """Split a chain into pieces that end between body frames; the first is the largest."""
     size = max(1, (robot.n - 1) // count)
     bounds = [0, *range(robot.n - size * (count - 1), robot.n + 1, size)]
     found, T_cut = [], np.eye(4)

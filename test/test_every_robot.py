@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Every method against Pinocchio on every robot of example-robot-data: doc/robots.md."""
+"""Every method and robot of example-robot-data, compared with Pinocchio: doc/robots.md."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The target of a task: C², within its limits, arrives at its goal."""
+"""The target of a task is C², keeps its limits and arrives at its goal."""
 
 import numpy as np
 import pytest
@@ -297,7 +297,7 @@ def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(m
     assert led.guide.waits
     turned, moved = np.split(pose_error(START, led.guide.target.pose), 2)
     assert 0.2 <= np.linalg.norm(moved) < 0.36 or 1.0 <= np.linalg.norm(turned) < 1.2
-    # a goal where the arm is blocked brings the target back at once
+    # a goal at the pose of the blocked arm brings the target back at once
     led.follow(Hold(START)).run(1.0, blocked_at(START)).assert_smooth()
     np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Kinds of tasks: the contract of every kind against Pinocchio, and look-at tasks in MuJoCo."""
+"""Kinds of tasks: contract of every kind, by Pinocchio, and look-at tasks in MuJoCo."""
 
 from dataclasses import replace
 
@@ -216,7 +216,7 @@ class TestContract:
         assert compared >= 6
 
 
-# look-at tasks, compared with independent definitions
+# errors of look-at tasks, compared with independent definitions
 
 @pytest.mark.parametrize('seed', range(5))
 def test_error_turns_the_axis_to_the_point_by_the_smallest_angle(seed, laws):

@@ -56,7 +56,7 @@ def test_no_negative_null_space_damping():
         distances, _ = arm.run(until).errors(arm.pose)
         speeds.append(np.linalg.norm(arm.plant.qd))
     assert (np.diff(speeds) < 0.0).all()
-    assert speeds[-1] < 0.1 * speeds[0]  # would be e⁻³ in a straight nullspace
+    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ if the nullspace were straight
     assert distances.max() < 1e-3
 
 

@@ -57,7 +57,7 @@ class Thrown:
         return self
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * PERIOD:
             q, qd = self.plant.q, self.plant.qd
             self.poses.append(self.plant.pose(self.tip))

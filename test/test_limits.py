@@ -25,7 +25,7 @@ from osc_ros.control.nearest import room_for, torques_within, YIELDING
 from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 
-QUICKEST = 250.0  # argument `quickest` for ticks of 2 ms [1/s]
+QUICKEST = 250.0  # `quickest` of acceleration_bounds, for ticks of 2 ms [1/s]
 
 
 def bounds(q, qd, position, velocity, deceleration, rate):

@@ -34,7 +34,7 @@ NAMES = ('base', 'shoulder', 'elbow')
 
 
 def state(names=NAMES, position=(1.0, 2.0, 3.0), velocity=(4.0, 5.0, 6.0)):
-    """Return a joint state."""
+    """Return a JointState message."""
     return JointState(name=list(names), position=list(position), velocity=list(velocity))
 
 

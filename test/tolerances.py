@@ -14,14 +14,14 @@
 
 """Tolerances of the tests, by name, with the reason for each number."""
 
-# Poses composed in another order: some rounding errors a link, forty links, metres.
+# Poses composed in another order: a few rounding errors per link, 40 links, lengths in m.
 POSE_TOLERANCE = 1e-12
 # Lumped and composite inertias, relative to their largest entry.
 INERTIA_TOLERANCE = 1e-10
-PLANT_ACCELERATION = 1e-11  # relative: MuJoCo against Pinocchio's ABA, free of stops
+PLANT_ACCELERATION = 1e-11  # relative: MuJoCo against Pinocchio's ABA, away from joint stops
 PLANT_POSE = 1e-12  # rad and m: link poses of MuJoCo against Pinocchio
 PLANT_STOP = 1e-5  # m, m/s: distance of a pushed joint from its stop; creep in dry friction
-PLANT_ENERGY_DRIFT = 2e-2  # relative: the Panda in free fall for 1 s, 1 ms step, first order in it
+PLANT_ENERGY_DRIFT = 2e-2  # relative: Panda in free fall for 1 s; proportional to the step (1 ms)
 AGREEMENT = 1e-10  # relative to the largest entry: the law and its terms against Pinocchio's
 COMMAND_MET = 1e-9  # relative: the acceleration that a torque causes; condition of Λ up to 1e4
 CONDITION_ROUNDING = 1e-13  # times the condition number: rounding error of an inverse
@@ -53,6 +53,6 @@ NEAREST = 1e-9  # times the condition number: accelerations within bounds agains
 PRIORITIES = 1e-9  # relative: forces of prioritized tasks against projections by pseudo-inverses
 GRAVITY_HELD = 1e-8  # N·m: two computations of the gravity torques of an arm at rest
 GUIDE_RATE = 5e-5  # rad/s, m/s: difference quotients over 2 ms at a jerk of 125 rad/s³, m/s³
-GUIDE_LIMIT = 1.15  # relative to a limit: peak of a target that gets a new goal while it rotates
-GUIDE_LIMIT_MOVING = 1.05  # the same while the target translates
+GUIDE_LIMIT = 1.15  # relative to a limit: peak rates of a target that gets new goals in motion
+GUIDE_LIMIT_MOVING = 1.05  # the same for the rates of translation
 SPLINE_IN_PIECES = 1e-9  # rad/s², m/s²: a spline in pieces of 128 knots against one piece
