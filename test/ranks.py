@@ -92,7 +92,7 @@ def constructors(comm, cases):
 
 
 def fails(comm, cases, how):
-    """Call the law in a loop; before call 100, the last rank fails by `how()`."""
+    """Call the law in a loop; after 100 calls, the last rank fails by `how()`."""
     space, q, qd, u = leaning(comm, cases)
     calls = 0
     while True:
