@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The shipped Panda in MuJoCo under the law, for tests and for figures of the documentation."""
+"""The shipped Panda in MuJoCo, controlled by the law; for tests and for figures in doc/."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ JUMPS = TargetLimits([np.inf] * 2, [np.inf] * 2, [np.inf] * 2, [np.inf] * 2)
 
 def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(60.0, 20.0),
              limits=JUMPS, **of_joints):
-    """Return what the Panda's configuration has, but that targets and torques may jump."""
+    """Return the settings of panda.yaml, but without limits of targets and effort rate."""
     return Settings((Task(Gains([frequency] * 6, [ratio] * 6, speed, acceleration),
                           limits=limits),),
                     Posture(5.0, 1.0, 1.0), SingularityDamping(0.3, 0.02, 0.06),
@@ -48,10 +48,10 @@ def settings(robot, frequency=20.0, ratio=1.0, speed=(2.5, 1.0), acceleration=(6
 
 
 class Arm:
-    """The shipped Panda in MuJoCo, under the law."""
+    """The shipped Panda, simulated in MuJoCo and controlled by the law."""
 
     def __init__(self, q=READY, **given):
-        """Start at rest at q."""
+        """Start at rest at q; `given`: options of the plant, `tasks`, arguments of `settings`."""
         plant = {key: given.pop(key) for key in
                  ('friction', 'damping', 'wall', 'ball') if key in given}
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
@@ -67,7 +67,7 @@ class Arm:
         self.times, self.poses, self.torques = [], [], []
 
     def run(self, until, each=lambda: None):
-        """Step to a time, and write down what MuJoCo says; call `each` before every step."""
+        """Simulate up to a time and record each tick; call `each` before every step."""
         while self.plant.time < until - 0.5 * PERIOD:
             self.times.append(self.plant.time)
             self.poses.append(self.plant.pose(PANDA.tip))
@@ -78,7 +78,7 @@ class Arm:
         return self
 
     def errors(self, target):
-        """Distance [m] and angle [rad] to a pose, or to a path at each time."""
+        """Return distance [m] and angle [rad] to a pose, or to a path, at each recorded time."""
         wanted = [target.at(t).pose if isinstance(target, Path) else target for t in self.times]
         return np.array([(np.linalg.norm(T[:3, 3] - D[:3, 3]),
                           Rotation.from_matrix(D[:3, :3] @ T[:3, :3].T).magnitude())

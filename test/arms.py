@@ -12,9 +12,9 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The arms of example-robot-data with five joints or more, and why the others are left out."""
+"""List of the arms in example-robot-data with five joints or more; reasons to omit the others."""
 
-LEAST = 5  # joints
+LEAST = 5  # smallest number of joints
 
 # (URDF, base, tip); the tip is the last link of the arm, without fingers. All variants of a robot
 # are listed.
@@ -82,7 +82,7 @@ IMPOSSIBLE = {
         "the inertia of 'RShoulderYawLink' violates the triangle inequality: MuJoCo refuses it",
 }
 
-# Every other URDF of the package, with the reason why it is not in the list.
+# Every other URDF of example-robot-data, with the reason why it is not in ARMS.
 LEFT_OUT = {
     'a1_description/urdf/a1.urdf': SHORT,
     'alex_description/urdf/alex_psyonic_hands.urdf': "wrong URDF: joint 'Left_index_q2' mimics "

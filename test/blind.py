@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Arms under law and supervisor in lockstep, whose joint states fail for a while."""
+"""Simulated arms with law and supervisor in lockstep, and joint states that can drop out."""
 
 from dataclasses import fields
 
@@ -28,7 +28,7 @@ from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.task import TargetLimits
 from osc_ros.sim import Plant
 
-TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # of the parameters
+TARGETS = TargetLimits([2.5, 1.0], [12.5, 5.0], [125.0, 50.0], [1.0, 0.2])  # defaults
 STARTS = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4],
           'xarm7': [0.0, 0.3, 0.0, 1.2, 0.0, 0.9, 0.0],
           'kinova': [0.5, 2.6, 1.4, 0.6, 1.8, 0.4]}
@@ -36,23 +36,23 @@ STARTS = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi 
 
 class Sensed:
     """
-    One arm whose states go through a sensor to a supervised law, on a clock set by hand.
+    One simulated arm with simulated sensors, law and supervisor; the test sets the clock.
 
     Parameters
     ----------
     name : str
-        'panda' is simulated by MuJoCo, others by `ForeignPlant`.
+        Key of `judge.robot_cases`; MuJoCo simulates 'panda', `ForeignPlant` the other arms.
     rate : float
-        Of the states [Hz].
+        Rate of the joint states [Hz].
     friction, payload : float
-        That the law is not told of.
+        Friction [N·m] and payload [kg] of the simulation that the model of the law lacks.
     counts : int, optional
-        Of the encoders in a turn; exact positions if not given.
+        Encoder counts per turn; positions are exact if not given.
     source : object, optional
-        Gives the velocity that the law gets, by `read(time, q, qd)`; told by `reject()` of a
-        state that was not believed.
+        `source.read(time, q, qd)` returns the velocity for the law; `source.reject()` is called
+        if the supervisor rejects the state.
     effort_rate : float, optional
-        Shares of the effort limit that a torque may change by a second.
+        Largest rate of change of a torque, relative to the effort limit [1/s].
 
     """
 
@@ -90,11 +90,11 @@ class Sensed:
         self.guard.begin(self.tau)
 
     def tip(self):
-        """Return the pose of the tip by the simulation."""
+        """Return the simulated pose of the tip."""
         return self.plant.pose(PANDA.tip) if self.is_panda else self.plant.pose()
 
     def sensed(self):
-        """Return positions and velocities as they are measured."""
+        """Return the measured positions (quantized if `counts` is set) and velocities."""
         q, qd = self.plant.q.copy(), self.plant.qd.copy()
         if self.counts:
             turn = 2.0 * np.pi / self.counts
@@ -102,7 +102,7 @@ class Sensed:
         return q, qd
 
     def run(self, until, sees=lambda time: True):
-        """Go on to a time; a state comes when `sees` says so, and the loop runs all the time."""
+        """Simulate up to a time; a state arrives in each period for which `sees(time)` is true."""
         while self.plant.time < until - 0.5 * self.period:
             time, (q, qd) = self.plant.time, self.sensed()
             tau = None
@@ -126,7 +126,7 @@ class Sensed:
         return self
 
     def answer(self, time, q, qd):
-        """Return the torque for a state, as the controller does."""
+        """Return the torque for a state, computed as in the controller; None: no new torque."""
         if self.source is not None:
             qd = self.source.read(time, q, qd)
             if qd is None:
@@ -137,26 +137,26 @@ class Sensed:
             return self.guard.torque() if self.guard.watch() else None
         return self.guard.torque(lambda: self.law.torque(time, q, qd))
 
-    # what the simulation saw
+    # figures of the recorded motion
 
     def speeds(self, begin=0.0, end=np.inf):
-        """Return the largest speed of a joint, as a share of its limit, between two times."""
+        """Return, for each time in the interval, the largest joint speed relative to its limit."""
         t = np.array(self.times)
         return (np.abs(self.qd) / self.robot.velocity_limits)[(t >= begin) & (t < end)].max(axis=1)
 
     def steps(self, begin=0.0, end=np.inf):
-        """Return the largest step of torque, as a share of the limit, between two times."""
+        """Return the largest torque step per tick in an interval, relative to the limit."""
         t = np.array(self.times)[1:]
         return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort)[
             (t >= begin) & (t < end)].max()
 
     def travelled(self, begin, end):
-        """Return the distance of the tip between two times [m]."""
+        """Return the distance between the positions of the tip at two times [m]."""
         a, b = (self.poses[min(int(np.searchsorted(self.times, t - 1e-9)), len(self.poses) - 1)]
                 for t in (begin, end))
         return np.linalg.norm(a[:3, 3] - b[:3, 3])
 
     def errors(self, path):
-        """Distance to a path [m], at each time."""
+        """Return the distance of the tip to a path at each recorded time [m]."""
         return np.array([np.linalg.norm(T[:3, 3] - path.at(t).pose[:3, 3])
                          for T, t in zip(self.poses, self.times)])

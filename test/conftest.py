@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""ROS settings of the tests: an own domain on loopback; ends processes that tests start."""
+"""ROS settings for the tests (a separate domain on loopback), and fixtures of all tests."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 
-# before rclpy is imported by anyone, and for every process that a test starts
+# Set before any module imports rclpy; processes that a test starts inherit the settings.
 os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 50)
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
@@ -36,11 +36,11 @@ os.environ.setdefault('MPLBACKEND', 'Agg')
 
 
 class Judge:
-    """Asked last where nobody knows Pinocchio: skips the module that wants it, with the reason."""
+    """Last finder in sys.meta_path: skips a test module if Pinocchio is not installed."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        """Skip, for this one name."""
+        """Skip the module if `name` is pinocchio; return None for every other name."""
         if name == 'pinocchio':
             pytest.skip('Pinocchio judges these tests: pip install pin example-robot-data',
                         allow_module_level=True)
@@ -48,24 +48,24 @@ class Judge:
 
 sys.meta_path.append(Judge)
 
-PATIENCE = 60.0  # never what is tested: how long a loaded machine may take before a test fails [s]
+PATIENCE = 60.0  # timeout of a wait, for a busy machine; no test checks this time [s]
 
 
-# The files whose tests take longest, longest first: one that began last would leave the other
-# workers of `make test` idle.
+# The slowest test files, slowest first. If a slow file started last, the other workers of
+# `make test` would be idle while it runs.
 LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py',
            'test_every_robot.py', 'test_soak.py', 'test_texts.py', 'test_nodes.py',
            'test_relay.py')
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the files that take longest."""
+    """Run the slowest test files first."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST
                else len(LONGEST))
 
 
 def pytest_addoption(parser):
-    """Take --write-tables and --soak."""
+    """Add the options --write-tables and --soak to pytest."""
     parser.addoption('--write-tables', action='store_true',
                      help='write the tables and plots in doc/ that the tests measure')
     parser.addoption('--soak', type=float, default=60.0,
@@ -75,10 +75,10 @@ def pytest_addoption(parser):
 @pytest.fixture
 def drawn(request):
     """
-    Give a function that saves what a scenario measured as a plot in doc/, with --write-tables.
+    Return a function that, with --write-tables, saves measurements as a plot in doc/.
 
-    `drawn(name, title, times, panels, marks)`: panels maps the label of an axis to a dict of lines
-    by name; marks, if given, times [s] to what happens then.
+    `drawn(name, title, times, panels, marks)`: `panels` maps the label of an axis to a dict from
+    line names to values; `marks` (optional) maps times [s] to the text that labels the event.
 
     """
     def save(name, title, times, panels, marks=None):
@@ -89,14 +89,14 @@ def drawn(request):
         axes = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         for axis, (label, lines) in zip(axes, panels.items(), strict=True):
             for k, (line, values) in enumerate(lines.items()):
-                # lines that coincide are all seen
+                # different styles, so that lines that coincide remain visible
                 style = ('-', '--', ':')[k] if len(lines) <= 3 else '-'
                 axis.plot(times, values, style, linewidth=1.4, label=line)
             for instant in marks or ():
                 axis.axvline(instant, color='0.4', linewidth=1.0, linestyle='--')
             axis.set_ylabel(label)
             axis.grid(color='0.9')
-            # beside the axes, where it covers no line
+            # legend beside the axes, so that it covers no line
             axis.legend(fontsize='small', loc='center left', bbox_to_anchor=(1.0, 0.5))
         for instant, text in (marks or {}).items():
             axes[0].text(instant, 1.01, text, fontsize='small', ha='center', va='bottom',
@@ -109,7 +109,7 @@ def drawn(request):
 
 @pytest.fixture(scope='session')
 def ros():
-    """Give rclpy, initialized once."""
+    """Return rclpy, initialized once per session."""
     rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
     rclpy.init(args=[])
     yield rclpy
@@ -119,9 +119,10 @@ def ros():
 @pytest.fixture
 def spin(ros, capfd):
     """
-    Spin nodes in this process until something is true; the nodes end with the test.
+    Return `spin(happened, *nodes)`: spins nodes in this process until `happened()` is true.
 
-    `spin.said(text)` tells whether a line of the log had the text.
+    The nodes are destroyed after the test. `spin.said(text)` returns whether `text` has been
+    logged since the test began.
 
     """
     from osc_ros.nodes.run import EventsExecutor
@@ -154,10 +155,10 @@ def spin(ros, capfd):
 
 
 class Processes:
-    """Starts modules of osc_ros.nodes as processes, and ends all that still run."""
+    """Starts modules of osc_ros.nodes as processes, and ends those that are still running."""
 
     def __init__(self, folder):
-        """Write the logs into a folder."""
+        """Set the folder for the log files."""
         self._folder, self.running = folder, []
 
     def start(self, module, *arguments):
@@ -172,7 +173,7 @@ class Processes:
         return process
 
     def end(self):
-        """Interrupt every process, and kill it if it does not end within 10 s."""
+        """Send SIGINT to every running process; kill it if it has not ended after 10 s."""
         for process in self.running:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
@@ -185,7 +186,7 @@ class Processes:
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a module of osc_ros.nodes as a process; all are ended with the test."""
+    """Return a function that starts a module of osc_ros.nodes; its processes end with the test."""
     processes = Processes(tmp_path)
     yield processes.start
     processes.end()

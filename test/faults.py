@@ -29,7 +29,7 @@ from hardware import PERIOD
 from osc_ros.nodes import messages
 from soak import ANSWERED, NEAR
 
-EXTREME = (  # gains that a rate of 500 Hz cannot carry
+EXTREME = (  # gains that are unstable at a rate of 500 Hz
     {'translation.natural_frequency': [1000.0] * 3},
     {'rotation.natural_frequency': [1000.0] * 3},
     {'translation.damping_ratio': [100.0] * 3, 'rotation.damping_ratio': [100.0] * 3},
@@ -40,18 +40,19 @@ USUAL = {'translation.natural_frequency': [20.0] * 3, 'rotation.natural_frequenc
          'translation.damping_ratio': [1.0] * 3, 'rotation.damping_ratio': [1.0] * 3,
          'posture.natural_frequency': 5.0, 'posture.damping': 1.0, 'force.gain': 0.0,
          'force.integral_rate': 0.0}
-# Masses that the arm is told of, and does not carry [kg]. Heavier ones are accepted if the arm
-# can hold them, but may make a light wrist unstable: see "Payload" in doc/control.md.
+# Payloads that the test sets although the arm carries none [kg]. The controller accepts a heavier
+# payload if the arm can hold it, but a light wrist may become unstable: see "Payload" in
+# doc/control.md.
 MASSES = (0.0, 0.5, 2.0, 50.0)
-GAPS = (0.02, 0.05, 0.1, 0.2, 0.3)  # [s]
-# Longer ones only with as much friction as gears have: without friction the arm is an unstable
-# pendulum, and no torque that knows nothing of its state holds it [s], share of limits of effort.
+GAPS = (0.02, 0.05, 0.1, 0.2, 0.3)  # without joint states [s]
+# Longer gaps [s] only with the dry friction of gears (relative to the effort limits): without
+# friction the arm is an unstable pendulum that no torque holds without feedback.
 LONG_GAPS, GEARS = (0.5, 1.0), 0.03
-RETURN = 10.0  # at most, from a limit of position [s]
-REQUESTS = round(0.01 / PERIOD)  # ticks from one to the next: 100 Hz
+RETURN = 10.0  # longest time for the return from a position limit [s]
+REQUESTS = round(0.01 / PERIOD)  # ticks between two requests: 100 Hz
 
 
-# on the wire
+# faults of the joint states
 
 def _states(kind):
     def fault(system):
@@ -61,7 +62,7 @@ def _states(kind):
 
 
 def _move(system, least=0.15):
-    """Be in fast motion."""
+    """Move towards a random pose, and return while the arm is fast (or after 0.5 s)."""
     target = system.pose()
     system.ask_pose(target)
     begun = system.hardware.time
@@ -72,7 +73,7 @@ def _move(system, least=0.15):
 
 
 def gap_of_states(system):
-    """No state for a while, in motion."""
+    """Send no joint states for a while, during a motion."""
     hardware, gap = system.hardware, float(system.rng.choice(GAPS + LONG_GAPS))
     if gap in LONG_GAPS:
         hardware.plant.friction[:] = GEARS * hardware.plant.effort
@@ -84,7 +85,7 @@ def gap_of_states(system):
 
 
 def missing_velocities(system):
-    """States without velocities, in motion."""
+    """Send joint states without velocities, during a motion."""
     _move(system)
     system.hardware.fault = 'missing velocities'
     system.run(0.5)
@@ -93,16 +94,16 @@ def missing_velocities(system):
 
 
 def silence(system):
-    """No state, while the arm waits."""
+    """Send no joint states for 0.15 s of wall time."""
     end = wall.perf_counter() + 0.15
     system.hardware.mute = True
     system.until(lambda: wall.perf_counter() > end, 'for time to pass')
 
 
-# what is asked for
+# faults of goals and parameters
 
 def bad_targets(system):
-    """Targets that cannot be."""
+    """Send invalid goals."""
     hardware, rng = system.hardware, system.rng
     pose = messages.pose_message(system.pose(), '', messages.stamp(0.0))
     how = int(rng.integers(5))
@@ -124,14 +125,14 @@ def bad_targets(system):
 
 
 def long_trajectories(system):
-    """Trajectories of 1000 to 10,000 points, one after the other."""
+    """Send three trajectories of 1000 to 10,000 points, each 0.3 s after the last."""
     for _ in range(3):
         system.hardware.paths.publish(system.paths[int(system.rng.integers(len(system.paths)))])
         system.run(0.3)
 
 
 def flood_of_requests(system):
-    """Poses, parameters and calls of a service at 100 Hz, each."""
+    """Send poses, parameter sets and service calls, each at 100 Hz."""
     hardware, rng, futures = system.hardware, system.rng, []
     for client in (hardware.set, hardware.hold):
         system.until(client.service_is_ready, 'for a service', ANSWERED)
@@ -144,7 +145,7 @@ def flood_of_requests(system):
         for _ in range(REQUESTS):
             system.step()
     system.run(0.5)
-    # DDS keeps ten answers, and drops those that a busy client has not taken
+    # DDS keeps ten responses, and drops older ones that a busy client has not taken
     system.counts['requests'] += len(futures)
     system.counts['requests without an answer'] += sum(not future.done() for future in futures)
     for client in (hardware.set, hardware.hold):
@@ -154,7 +155,7 @@ def flood_of_requests(system):
 
 
 def too_much_friction(system):
-    """The set friction exceeds the real one: 0.2 N·m where it is 0, or 0.6 where it is 0.5."""
+    """Set a friction above the real one: 0.2 instead of 0, or 0.6 instead of 0.5 N·m."""
     told, true = ((0.2, 0.0), (0.6, 0.5))[int(system.rng.integers(2))]
     n = system.hardware.plant.n
     system.hardware.plant.friction[:] = true
@@ -166,7 +167,7 @@ def too_much_friction(system):
 
 
 def wrong_payload(system):
-    """A payload is told that is not there."""
+    """Set a payload that the arm does not carry."""
     system.parameters(**{'payload.mass': float(system.rng.choice(MASSES))})
     system.run(0.5)
     system.ask_pose(system.pose())
@@ -176,7 +177,7 @@ def wrong_payload(system):
 
 
 def extreme_gains(system):
-    """Gains that the rate cannot carry."""
+    """Set gains that would be unstable at 500 Hz."""
     system.parameters(**EXTREME[int(system.rng.integers(len(EXTREME)))])
     system.ask_pose(system.pose())
     system.run(0.7)
@@ -184,11 +185,11 @@ def extreme_gains(system):
 
 
 def limits_of_position(system):
-    """A target with a joint 0.2 rad beyond the end of its range, and back."""
+    """Send a goal that needs a joint 0.2 rad beyond its limit, then return to the home pose."""
     plant, home = system.hardware.plant, np.array(system.arm.home)
     ends = np.array([plant.lower, plant.upper])
     room = np.abs(ends - home)
-    places = np.argsort(room, axis=None)[:4]  # (side, joint), the nearest
+    places = np.argsort(room, axis=None)[:4]  # indices of (side, joint): the four nearest limits
     side, i = np.unravel_index(int(system.rng.choice(places)), room.shape)
     way = (-1.0, 1.0)[side]
     beyond, at = home.copy(), home.copy()
@@ -199,14 +200,15 @@ def limits_of_position(system):
     system.run(duration)
     system.ask_posture(home)
     system.ask_pose(system.hardware.home)
-    # a straight way home may lead against the other limits, until the posture has turned the elbow
+    # the straight way home may press other joints against their limits until the posture turns
+    # the elbow
     end = system.hardware.time + RETURN
     system.until(lambda: system.hardware.error(system.hardware.home)[0] < NEAR
                  or system.hardware.time > end, 'for the way home')
 
 
 def retraction(system):
-    """A target behind the arm's own base axis, and back."""
+    """Send a goal on the opposite side of the base axis, then return to the home pose."""
     there = system.hardware.home.copy()
     there[:2, 3] *= -0.1
     system.ask_pose(there)
@@ -216,7 +218,7 @@ def retraction(system):
 
 
 def little_torque(system):
-    """Limits of torque that are hardly enough for the weight."""
+    """Set effort limits that hardly suffice for gravity compensation."""
     plant = system.hardware.plant
     least = np.maximum(1.2 * system.heaviest(), 0.15 * plant.effort)
     system.parameters(**{'limits.effort': np.minimum(least, plant.effort).tolist()})
@@ -226,7 +228,7 @@ def little_torque(system):
     system.run(0.4)
 
 
-# others who send torques
+# other nodes that send torques
 
 def _publisher(system):
     publisher = system.hardware.create_publisher(Float64MultiArray, 'osc_controller/commands', 1)
@@ -235,7 +237,7 @@ def _publisher(system):
 
 
 def foreign_torques(system):
-    """Somebody else sends torques that make no sense."""
+    """Another publisher sends invalid torques."""
     publisher = _publisher(system)
     n = system.hardware.plant.n
     for _ in range(10):
@@ -246,7 +248,7 @@ def foreign_torques(system):
 
 
 def second_publisher(system):
-    """Somebody else sends torques that make sense, a little before the controller."""
+    """Another publisher sends valid torques, shortly before the controller does."""
     publisher, hardware = _publisher(system), system.hardware
     offset = system.rng.uniform(-0.15, 0.15, hardware.plant.n) * hardware.plant.effort
     base = hardware.plant.weight()
@@ -261,14 +263,14 @@ def second_publisher(system):
 
 
 def second_controller(system):
-    """The controller is started twice, and the second one ends again."""
+    """Start a second controller, and end it again."""
     second = system.second_controller()
     system.run(0.5)
     second.send_signal(signal.SIGINT)
     system.until(lambda: second.poll() is not None, 'for the end of the second one')
 
 
-# the life of the controller
+# lifecycle and hold service of the controller
 
 def _change(system, wanted):
     answer = system.answer(system.hardware.change, ChangeState.Request(
@@ -278,14 +280,14 @@ def _change(system, wanted):
 
 
 def lifecycle(system):
-    """Deactivate and activate."""
+    """Deactivate the controller, and activate it again."""
     for wanted in (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVATE):
         _change(system, wanted)
         system.run(0.1)
 
 
 def deactivated(system):
-    """The arm is left to the relay, in motion, on a plant without brakes."""
+    """Deactivate the controller in motion; the relay stops the arm, which has no brakes."""
     _move(system)
     _change(system, Transition.TRANSITION_DEACTIVATE)
     system.run(1.0)
@@ -294,7 +296,7 @@ def deactivated(system):
 
 
 def deactivated_with_brakes(system):
-    """The same on a plant whose brakes close when the arm was stopped, and open again."""
+    """Deactivate the controller in motion; brakes hold the arm until it is active again."""
     _move(system)
     _change(system, Transition.TRANSITION_DEACTIVATE)
     system.run(1.0)
@@ -307,7 +309,7 @@ def deactivated_with_brakes(system):
 
 
 def hold_in_motion(system):
-    """The service hold is called in motion."""
+    """Call the service hold during a motion."""
     _move(system)
     system.answer(system.hardware.hold, Trigger.Request(), 'for a hold')
     system.run(1.0)

@@ -21,8 +21,9 @@ import pinocchio as pin
 from judge import configuration, pinocchio_model, robot_cases
 
 SUBSTEP = 5e-4  # [s]
-SWEEPS = 50  # of projected Gauss-Seidel, for the impulses of dry friction
-# Names of `judge.robot_cases` whose wrists are light: without friction they punish a bad torque.
+SWEEPS = 50  # iterations of projected Gauss-Seidel for the impulses of dry friction
+# Keys of `judge.robot_cases`. These arms have light wrists: without friction, a wrong torque
+# accelerates them strongly.
 FOREIGN = ('xarm7', 'kinova', 'baxter', 'ur5', 'ur10', 'tiago')
 
 
@@ -31,19 +32,19 @@ class ForeignPlant:
     One arm on a fixed base: torques in, joint states out; no code is shared with osc_ros.
 
     Forward dynamics by Pinocchio's articulated-body algorithm, integrated by the semi-implicit
-    Euler method. Dry friction is an impulse at the end of each substep that brings a joint to
-    rest, as far as its torque suffices. Joints have no stops.
+    Euler method. Dry friction is an impulse at the end of each substep that stops the joint, or
+    slows it if the friction torque is too small for that. Joints have no stops.
 
     Parameters
     ----------
     name : str
-        Of `judge.robot_cases`.
+        Key of `judge.robot_cases`.
     joint_names : sequence of str
         The n joints from base to tip, in this order.
     friction, damping, rotor_inertia : float or (n,)
         Dry [N·m], viscous [N·m·s/rad], reflected [kg·m²].
     payload : float
-        Mass at the tip that no description mentions [kg].
+        Mass at the tip, in addition to the robot description [kg].
 
     """
 
@@ -88,25 +89,25 @@ class ForeignPlant:
         self.time += duration
 
     def _rubbed(self, q, dt):
-        """Velocities (n,) after the impulses of dry friction."""
+        """Return the velocities (n,) after the impulses of dry friction."""
         M_inv = pin.computeMinverse(self.model, self.data, q)
         M_inv = np.triu(M_inv) + np.triu(M_inv, 1).T
         return _after_friction(M_inv, self.qd, dt * self.friction)
 
     def pose(self):
-        """Pose (4, 4) of the tip in the base frame."""
+        """Return the pose (4, 4) of the tip in the base frame."""
         pin.framesForwardKinematics(self.model, self.data, configuration(self.model, self.q))
         return self.data.oMf[self.tip].homogeneous
 
     def weight(self):
-        """Torques (n,) that hold the arm where it is."""
+        """Return the torques (n,) that compensate gravity at the present position."""
         return pin.computeGeneralizedGravity(
             self.model, self.data, configuration(self.model, self.q)).copy()
 
 
 @njit
 def _after_friction(M_inv, qd, most):
-    """Velocities (n,) after impulses of at most `most` (n,) that bring the joints to rest."""
+    """Return velocities (n,) after braking impulses, each limited to `most` (n,) [N·m·s]."""
     impulse, qd = np.zeros(len(qd)), qd.copy()
     for _ in range(SWEEPS):
         for i in range(len(qd)):

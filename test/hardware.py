@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Simulated hardware of the soak test: arms, their transport, and the checks of every tick."""
+"""Simulated hardware of the soak test: arms, transport of messages, and checks of every tick."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -38,34 +38,35 @@ from osc_ros.sim import Plant
 
 PERIOD = 0.002  # [s]
 ROUNDED = 1.0 + 1e-9
-TOO_FAST = 30.0  # times the limit of speed: the arm is lost, and put back [1]
+TOO_FAST = 30.0  # times the velocity limit: the arm is lost, and the test resets it [1]
 
-# What must hold. A torque's step from tick to tick, as a share of its limit: limits.effort_rate.
+# Limits that the checks enforce. STEP: largest torque step per tick, relative to the effort limit
+# (the default of limits.effort_rate).
 STEP = 0.1
-LATE = 4  # periods: a torque that comes so late, or later, may bring the steps of so many
-SPEED = 1.5  # of a joint, as a share of its limit: from 1.2 on the watchdog overspeed brakes
-OUTSIDE = 5e-3  # of a joint beyond its limit of position [rad, m]
+LATE = 4  # a torque k periods late may step by (k + 1) STEP, at most by LATE · STEP
+SPEED = 1.5  # largest joint speed, relative to its limit; the watchdog brakes above 1.2
+OUTSIDE = 5e-3  # largest distance of a joint beyond its position limit [rad, m]
 
 
 @dataclass(frozen=True)
 class Arm:
     """
-    An arm of the soak.
+    Settings of an arm in the soak test.
 
     Attributes
     ----------
     name : str
-        Of `judge.robot_cases`.
+        Key of `judge.robot_cases`.
     home : tuple of float
-        Where it begins, and what targets are around [rad].
+        Initial joint positions, and centre of the random goals [rad].
     wander : float
-        Targets are the poses of home ± this, joint by joint [rad].
+        Random goals differ from `home` by at most this angle in each joint [rad].
     tracking : float
-        In which the tip has to be on a new target [s].
+        Time within which the tip must reach a new goal [s].
     target : dict
-        Parameters `target.…` that fit the arm's limits of speed.
+        Parameters `target.…` that fit the arm's velocity limits.
     period : float
-        Of a figure of eight of 10 cm [s].
+        Period of a figure of eight of 10 cm [s].
 
     """
 
@@ -77,8 +78,8 @@ class Arm:
     period: float = 3.0
 
 
-# 7 joints with a light wrist; 6 joints, three of them continuous, that are slow; 7 joints of one
-# arm of two, with heavy links for its torques
+# xarm7: 7 joints, light wrist; kinova: 6 slow joints, three continuous; baxter: 7 joints, one of
+# two arms, links heavy relative to the effort limits
 ARMS = {arm.name: arm for arm in (
     Arm('xarm7', (0.0, -0.3, 0.0, 1.3, 0.0, 1.4, 0.0)),
     Arm('kinova', (4.8, 2.9, 1.0, 4.2, 1.4, 1.3), 0.15, 4.0,
@@ -90,10 +91,10 @@ ARMS = {arm.name: arm for arm in (
 
 
 class Foreign(ForeignPlant):
-    """A foreign arm, with its limits of position."""
+    """A `ForeignPlant` with position limits."""
 
     def __init__(self, arm):
-        """Put it at home, without friction."""
+        """Put the arm at home, without friction."""
         case = robot_cases()[arm.name]
         robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
         super().__init__(arm.name, robot.joint_names)
@@ -101,16 +102,16 @@ class Foreign(ForeignPlant):
         self.lower = np.where(turns, -np.inf, self.model.lowerPositionLimit[at])
         self.upper = np.where(turns, np.inf, self.model.upperPositionLimit[at])
         self.friction[:] = 1.0
-        self.step(np.zeros(self.n), PERIOD)  # compiles, which would stop time later
+        self.step(np.zeros(self.n), PERIOD)  # compile now, not during the test
         self.friction[:] = 0.0
         self.reset(arm.home)
 
 
 class Shipped:
-    """The shipped Panda in MuJoCo, with the same methods."""
+    """The shipped Panda in MuJoCo, with the interface of `Foreign`."""
 
     def __init__(self, arm):
-        """Put it at home, without friction."""
+        """Put the arm at home, without friction."""
         self.joint_names = tuple(f'panda_joint{i}' for i in range(1, 8))
         self._plant = Plant(PANDA.urdf_text, PANDA.base, self.joint_names, friction=[0.0] * 7,
                             damping=[0.0] * 7)
@@ -119,7 +120,7 @@ class Shipped:
         self.velocity = np.array([2.175] * 4 + [2.61] * 3)
         self.lower = np.array([-2.8973, -1.7628, -2.8973, -3.0718, -2.8973, -0.0175, -2.8973])
         self.upper = np.array([2.8973, 1.7628, 2.8973, -0.0698, 2.8973, 3.7525, 2.8973])
-        self.friction = np.zeros(7)  # is ignored
+        self.friction = np.zeros(7)  # ignored by this plant
         self.reset(arm.home)
 
     q = property(lambda self: self._plant.q)
@@ -134,52 +135,52 @@ class Shipped:
         self._plant.step(tau, round(duration / 1e-3))
 
     def pose(self):
-        """Pose (4, 4) of the tip in the base frame."""
+        """Return the pose (4, 4) of the tip in the base frame."""
         return self._plant.pose(PANDA.tip)
 
     def weight(self):
-        """Torques (n,) that hold the arm where it is."""
+        """Return the torques (n,) that compensate gravity at the present position."""
         return self._plant.weight
 
 
 @dataclass
 class Figures:
-    """What is measured while one kind of fault, or none, lasts, and until the arm is back."""
+    """Measurements for one kind of fault (or none), including the recovery after it."""
 
     times: int = 0
-    step: float = 0.0  # largest from one torque to the next, share of the limit
-    speed: float = 0.0  # largest, share of the limit
-    silence: float = 0.0  # longest of the controller, of wall time [periods]
-    gap: int = 0  # longest that the plant was without a new torque [periods]
-    drift: float = 0.0  # fastest, of an arm that was stopped [rad/s, m/s]
-    took: list = field(default_factory=list)  # until the tip was on a new target [s]
-    accepted: int = 0  # parameter sets
+    step: float = 0.0  # largest between two torques, relative to the limit
+    speed: float = 0.0  # largest, relative to the limit
+    silence: float = 0.0  # longest wall time without a command of the controller [periods]
+    gap: int = 0  # longest time of the plant without a new torque [periods]
+    drift: float = 0.0  # largest drift rate of a stopped arm [rad/s, m/s]
+    took: list = field(default_factory=list)  # times until the tip reached a new goal [s]
+    accepted: int = 0  # number of parameter sets
     refused: int = 0
 
 
 class Judge:
-    """Looks at every tick, and writes down the figures and what must not be, by the fault."""
+    """Checks every tick; records measurements and violations for each kind of fault."""
 
     def __init__(self, plant):
-        """Know the limits of the plant."""
+        """Take the limits from the plant."""
         self._plant = plant
         self.kind = 'none'
         self.figures, self.broken = {}, {}
-        self.use = 0.0  # largest torque, share of the limit
+        self.use = 0.0  # largest torque, relative to the limit
         self.last = None
 
     @property
     def now(self):
-        """Figures of the present fault."""
+        """Measurements of the present kind of fault."""
         return self.figures.setdefault(self.kind, Figures())
 
     def object(self, time, what, value, worst=max):
-        """Write down that something must not be."""
+        """Record a violation: count, time of the first, and worst value."""
         count, first, most = self.broken.get((self.kind, what), (0, time, value))
         self.broken[self.kind, what] = count + 1, first, worst(most, value)
 
     def accepts(self, time, tau):
-        """Whether a command is one at all."""
+        """Return whether a torque is finite and within limits; record a violation."""
         limits = ROUNDED * self._plant.effort
         if tau.shape != limits.shape or not np.isfinite(tau).all():
             self.object(time, 'torque not finite', 1.0)
@@ -190,7 +191,7 @@ class Judge:
         return True
 
     def command(self, time, tau, missed):
-        """Look at a torque that came, so many periods later than it should have."""
+        """Check the step of a torque that arrived `missed` periods late."""
         self.use = max(self.use, float((np.abs(tau) / self._plant.effort).max()))
         if self.last is not None:
             step = float((np.abs(tau - self.last) / self._plant.effort).max())
@@ -200,7 +201,7 @@ class Judge:
         self.last = tau
 
     def tick(self, time):
-        """Look at where a period brought the arm; false where that is lost."""
+        """Check speeds and positions after a period; return False if the arm is lost."""
         plant, now = self._plant, self.now
         speed = float((np.abs(plant.qd) / plant.velocity).max())
         now.speed = max(now.speed, speed)
@@ -209,14 +210,14 @@ class Judge:
         outside = float(np.maximum(plant.lower - plant.q, plant.q - plant.upper).max())
         if outside > OUTSIDE:
             self.object(time, 'joint beyond its limit', outside)
-        return speed < TOO_FAST  # false for NaN too
+        return speed < TOO_FAST  # False for NaN, too
 
 
 class Hardware(Node):
-    """A simulated arm at the end of a wire that loses, repeats, delays and garbles states."""
+    """Node of a simulated arm that can lose, repeat, delay and garble its joint states."""
 
     def __init__(self, arm, rng):
-        """Listen to the relay, and to the controller."""
+        """Subscribe to relay and controller; create publishers and clients for the controller."""
         super().__init__('hardware')
         self.plant = (Shipped if arm.name == 'panda' else Foreign)(arm)
         self.judge = Judge(self.plant)
@@ -239,23 +240,23 @@ class Hardware(Node):
             SetParametersAtomically, 'osc_controller/set_parameters_atomically')
 
     def forget(self):
-        """Be as before the first command: the brakes are on."""
+        """Return to the state before the first command, in which the brakes hold the arm."""
         self.tau, self.label, self.asked = None, None, ''
         self.judge.last = None
 
     @property
     def time(self):
-        """Simulated [s]."""
+        """Simulated time [s]."""
         return self.ticks * PERIOD
 
     @property
     def stamp(self):
-        """Of the next state."""
+        """Stamp of the next joint state."""
         return messages.stamp(self.time + 1.0)
 
     @property
     def is_answered(self):
-        """Whether there is a torque for the state that was sent last."""
+        """Whether a torque for the latest state has arrived."""
         return self.label == self.asked
 
     def _on_command(self, message):
@@ -277,7 +278,7 @@ class Hardware(Node):
             now.silence = max(now.silence, (arrived - before) / PERIOD)
 
     def tell(self):
-        """Send the state, through the wire."""
+        """Send the joint state, subject to the fault; return whether it was sent now."""
         if self.mute:
             return False
         plant = self.plant
@@ -302,7 +303,7 @@ class Hardware(Node):
         return True
 
     def repair(self):
-        """Let the wire be good again."""
+        """End the fault of the joint states, and set the friction to 0."""
         self.fault, self.mute, self._late = None, False, []
         self.plant.friction[:] = 0.0
 
@@ -323,7 +324,7 @@ class Hardware(Node):
             message.header.stamp = messages.stamp(float(self.rng.choice([0.0, 1e6])))
 
     def advance(self):
-        """Go on by a period, if there was ever a torque; whether the arm is not lost."""
+        """Simulate a period if a torque has ever arrived; return False if the arm is lost."""
         if self.tau is None:
             return True
         if not self.brakes:
@@ -332,7 +333,7 @@ class Hardware(Node):
         return self.judge.tick(self.time)
 
     def error(self, target):
-        """Distance [m] and angle [rad] of the tip from a pose."""
+        """Return distance [m] and angle [rad] of the tip from a pose."""
         T = self.plant.pose()
         return (np.linalg.norm(target[:3, 3] - T[:3, 3]),
                 Rotation.from_matrix(target[:3, :3] @ T[:3, :3].T).magnitude())

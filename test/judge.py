@@ -15,8 +15,8 @@
 """
 Pinocchio as the reference of the tests, and the robots of the tests.
 
-Nothing of osc_ros is imported here: what a mimic joint does, which joints are held and where the
-base is are worked out a second time, from the XML and by Pinocchio.
+This module imports nothing from osc_ros. It computes the mimic joints, the locked joints and the
+pose of the base independently, from the XML and with Pinocchio.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ SHIPPED_PANDA = Path(__file__).parents[1] / 'osc_ros' / 'robots' / 'panda.urdf'
 
 @dataclass(frozen=True)
 class Case:
-    """A robot to be judged on: `Robot.from_urdf(case.urdf_text, case.base, case.tip, …)`."""
+    """A robot for tests: `Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=…)`."""
 
     urdf_text: str
     base: str
@@ -43,18 +43,18 @@ class Case:
 
 def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
     """
-    Return (model, data, frame_id): Pinocchio's view of the chain from `base` to `tip`.
+    Return (model, data, frame_id): Pinocchio's model of the chain from `base` to `tip`.
 
-    All joints but `joint_names` (in path order, as in `Robot.joint_names`) are locked, at their
-    values in `locked`, a mimic joint where its source puts it, else at 0, and their bodies lumped.
-    The world of the model is the frame of `base`, with everything above it at rest, so that poses
-    (`data.oMf`), LOCAL_WORLD_ALIGNED Jacobians and gravity (0, 0, -9.81) compare without a change
-    of frame. Positions go in by `configuration(model, q)`; set `model.armature` for rotor inertia.
+    `joint_names` (in path order, like `Robot.joint_names`) move. All other joints are locked and
+    their bodies lumped: at the value in `locked` if given, a mimic joint at the value that its
+    source gives, others at 0. The world of the model is the frame of `base`, at rest, so that
+    poses (`data.oMf`), LOCAL_WORLD_ALIGNED Jacobians and gravity (0, 0, -9.81) need no change of
+    frame. Convert positions with `configuration(model, q)`; rotor inertia: `model.armature`.
     """
     model = pin.buildModelFromXML(urdf_text)
     held = held_configuration(model, urdf_text, set(joint_names), dict(locked or {}))
     ids = [i for i in range(1, model.njoints) if model.names[i] not in joint_names]
-    # A link of the same name as a joint would keep the joint from being found.
+    # Pinocchio would not find a joint that has the same name as a link.
     for frame in _links(model):
         frame.name = f'link {frame.name}'
     model = pin.buildReducedModel(model, ids, held)
@@ -75,7 +75,7 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
 
 
 def held_configuration(model, urdf_text, moving, locked):
-    """Return the configuration at which all joints but those in `moving` are held."""
+    """Return a configuration with the locked positions of all joints that are not in `moving`."""
     held = pin.neutral(model)
     for joint, value in _held_values(urdf_text, moving, locked).items():
         if model.existJointName(joint):
@@ -118,7 +118,7 @@ def _held_values(urdf_text, moving, locked):
 
 @cache
 def robot_cases():
-    """Return the robots to judge on, by name; read once."""
+    """Return the robots for the tests, by name; cached."""
     panda = ('panda_link0', 'panda_hand_tcp', {'panda_finger_joint1': 0.03})
     cases = {
         'panda': Case(SHIPPED_PANDA.read_text(), *panda),
@@ -146,7 +146,7 @@ def robot_cases():
 
 
 def _erd(name):
-    # The package is data: where its files lie is known without importing it.
+    # The package has data only: its metadata gives the paths without an import.
     robots = 'example-robot-data/robots/'
     for file in files('example-robot-data') or ():
         if str(file).endswith(f'{robots}{name}.urdf'):
@@ -156,10 +156,10 @@ def _erd(name):
 
 def random_urdf(seed, n):
     """
-    Return a tree of `n` moving joints from 'link_0' to 'tool', any axis, every origin with rpy.
+    Return a URDF with `n` moving joints from 'link_0' to 'tool', with random axes and origins.
 
-    Joint k moves 'link_k'; one in four is prismatic, one in four continuous. A fixed or a
-    revolute branch, 'branch_joint_k', hangs from every link.
+    Joint k moves 'link_k'; one joint in four is prismatic, one in four continuous. Every moving
+    link has a child 'branch_k', whose joint 'branch_joint_k' is fixed or revolute.
     """
     rng = np.random.default_rng(seed)
 
@@ -171,7 +171,7 @@ def random_urdf(seed, n):
                 f"rpy='{words(rng.uniform(-3, 3, 3))}'/>")
 
     def link(name):
-        # Moments of a cloud of points: the triangle inequality holds.
+        # Moments of a distribution of points, which satisfy the triangle inequality.
         spread = rng.uniform(0.01, 0.1, 3) ** 2
         mass = rng.uniform(0.5, 3)
         moments = mass * (spread.sum() - spread)
@@ -201,8 +201,8 @@ def random_urdf(seed, n):
 
 
 def iiwa_like():
-    """Return an arm of seven joints laid out as the KUKA LBR iiwa 14, with rods for bodies."""
-    # height of the joint above the last one [m], its rpy, mass [kg] and length of its rod [m]
+    """Return a URDF with the joint layout of the KUKA LBR iiwa 14, and rods as links."""
+    # per joint: offset from the previous joint [m], rpy, mass [kg] and length [m] of the rod
     rows = [
         (0.1575, '0 0 0', 4.0, 0.2), (0.2025, '1.5707963267948966 0 3.141592653589793', 4.0, 0.2),
         (0.2045, '1.5707963267948966 0 3.141592653589793', 3.0, 0.2),
@@ -213,7 +213,7 @@ def iiwa_like():
     ]
     parts = ["<link name='link_0'/>"]
     for k, (rise, rpy, mass, rod) in enumerate(rows, 1):
-        # The even joints' origins lie along the last link's z, the odd ones' along its y.
+        # Offset along z of the previous link for joint 1 and even joints, else along its y.
         xyz = f'0 {rise} 0' if k % 2 and k > 1 else f'0 0 {rise}'
         across, along = mass * (rod**2 + 3 * 0.06**2) / 12, mass * 0.06**2 / 2
         parts.append(
@@ -228,10 +228,10 @@ def iiwa_like():
     return f"<robot name='iiwa_like'>{''.join(parts)}</robot>"
 
 
-# Turns whose third columns are x and y.
+# Rotation matrices whose third columns (the z axes) are x and y.
 Z_TO_X, Z_TO_Y = np.eye(3)[:, [1, 2, 0]], np.eye(3)[:, [2, 0, 1]]
-# Joint: Pinocchio's model of it, and the bodies of one freedom (or spherical) that it is here,
-# each with the axes that its z has in the joint's frame.
+# Per type of joint: Pinocchio's joint model, and the equivalent series of joints in osc_ros
+# (revolute, prismatic or spherical), each with the rotation of its frame in the joint's frame.
 JOINTS = {
     'revolute': (pin.JointModelRZ, [('revolute', np.eye(3))]),
     'prismatic': (pin.JointModelPZ, [('prismatic', np.eye(3))]),
@@ -247,10 +247,10 @@ JOINTS = {
 @dataclass(frozen=True, eq=False)
 class TreeTerms:
     """
-    What Pinocchio finds at a state, in osc_ros's coordinates and order, [angular; linear].
+    Terms of the dynamics by Pinocchio, in osc_ros's coordinates and order, [angular; linear].
 
-    The rows of J (6 m, n), J̇q̇ (6 m,) and the twist (6 m,) are those of one tip after another, base
-    axes; the poses are (m, 4, 4).
+    J (6 m, n), J̇q̇ (6 m,) and the twist (6 m,) stack the m tips, in base axes; the poses are
+    (m, 4, 4).
 
     """
 
@@ -273,26 +273,26 @@ class TreeTerms:
 @dataclass(frozen=True, eq=False)
 class Tree:
     """
-    A tree as plain arrays, and Pinocchio's model of the same, made from the same numbers.
+    A tree of bodies as plain arrays, and Pinocchio's model of the same tree.
 
-    `Robot(**tree.description)` is the robot; where `urdf` is not None (URDF has no spherical
-    joint), so is `Robot.from_urdf(tree.urdf, 'base', tree.tips, free=True)`, but for the rotors,
-    and with the joints in another order: `tree.ordered(robot.joint_names)` judges that one.
-    Everything goes in and comes out in osc_ros's coordinates and in the order of `names`.
-    Velocities are translated by v_pin = E(q) qd: in a planar and a floating joint, Pinocchio's
-    linear velocity is in the moving body's axes, ours in the parent's.
+    `Robot(**tree.description)` returns the robot. If `urdf` is not None (URDF has no spherical
+    joint), `Robot.from_urdf(tree.urdf, 'base', tree.tips, free=True)` returns the same robot
+    without rotors and with another order of joints; compare it with
+    `tree.ordered(robot.joint_names)`. Arguments and results are in osc_ros's coordinates and in
+    the order of `names`. Pinocchio's velocity is v_pin = E(q) qd: in planar and floating joints
+    its linear part is in the axes of the moving body, in osc_ros in the axes of the parent.
 
     """
 
     description: dict
     model: pin.Model
-    kinds: dict  # joint: key of JOINTS
-    rotors: dict  # joint: (k,)
+    kinds: dict  # {joint: key of JOINTS}
+    rotors: dict  # {joint: rotor inertia (k,)}
     urdf: str | None
     names: tuple
 
     def ordered(self, names):
-        """Return the same with the joints in another order."""
+        """Return this tree with its joints in another order."""
         return replace(self, names=tuple(names))
 
     @property
@@ -305,7 +305,7 @@ class Tree:
         return self.description['tips']
 
     def state(self, rng):
-        """Return a random position (nq,), with quaternions of any length, and velocity (n,)."""
+        """Return random position (nq,), with quaternions not normalized, and velocity (n,)."""
         parts = []
         for name in self.names:
             kind = self.kinds[name]
@@ -363,7 +363,7 @@ class Tree:
         return drift
 
     def terms(self, q, qd):
-        """Return the TreeTerms."""
+        """Return the TreeTerms at a state."""
         model, data = self.model, self.model.createData()
         full, E, drift = self.configuration(q), self.velocity_map(q), self.drift(q, qd)
         M = np.triu(pin.crba(model, data, full).reshape(model.nv, model.nv))
@@ -410,10 +410,10 @@ class Tree:
 
     def joint_forces(self, q, qd, qdd, F=None):
         """
-        Return the wrench through every one of Pinocchio's joints, by name.
+        Return the wrenches (6,) that Pinocchio's joints transmit, by name of the joint.
 
-        (6,) [moment; force] about the origin and in the axes of the joint's last body, F (6 m,)
-        being forces on the tips in base axes.
+        [moment; force], about the origin and in the axes of the joint's last body. F (6 m,) are
+        the forces on the tips, in base axes.
 
         """
         model, data = self.model, self.model.createData()
@@ -441,20 +441,20 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0, strai
     ----------
     seed : int
     kinds : sequence of str
-        The joints from the base to the first tip, keys of JOINTS; with 'bare ' before it the
-        joint's last body has no mass, with 'point ' it is a point mass: 'bare revolute'.
+        Types of the joints from the base to the first tip, keys of JOINTS. The prefix 'bare '
+        ('bare revolute') gives the joint's last body no mass, 'point ' makes it a point mass.
     branches : sequence of (int, sequence of str)
-        Where each branch hangs from the path (the number of the joint, -1 for the base), and its
-        joints. Their bodies are mixed with those of the path, parents first.
+        For each branch, the joint of the path that it is attached to (-1: the base), and the types
+        of its joints. The bodies of path and branches are in random order, parents first.
     tips : int
-        The others are at the ends of the first branches.
+        Number of tips; the second and later ones are at the ends of the first branches.
     rotors : bool
         Give every joint but the first, the fourth, … a rotor inertia.
     decades : float
-        How many powers of ten a mass may be above or below the usual.
+        Masses are multiplied by a random power of ten, with an exponent within ± `decades`.
     straight : bool
-        Lay everything out along x at q = 0, with quarter turns about x between the joints: no arm
-        can then stretch.
+        Place all bodies along x at q = 0, with quarter turns about x between the joints: the arm
+        is then fully stretched.
 
     """
     rng = np.random.default_rng(seed)
@@ -476,7 +476,7 @@ def random_tree(seed, kinds, branches=(), tips=1, rotors=False, decades=0, strai
     pose = _straight_pose if straight else _random_pose
     poses = {name: pose(rng, 0.4) for name, *_ in joints}
     inertias = {name: _random_inertia(rng, kind, decades) for name, kind, _ in joints}
-    # Pinocchio's algorithms want every branch in one piece
+    # Pinocchio's algorithms need the joints of every branch to be consecutive
     for name, kind, parent in _depth_first(joints):
         joint = model.addJoint(model.getJointId(parent) if parent else 0,
                                JOINTS[kind.split()[-1]][0](), pin.SE3(poses[name]), name)

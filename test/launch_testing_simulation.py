@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The simulation under launch_testing, as `launch_test` runs it; test_launch.py starts it."""
+"""A test of the simulation for `launch_test` (launch_testing); test_launch.py runs it."""
 
 from pathlib import Path
 import unittest

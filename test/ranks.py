@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""MPI ranks of test_distributed.py: `mpiexec -n P python ranks.py FOLDER WHAT …`."""
+"""MPI ranks of test_distributed.py: `mpiexec -n P python ranks.py FOLDER FUNCTION …`."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ from osc_ros.errors import InputError
 
 
 def law(comm, cases):
-    """Return what is found of every case, on rank 0: a list of ways to have the chain."""
+    """Return, per case, the results of three ways to distribute the chain (valid on rank 0)."""
     found = []
     for robot, pieces, state in cases:
         ways = [Distributed(comm, robot, bodies=[piece.n for piece in pieces]),
@@ -38,7 +38,7 @@ def law(comm, cases):
 
 
 def answers(space, q, qd, u, tau, qdd):
-    """Return tip and torques for every variant, and again: (pose, …), torque, inward."""
+    """Return [pose, twist, Λ⁻¹, a0, torque, inward] for four variants, computed twice."""
     mine, found = space.mine, []
     for tau0, qdd0 in 2 * [(None, None), (tau, None), (None, qdd), (tau, qdd)]:
         own = [None if x is None else x[mine] for x in (tau0, qdd0)]
@@ -51,14 +51,14 @@ def answers(space, q, qd, u, tau, qdd):
 
 
 def leaning(comm, cases):
-    """Return the first chain, one body on each rank but rank 0, and this rank's q, qd, u."""
+    """Return the first chain (rank 0 has most bodies, the others one) and this rank's q, qd, u."""
     (robot, _, (q, qd, u, *_)), *_ = cases
     space = Distributed(comm, robot, bodies=[robot.n - comm.size + 1] + [1] * (comm.size - 1))
     return space, q[space.mine], qd[space.mine], u
 
 
 def refusals(comm, cases):
-    """Return what every rank hears where the last is given what cannot be, and goes on."""
+    """Return, on rank 0, the error texts of every rank when the last rank gets invalid input."""
     space, q, qd, u = leaning(comm, cases)
     last = comm.rank == comm.size - 1
 
@@ -80,7 +80,7 @@ def refusals(comm, cases):
 
 
 def constructors(comm, cases):
-    """Return what every rank hears of bodies that do not add up, and of too few."""
+    """Return, on rank 0, the error texts of every rank for two invalid numbers of bodies."""
     (robot, _, _), *_ = cases
     told = []
     for bodies in ([1] * comm.size, [robot.n, 0] + [0] * (comm.size - 2)):
@@ -92,7 +92,7 @@ def constructors(comm, cases):
 
 
 def fails(comm, cases, how):
-    """Call the law forever, until the last rank fails in the middle of it."""
+    """Call the law in a loop; after 100 calls, the last rank fails by `how()`."""
     space, q, qd, u = leaning(comm, cases)
     calls = 0
     while True:
@@ -103,14 +103,14 @@ def fails(comm, cases, how):
 
 
 def raises(comm, cases):
-    """Fail by an exception."""
+    """The last rank raises an exception."""
     def how():
         raise RuntimeError('no measurement of joint 7')
     fails(comm, cases, how)
 
 
 def exits(comm, cases):
-    """Leave without having been in any call; the others wait for it."""
+    """The last rank exits before its first call, while the others wait for it."""
     with together(comm):
         if comm.rank == comm.size - 1:
             sys.exit('no robot')
@@ -118,12 +118,12 @@ def exits(comm, cases):
 
 
 def killed(comm, cases):
-    """Fail by a signal that nothing can catch."""
+    """The last rank sends itself SIGKILL."""
     fails(comm, cases, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def main(folder, *tasks):
-    """Do all that is asked for; rank 0 writes what was found."""
+    """Run the named functions on every rank; rank 0 writes the results to a file."""
     comm, cases = MPI.COMM_WORLD, pickle.loads((folder / 'cases').read_bytes())
     found = {task: globals()[task](comm, cases) for task in tasks}
     if comm.rank == 0:

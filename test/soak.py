@@ -36,25 +36,25 @@ from osc_ros.nodes.controller_parameters import PARAMETERS
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.share import share_directory
 
-UNANSWERED = 0.02  # of wall time: in lockstep the plant then goes on with its last torque [s]
-CATCH_UP = 5  # ticks that a late paced plant makes up for before it lets time go
-PATIENCE = 240.0  # of wall time, for a process: it may have to compile its kernels first [s]
-ANSWERED = 10.0  # of wall time, within which a service has to answer [s]
-ATTEMPTS = 3  # to start over
+UNANSWERED = 0.02  # wall time after which, in lockstep, the plant repeats its last torque [s]
+CATCH_UP = 5  # ticks that a late, paced plant catches up on; it skips the rest
+PATIENCE = 240.0  # wall-time limit for a process, which may have to compile kernels first [s]
+ANSWERED = 10.0  # wall-time limit for the response of a service [s]
+ATTEMPTS = 3  # attempts to restart the system
 RELAY = 0.1  # time without commands after which the relay acts [s]
 
-# What must hold, beside what the judge of every tick looks at:
-NEAR, TURNED = 1e-3, 2e-3  # the tip is on its target [m, rad]
-DRIFT = 5e-3  # of an arm that was stopped, in a second [rad, m]
-SILENCE = RELAY / PERIOD  # between commands of a controller that is busy [periods]
-SILENT = ('long trajectories', 'flood of requests')  # that must not exceed it
+# Limits, in addition to the checks of `hardware.Judge` in every tick:
+NEAR, TURNED = 1e-3, 2e-3  # tolerances for the tip to have reached its goal [m, rad]
+DRIFT = 5e-3  # largest drift of a stopped arm in 1 s [rad, m]
+SILENCE = RELAY / PERIOD  # longest time between commands of a busy controller [periods]
+SILENT = ('long trajectories', 'flood of requests')  # faults during which SILENCE must hold
 RAISED = re.compile(r'Traceback|\b[A-Z][A-Za-z]*(?:Error|Exception|Interrupt)\b')
 
 DECLARED = {entry.name for entry in PARAMETERS}
 
 
 def stated(arm, folder):
-    """Return the arguments of a node that name the robot, as a user of that arm would write."""
+    """Return the command-line arguments of a node for this arm; write URDF and parameter file."""
     if arm.name == 'panda':
         return ['--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml']
     case = robot_cases()[arm.name]
@@ -74,14 +74,14 @@ def stated(arm, folder):
 
 
 class Lost(Exception):
-    """The arm, or the wait for something."""
+    """The arm was lost, a process ended, or a wait timed out."""
 
 
 class System:
-    """The hardware, a relay, a controller that may be restarted, and what is asked of them."""
+    """Hardware, relay and controller; sends random goals and faults, and checks the recovery."""
 
     def __init__(self, arm, processes, folder, paced, seed):
-        """Start all."""
+        """Create the hardware, and start relay and controller."""
         self.arm, self.paced, self.rng = arm, paced, np.random.default_rng(seed)
         self.processes, self._stated = processes, stated(arm, folder)
         self._executor = EventsExecutor()
@@ -89,16 +89,16 @@ class System:
         self.judge = self.hardware.judge
         self._executor.add_node(self.hardware)
         self.counts, self.memory, self._raised = Counter(), [], 0
-        self._probe = Foreign(arm)  # for what the plant is not asked: poses beyond its limits
+        self._probe = Foreign(arm)  # a second plant, to compute poses, also beyond joint limits
         self.paths = [self._path(points) for points in (1000, 3000, 10000)]
         gc.collect()
-        gc.freeze()  # a collection of all that was imported would delay a paced plant
-        self._spin(0.5)  # others would be seen by then
+        gc.freeze()  # garbage collection of the imported modules would delay a paced plant
+        self._spin(0.5)  # time to discover other nodes in the ROS domain
         self._due = wall.perf_counter()
         self._begin()
 
     def draw_from(self, *seed):
-        """Draw as from this seed from now on."""
+        """Seed the random numbers again."""
         self.rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def close(self):
@@ -110,7 +110,7 @@ class System:
         gc.unfreeze()
 
     def _path(self, points):
-        """Return a figure of eight as bytes: making a message of it takes up to a second."""
+        """Return a figure of eight, serialized in advance, because that takes up to a second."""
         path = figure_of_eight(self.hardware.home, 0.1, 0.05, self.arm.period, 1.0, 0.0,
                                (points - 1) / (1.25 * self.arm.period))
         case = robot_cases()[self.arm.name]
@@ -127,21 +127,21 @@ class System:
         self.start_controller()
 
     def start_controller(self):
-        """Start a controller, and wait until it has the arm."""
+        """Start a controller, and wait until it is active."""
         self.controller = self.processes.start('controller', *self._stated)
         count = self.hardware.count_subscribers
         self.until(lambda: count('joint_states') > 1 and is_active(self.controller),
                    'for a controller')
 
     def second_controller(self):
-        """Start one more controller, of the same names, and return it when it is active."""
+        """Start a second controller with the same names; return it when active or ended."""
         second = self.processes.start(
             'controller', *self._stated, '-p', 'watchdog.other_publisher.on_activation:=accept')
         self.until(lambda: is_active(second) or second.poll() is not None, 'for a second one')
         return second
 
     def start_over(self):
-        """Put the arm back, and start all anew."""
+        """Reset the arm, and restart relay and controller; try up to ATTEMPTS times."""
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._start_over()
@@ -165,13 +165,13 @@ class System:
         self._begin()
 
     def check_processes(self):
-        """Write down what ended by itself, and what was raised."""
+        """Raise `Lost` if relay or controller has ended."""
         for process in (self.relay, self.controller):
             if process.poll() is not None:
                 raise Lost(f'process ended with {process.returncode}')
 
     def raised(self):
-        """Lines of the logs that have an exception, but for those that were told of before."""
+        """Return the log lines with exceptions that no earlier call returned."""
         found = [f'{process.log.name}: {line}' for process in self.processes.running
                  for line in process.log.read_text().splitlines() if RAISED.search(line)]
         new, self._raised = found[self._raised:], len(found)
@@ -180,13 +180,13 @@ class System:
     # time
 
     def _spin(self, duration):
-        """Let wall time pass [s], while the plant stands."""
+        """Spin the executor for a wall time [s], without simulation."""
         end = wall.perf_counter() + duration
         while wall.perf_counter() < end:
             self._executor.spin_once(timeout_sec=0.01)
 
     def step(self):
-        """One period: the state goes out, a torque comes, or not, and physics go on."""
+        """Run one period: send the state, wait for a torque, and simulate."""
         hardware, executor = self.hardware, self._executor
         begun = wall.perf_counter()
         told = hardware.tell()
@@ -200,7 +200,7 @@ class System:
             executor.spin_once(timeout_sec=0.0)
         elif told:
             latest = self._due = begun + UNANSWERED
-        else:  # what the controller does now goes by its clock
+        else:  # without a state, the controller acts by its wall clock
             latest = self._due = min(self._due, begun) + PERIOD
         while (left := latest - wall.perf_counter()) > 0.0:
             executor.spin_once(timeout_sec=left)
@@ -213,7 +213,7 @@ class System:
             raise Lost(f'arm at {TOO_FAST:g} times its speed')
 
     def until(self, happened, why, patience=PATIENCE):
-        """Step until something is true."""
+        """Step until `happened()` is true; raise `Lost` after `patience` seconds of wall time."""
         deadline = wall.perf_counter() + patience
         while not happened():
             if wall.perf_counter() > deadline:
@@ -221,12 +221,12 @@ class System:
             self.step()
 
     def run(self, duration):
-        """Let time pass, simulated [s]."""
+        """Step for a simulated duration [s]."""
         end = self.hardware.time + duration - 0.5 * PERIOD
         self.until(lambda: self.hardware.time > end, 'for time to pass', np.inf)
 
     def answer(self, client, request, why):
-        """Ask a service while the arm goes on."""
+        """Call a service while the simulation continues; return the response."""
         self.until(client.service_is_ready, why, ANSWERED)
         future = client.call_async(request)
         self.until(future.done, why, ANSWERED)
@@ -235,12 +235,12 @@ class System:
     # goals
 
     def pose_at(self, q):
-        """Pose (4, 4) of the tip for joint positions (n,), which may be beyond their limits."""
+        """Return the tip's pose (4, 4) for positions (n,), which may be beyond their limits."""
         self._probe.reset(q)
         return self._probe.pose()
 
     def pose(self):
-        """Return a pose at random that is within reach."""
+        """Return a random pose within reach."""
         return self.pose_at(self._posture())
 
     def _posture(self):
@@ -248,7 +248,7 @@ class System:
         return self.arm.home + self.rng.uniform(-wander, wander, self._probe.n)
 
     def heaviest(self):
-        """Largest torques (n,) by which the arm is held in the poses that it is asked for."""
+        """Return the largest gravity torques (n,) at the present and 30 random positions."""
         most = np.abs(self.hardware.plant.weight())
         for _ in range(30):
             self._probe.reset(self._posture())
@@ -256,16 +256,16 @@ class System:
         return most
 
     def ask_pose(self, T):
-        """Ask for a pose of the tip, now."""
+        """Publish a pose as goal of the tip, effective at once."""
         self.hardware.poses.publish(messages.pose_message(T, '', messages.stamp(0.0)))
 
     def ask_posture(self, q):
-        """Ask for joint positions."""
+        """Publish joint positions as goal of the posture."""
         self.hardware.postures.publish(messages.joint_state(
             self.hardware.names, 0.0, np.array(q), np.zeros(len(q)), np.zeros(len(q))))
 
     def target(self):
-        """Ask for something."""
+        """Send a random command: pose, path, twist, posture, hold or parameters."""
         hardware, rng = self.hardware, self.rng
         kind = str(rng.choice(['pose', 'path', 'twist', 'posture', 'hold', 'parameters']))
         self.judge.kind = f'target: {kind}'
@@ -287,7 +287,7 @@ class System:
             self.parameters(**self._sets())
 
     def _sets(self):
-        """Return a set of parameters, which may be a bad one."""
+        """Return a random set of parameters; some sets are invalid."""
         rng = self.rng
         frequency = [float(x) for x in rng.uniform(15.0, 25.0, 3)]
         sets = [{'translation.natural_frequency': frequency},
@@ -301,13 +301,13 @@ class System:
         return sets[int(rng.integers(len(sets)))]
 
     def request(self, **values):
-        """Return the request that sets parameters, all or none."""
+        """Return the service request that sets parameters atomically."""
         return SetParametersAtomically.Request(parameters=[
             Parameter(name, Parameter.Type.DOUBLE_ARRAY if value == [] else None, value)
             .to_parameter_msg() for name, value in values.items()])
 
     def parameters(self, **values):
-        """Set parameters, all or none; whether they were accepted."""
+        """Set parameters atomically; return whether the controller accepted them."""
         result = self.answer(self.hardware.set, self.request(**values), 'for a set').result
         self.judge.now.accepted += result.successful
         self.judge.now.refused += not result.successful
@@ -316,7 +316,7 @@ class System:
     # faults
 
     def wander(self):
-        """Do what an arm is for, between two faults."""
+        """Send a random command and simulate 0.1 to 0.6 s, between two faults."""
         try:
             self.target()
             self.run(float(self.rng.uniform(0.1, 0.6)))
@@ -325,7 +325,7 @@ class System:
             self.start_over()
 
     def suffer(self, kind, fault):
-        """Let one thing go wrong, and be right again; the tip has to be on a new target then."""
+        """Apply one fault and end it; then the tip must reach a new goal."""
         judge, hardware = self.judge, self.hardware
         judge.kind = kind
         judge.now.times += 1
@@ -346,14 +346,14 @@ class System:
         judge.kind = 'none'
 
     def _recover(self):
-        """Ask for a pose, and wait until the arm is there."""
+        """Send a random pose, wait until the tip reaches it, and record the time."""
         hardware, longest = self.hardware, self.arm.tracking
         begun, target, sent = hardware.time, self.pose(), -np.inf
         self.ask_posture(self.arm.home)
 
         def tracks():
             nonlocal sent
-            if hardware.time - sent > 0.5:  # as a client does whose message may be lost
+            if hardware.time - sent > 0.5:  # repeat the goal, in case the message was lost
                 sent = hardware.time
                 self.ask_pose(target)
             away, turned = hardware.error(target)
@@ -370,9 +370,9 @@ class System:
 
     def drift(self, joints=True):
         """
-        Write down how fast an arm drifts that was told to stop: its joints, or its tip.
+        Record the drift of a stopped arm in 1 s: of its joints, or of its tip.
 
-        Of an arm that holds a pose the joints go on: the posture moves them in the null space.
+        If the arm holds a pose, check the tip only: the posture may move joints in the nullspace.
         """
         hardware = self.hardware
 
@@ -387,19 +387,19 @@ class System:
             self.judge.object(hardware.time, 'drift of an arm that was stopped', drift)
 
     def restart(self, how):
-        """End the controller, and start another one."""
+        """End the controller with signal `how`, and start a new one."""
         self.controller.send_signal(how)
         self.until(lambda: self.controller.poll() is not None, 'for the end')
         self.start_controller()
 
 
 def is_active(process):
-    """Whether a controller says that it has the arm."""
+    """Return whether the log of a controller reports that it is active."""
     return 'active: holding' in process.log.read_text()
 
 
 def resident(process):
-    """Memory of a process [MiB]; NaN where it has ended."""
+    """Return the resident memory of a process [MiB]; NaN if it has ended."""
     try:
         pages = Path(f'/proc/{process.pid}/statm').read_text().split()[1]
     except OSError:

@@ -15,7 +15,7 @@
 """
 The robots of example-robot-data and their chains, for comparisons with Pinocchio.
 
-Nothing of osc_ros is imported here: the trees are read from the XML a second time.
+This module imports nothing from osc_ros: it parses the XML of the URDFs independently.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-LEAST = 3  # joints that move by themselves, to be a chain
+LEAST = 3  # smallest number of joints of a chain, without mimic joints
 MOVING = ('revolute', 'continuous', 'prismatic')
 
 
@@ -39,9 +39,9 @@ class Chain:
     Attributes
     ----------
     ranges : dict of str to (float, float)
-        Its joints that move by themselves, base first, and where to try them [rad, m].
+        Its moving joints without mimic, from base to tip: lower and upper test position [rad, m].
     held : dict of str to float
-        Its joints that mimic another, and an odd place within their limits [rad, m].
+        Its mimic joints, and a position within their limits at which they are locked [rad, m].
 
     """
 
@@ -54,7 +54,7 @@ class Chain:
 @cache
 def urdf_texts():
     """Return the text of every URDF of example-robot-data, by its path."""
-    # The package is data: where its files lie is known without importing it.
+    # The package has data only: its metadata gives the paths without an import.
     found = {str(file).partition('/example-robot-data/robots/')[2]: Path(file.locate())
              for file in files('example-robot-data') or () if str(file).endswith('.urdf')}
     return {name: found[name].read_text() for name in sorted(found)}
@@ -62,13 +62,13 @@ def urdf_texts():
 
 def chains(urdf_text):
     """
-    Return the chains of 3 or more joints that move by themselves, those near the root first.
+    Return the chains of 3 or more moving joints (without mimic joints), those near the root first.
 
-    From the root, and from every fork along each way down, three are taken: to the end that most
-    joints lead to, to the last link on that path which has mass, itself or beyond, and to the next
-    fork. So every arm, leg and finger is there by itself and with what carries it, arms with and
-    without a hand. A fork is a link with two or more ways down that have joints. What has the same
-    joints as one before it is left out.
+    Chains start at the root and at every fork, a link with two or more branches that have joints.
+    Along each branch, the longest path gives up to three chains: to its end, to its last link
+    that has mass or carries mass, and to the next fork. So every arm, leg and finger is listed
+    alone and with the links that carry it, and arms are listed with and without a hand. A chain
+    with the same joints as an earlier one is omitted.
 
     """
     robot = ElementTree.fromstring(urdf_text)
@@ -84,7 +84,7 @@ def chains(urdf_text):
     for link in reversed(order):
         paths = [(joint, *longest[_child(joint)]) for joint in tree[link]]
         ways[link] = [path for path in paths if _length(path) > (0, 0, len(path))]
-        longest[link] = max(paths, key=_length, default=())  # of equal ones the first in the file
+        longest[link] = max(paths, key=_length, default=())  # of equal paths the first in the file
         carried[link] = mass.get(link, 0.0) + sum(carried[_child(joint)] for joint in tree[link])
     found = {}
     for link in order:
@@ -105,7 +105,7 @@ def _child(joint):
 
 
 def _length(path):
-    """Return how many joints move by themselves, how many move, and how many there are."""
+    """Return the numbers of moving joints without mimic, of moving joints, and of joints."""
     moving = [joint for joint in path if joint.get('type') in MOVING]
     return sum(joint.find('mimic') is None for joint in moving), len(moving), len(path)
 

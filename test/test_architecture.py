@@ -23,7 +23,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / 'osc_ros'
 MODULES = sorted(PACKAGE.rglob('*.py'))
-# What a folder imports of osc_ros, beside itself and errors.py; the most specific folder counts.
+# Folders of osc_ros that a folder may import, besides itself and errors.py. For a path in several
+# of these folders, the most specific one applies.
 LAYERS = {
     '': ('model', 'dynamics'),
     'model': (),
@@ -36,9 +37,9 @@ LAYERS = {
     'sim': ('model', 'dynamics', 'control'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim'),
 }
-# The one module that knows all methods.
+# The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
-# Who may import what osc_ros is not made of; a folder or a module.
+# External libraries, each with the folders and modules that may import it.
 OUTSIDE = {
     'rclpy': ('nodes',),
     'mujoco': ('sim',),
@@ -48,11 +49,12 @@ OUTSIDE = {
     'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),
 }
 LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
-# Functions with more parameters, with the reason.
+# Functions that may have more than MOST_PARAMETERS parameters, with the reason.
 MANY_PARAMETERS = {
     'sim/plant.py: Plant.__init__': 'a constructor whose options are given by name',
 }
-# Numba compiles these: their arguments are arrays, and what they call is put into them.
+# Decorators of functions that numba compiles. The rules on sizes exclude these functions: their
+# arguments are arrays, and numba inlines the functions that they call.
 COMPILED = {'kernel', 'inlined', 'part', 'released', 'intrinsic'}
 
 
@@ -70,7 +72,7 @@ def is_for_types(node):
 
 
 def imported(node):
-    """Yield the modules that a node imports, anywhere in it but for type checks."""
+    """Yield the modules that a syntax node imports, at any depth but not under TYPE_CHECKING."""
     for child in ast.iter_child_nodes(node):
         if is_for_types(child):
             continue
@@ -84,13 +86,13 @@ def imported(node):
 
 
 def folder_of(path):
-    """Return the layer that a module's path, or a part of it, is in."""
+    """Return the most specific layer that contains a path."""
     return max((layer for layer in LAYERS
                 if not layer or path == layer or path.startswith(f'{layer}/')), key=len)
 
 
 def layers_imported(module):
-    """Return the layers of osc_ros that a module imports, with the module that it names."""
+    """Return (layer, imported path) for every import from osc_ros in a module."""
     found = set()
     for path in imported(tree(module)):
         inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
@@ -147,7 +149,7 @@ def qualified_names(module):
 
 
 def body_length(function):
-    """Return the lines of a function's body, without its docstring."""
+    """Return the number of lines of a function's body, without its docstring."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
@@ -158,7 +160,7 @@ sized = pytest.mark.parametrize('module', MODULES, ids=name)
 @sized
 def test_module_is_short_and_says_what_it_is_for(module):
     lines = module.read_text(encoding='utf-8').splitlines()
-    # the licence does not count
+    # without the licence header
     lines = len(list(dropwhile(lambda line: line.startswith('#') or not line, lines)))
     assert lines <= LONGEST_MODULE, f'{lines} lines'
     assert ast.get_docstring(tree(module))

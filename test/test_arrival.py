@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A goal is reached when the link has been within the tolerances of it for the settling time."""
+"""A goal is reached when the link has been within tolerance of it for the settling time."""
 
 import numpy as np
 import pytest
@@ -81,14 +81,14 @@ def test_goal_of_a_guide_is_the_end_of_the_newest_motion():
     guide, there, beyond = Guide(np.eye(4)), np.eye(4), np.eye(4)
     there[0, 3], beyond[0, 3] = 0.3, 5.0
     assert guide.goal(limits) is None
-    guide.add(Hold(there), 10.0)  # even before it begins
+    guide.add(Hold(there), 10.0)  # a motion has a goal even before it begins
     np.testing.assert_array_equal(guide.goal(limits), there)
     guide.add(Path([20.0, 21.0], [there, np.eye(4)]), 20.0)
     np.testing.assert_array_equal(guide.goal(limits), np.eye(4))
     for time in np.arange(0.0, 25.0, 0.01):
         guide.at(time, limits)
         guide.plan()
-    np.testing.assert_allclose(guide.goal(limits), np.eye(4), atol=1e-9)  # of a path that is over
+    np.testing.assert_allclose(guide.goal(limits), np.eye(4), atol=1e-9)  # a path that has ended
     guide.add(Hold(beyond), 25.0)
     assert guide.goal(limits)[0, 3] == 1.0  # the nearest position inside of the box
     for motion in (Jog(np.full(6, 0.1), 26.0), STOP):

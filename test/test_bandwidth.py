@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Largest stable gains for a rate of the states: accepted, reduced or refused."""
+"""Largest stable gains for a rate of joint states; larger gains are reduced or refused."""
 
 import numpy as np
 import pytest
@@ -42,18 +42,18 @@ from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError
 from osc_ros.sim import Plant
 
-SMOOTH = 0.05  # of a torque limit: largest step of a torque from one tick to the next
+SMOOTH = 0.05  # relative to the torque limit: largest torque step per tick
 POSTURE = Posture(5.0, 1.0, 1.0)
-AT_REST = 1e-3  # of a torque limit: the same of an arm that has arrived
+AT_REST = 1e-3  # the same for an arm that has arrived at its goal
 POSES = {'panda': READY, 'xarm7': np.array([0.0, -0.5, 0.0, 1.2, 0.0, 1.0, 0.0]),
          'kinova': np.array([-0.1, 3.5, 1.3, -0.4, 5.1, 0.3])}
 
 
 def spectral_radius(frequency, rate, period, delay):
-    """Return the largest magnitude of a root of the sampled loop, of its transition matrix."""
+    """Return the spectral radius of the transition matrix of the sampled loop."""
     whole = int(np.floor(delay))
-    late = delay - whole  # share of a period in which the older command is still in force
-    n = 3 + whole  # position, velocity, the commands before
+    late = delay - whole  # fraction of a period in which the previous command still acts
+    n = 3 + whole  # position, velocity, previous commands
     commands = np.vstack([[-frequency ** 2, -rate, *np.zeros(n - 2)], np.eye(n)[2:]])
     A = np.zeros((n, n))
     A[0, :2], A[1, 1] = (1.0, period), 1.0
@@ -66,7 +66,7 @@ def spectral_radius(frequency, rate, period, delay):
 
 
 def loops(count):
-    """Return damping ratios, periods and delays at random."""
+    """Return random tuples of damping ratio, period [s] and delay [periods]."""
     rng = np.random.default_rng(0)
     return [(10.0 ** rng.uniform(-2.0, 2.0), 10.0 ** rng.uniform(-4.0, -1.0),
              float(rng.choice([1.0, 2.0, 3.0, 1.0 + 4.0 * rng.random()]))) for _ in range(count)]
@@ -81,7 +81,8 @@ def test_largest_natural_frequency_keeps_its_margins_and_little_more():
             damped = 2.0 * ratio * (1.0 - DAMPING_LEFT) > (delay + 0.5) * w * k * period
             assert (radius < 1.0 and damped) == stable
         assert spectral_radius(w, 2.0 * ratio * w, period, delay) < 1.0
-        far = 3.2 if ratio < 1.0 else 2.0  # a third of the damping goes: three times is unstable
+        # the delay takes a third of the damping at w, and all of it at 3 w
+        far = 3.2 if ratio < 1.0 else 2.0
         assert spectral_radius(far * w, 2.0 * ratio * far * w, period, delay) > 1.0
         assert longest_period(w, 2.0 * ratio * w, delay=delay) == pytest.approx(period)
 
@@ -124,9 +125,9 @@ def test_bounds_with_one_period_of_delay_are_those_of_the_documentation():
 
 class Driven:
     """
-    An arm of any make under the law; the driver applies a command a period after its state.
+    An arm controlled by the law; its driver applies each command one period after the state.
 
-    States that are `late` come by so many periods later.
+    `late` delays the commands by that number of further periods.
 
     """
 
@@ -154,7 +155,7 @@ class Driven:
         return self.plant.pose(self.tip) if self.name == 'panda' else self.plant.pose()
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * self.period:
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
             if self.name == 'panda':
@@ -167,7 +168,7 @@ class Driven:
         return self
 
     def step_up(self, until=0.9):
-        """Go up by 5 cm; return the largest step of a torque, that at the end, and the error."""
+        """Go up by 5 cm; return the largest torque steps overall and at the end, and the error."""
         target = moved(self.start, (0.0, 0.0, 0.05))
         self.law.follow(Hold(target), 0.05)
         self.run(until)
@@ -176,7 +177,7 @@ class Driven:
 
 
 def gains(frequency, ratio=1.0):
-    """Return the same gains for all axes."""
+    """Return Gains with the same frequency and damping ratio on all axes."""
     return Gains([frequency] * 6, [ratio] * 6, (2.5, 1.0), (60.0, 20.0))
 
 
@@ -185,7 +186,7 @@ def gains(frequency, ratio=1.0):
                                          (1000.0, 1.0)])
 def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate, ratio):
     frequency = largest_natural_frequency(ratio, 1.0 / rate)
-    # at its limits of speed another part of the law has its say
+    # high velocity limits, so that they do not affect the torques
     arm = Driven(name, 1.0 / rate, gains(frequency, ratio), Posture(frequency, ratio),
                  velocity=np.full(len(POSES[name]), 5.0))
     step, at_rest, error = arm.step_up()
@@ -203,7 +204,7 @@ def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate
 def test_gains_that_no_rate_carries_are_reduced_and_the_arm_does_not_shake(name, given):
     arm = Driven(name, 0.002, **given)
     step, at_rest, error = arm.step_up()
-    # a slow arm may still be on its way
+    # 5 mm, because a slow arm may still be on its way
     assert step < SMOOTH and at_rest < AT_REST and error < 5e-3
     assert arm.law.gain_share() < 0.3
 
@@ -213,7 +214,7 @@ def test_spring_of_the_defaults_does_not_shake_a_light_wrist():
     arm = Driven('xarm7', 0.002, spring)
     step, at_rest, error = arm.step_up()
     assert step < SMOOTH and at_rest < AT_REST and error < 2e-3
-    assert arm.law.gain_share() < 0.5  # without it the wrist is unstable
+    assert arm.law.gain_share() < 0.5  # without the reduction the wrist is unstable
 
 
 def test_spring_that_is_carried_is_as_stiff_as_it_was_set():
@@ -259,10 +260,10 @@ def test_one_gap_in_the_states_changes_the_gains_by_no_more_than_an_eighth():
 
 
 class Wall:
-    """A spring, damped as given, below the tip of a Panda that pushes down on it."""
+    """A spring and damper below the tip of a Panda that pushes down on it."""
 
     def __init__(self, stiffness, damping, rate, control):
-        """Start 2 mm above it."""
+        """Start with the tip 2 mm above the wall."""
         axes = ('motion',) * 5 + ('force',)
         self.arm = Arm(tasks=(Task(gains(20.0), axes=axes, force=control),), limits=JUMPS)
         case = robot_cases()['panda']
@@ -277,7 +278,7 @@ class Wall:
         self.law.push([0.0] * 5 + [-15.0])
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * self.period:
             self.law.set_measured_wrench([0.0] * 5 + [-self.force], self.plant.time)
             tau = self.law.torque(self.plant.time, self.plant.q, self.plant.qd)
@@ -300,7 +301,7 @@ def test_force_on_a_wall_of_any_stiffness_settles_with_the_highest_integral_rate
     control = ForceControl(gain=gain, integral_rate=largest_integral_rate(50.0, gain))
     forces = Wall(stiffness, damping, rate, control).run(1.4).forces
     late = np.array(forces[-50:])
-    # a soft wall takes longer; a limit cycle would leave the wall, and be off by 15 N
+    # A soft wall takes longer. In a limit cycle the tip would leave the wall: an error of 15 N.
     assert late == pytest.approx(15.0, abs=4.0 if stiffness == 1e3 else 0.5)
 
 

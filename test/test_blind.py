@@ -25,12 +25,12 @@ from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, Velocit
 from osc_ros.errors import InputError
 
 AWAY = {'panda': (0.0, 0.6, -0.2), 'xarm7': (-0.1, 0.6, 0.1), 'kinova': (0.0, 0.3, 0.1)}
-NOTICED = 0.01  # a gap of that is noticed at 500 Hz, at the latest [s]
+NOTICED = 0.01  # longest time until a gap is detected, at 500 Hz [s]
 STOP_RATE = 10.0
 
 
 class Source:
-    """Velocities as the nodes find them, where a sensor sends them only sometimes."""
+    """`VelocitySource` of the nodes; the sensor sends velocities only while `sends(time)`."""
 
     def __init__(self, robot, mode='auto', sends=lambda time: True):
         self.source, self.sends, self.used = VelocitySource(robot, mode), sends, []
@@ -41,18 +41,18 @@ class Source:
         self.used.append(self.source.used)
         return found
 
-BEGINS = {'panda': 0.5, 'xarm7': 0.2, 'kinova': 0.5}  # of the gap, in fast motion [s]
+BEGINS = {'panda': 0.5, 'xarm7': 0.2, 'kinova': 0.5}  # start of the gap, in fast motion [s]
 
 
 def fast(name, begin, gap, after=0.3, **given):
-    """Return an arm in fast motion that saw no state for a gap from a time on [s]."""
+    """Run an arm in fast motion, without states for `gap` from `begin` on [s]; return it."""
     arm = Sensed(name, **given)
     arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
     return arm.run(begin + gap + after, lambda t: not begin - 1e-6 <= t < begin + gap - 1e-6)
 
 
 def eight(name, mode='auto', sends=lambda time: True, until=1.4, **given):
-    """Return an arm that follows a figure of eight, and its distances from it [mm]."""
+    """Run an arm along a figure of eight; return it and its distances from the path [mm]."""
     arm = Sensed(name, **given)
     arm.source = Source(arm.robot, mode, sends)
     size = 0.05 if name == 'kinova' else 0.3
@@ -71,7 +71,7 @@ def test_arm_in_fast_motion_whose_states_stop_is_braked_without_a_step(name, gap
     assert before > 0.8
     assert arm.speeds(begin, begin + gap).max() < max(before + 0.02, 1.0)
     speed = arm.travelled(begin - 0.002, begin) / 0.002
-    # a fade and the notice at most at the speed before, then an exponential
+    # at most the earlier speed until the gap is detected and the brake faded in, then a decay
     farthest = speed * (min(gap, NOTICED + 0.5 * 0.05 + 0.01) + 1.0 / STOP_RATE)
     assert arm.travelled(begin, begin + gap) < farthest
     if gap >= 0.3:
@@ -102,14 +102,15 @@ def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(nam
     arm = Sensed(name, effort_rate=50.0, source=Frozen(begin, begin + gap, rests))
     arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
     arm.run(begin + gap + 1.0)
-    assert 'brake' in arm.sources and JUMP in arm.causes  # xarm7 reached 78 rad/s without
-    # kinova's wrist has 1.6e-4 kg m² and 0.84 rad/s: a few ticks at a wrong speed are felt
+    # without the brake, xarm7 reached 78 rad/s
+    assert 'brake' in arm.sources and JUMP in arm.causes
+    # kinova's wrist (1.6e-4 kg m², limit 0.84 rad/s) reacts to few ticks at a wrong velocity
     assert arm.speeds(begin).max() < (1.6 if name == 'kinova' else 1.1)
     assert arm.steps(begin) < 0.1 + 1e-9
 
 
 def test_positions_that_stay_the_same_at_rest_or_come_to_rest_are_not_frozen():
-    arm = Sensed('panda', friction=1.0, counts=4096)  # of a coarse encoder
+    arm = Sensed('panda', friction=1.0, counts=4096)  # coarse encoders
     arm.law.follow(Hold(moved(arm.tip(), (0.0, 0.1, 0.05))), 0.0)
     arm.run(3.0)
     assert set(arm.causes) == {''}
@@ -130,7 +131,8 @@ def test_state_that_is_one_to_three_periods_late_changes_nothing(gap):
     arm = fast('xarm7', 0.15, gap, after=0.1)
     assert 'brake' not in arm.sources
     assert set(arm.causes) == {''}
-    assert arm.steps(0.15, 0.25) < 0.04  # of a torque that changes, and is four periods older
+    # one step may have the torque change of four periods
+    assert arm.steps(0.15, 0.25) < 0.04
 
 
 def test_driver_slower_than_it_was_said_to_be_is_not_braked_at_every_state():
@@ -183,7 +185,7 @@ def test_velocities_that_are_always_zero_are_not_believed():
     assert 1e3 * zero.errors(path)[-200:].max() < errors.max() + 1.0
 
 
-ROBOT = Sensed('kinova').robot  # with continuous joints
+ROBOT = Sensed('kinova').robot  # it has continuous joints
 
 
 @pytest.mark.parametrize('jitter', [0.0, 0.4])
@@ -192,9 +194,9 @@ def test_velocity_of_a_constant_acceleration_is_exact_whatever_the_stamps(jitter
     times = 5.0 + 0.002 * (np.arange(60) + jitter * rng.uniform(-1.0, 1.0, 60))
     for time in times:
         q = (3.0 + 0.4 * time + 0.1 * time ** 2) * np.ones(6)
-        q[0] = (q[0] + np.pi) % (2.0 * np.pi) - np.pi  # turns over on the way
+        q[0] = (q[0] + np.pi) % (2.0 * np.pi) - np.pi  # wraps from π to -π
         estimator.add(time, q)
-        estimator.add(time, q)  # sent twice
+        estimator.add(time, q)  # the same state again
     np.testing.assert_allclose(estimator.velocity(), 0.4 + 0.2 * times[-1], rtol=1e-6)
 
 
@@ -233,7 +235,7 @@ def test_missing_velocities_are_refused_where_measured_ones_are_wanted():
 
 
 class Garbled:
-    """Velocities as the nodes find them, where three states in ten are garbled."""
+    """`VelocitySource` of the nodes, with a driver that garbles three states in ten."""
 
     def __init__(self, robot, seed):
         self.source, self.rng = VelocitySource(robot), np.random.default_rng(seed)
@@ -252,7 +254,7 @@ class Garbled:
         return self.source.velocity(time, q, qd, 'none')
 
     def reject(self):
-        """Do without the last state."""
+        """Discard the last state."""
         self.source.reject()
 
 
@@ -262,7 +264,7 @@ def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name)
         arm = Sensed(name, effort_rate=50.0)
         arm.source = Garbled(arm.robot, seed)
         arm.law.follow(Hold(moved(arm.tip(), AWAY[name])), 0.0)
-        # what is at most twice the limit is plausible, and may be believed once
+        # a velocity of up to twice the limit is plausible: one such state may be accepted
         assert arm.run(0.6).speeds().max() < 2.0
         assert arm.steps() < 0.11
 

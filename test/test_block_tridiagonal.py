@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Both factorizations of block tridiagonal matrices, against dense numpy."""
+"""Both factorizations of block tridiagonal matrices, compared with dense numpy."""
 
 import doctest
 import math
@@ -37,7 +37,7 @@ def factorization(request):
 
 
 def blocks(n, m, seed=0, spread=0.0):
-    """Return the blocks of L Lᵀ + 1, rows and columns scaled over 10^±spread; and it, dense."""
+    """Return diagonal blocks, upper blocks and dense S (L Lᵀ + 1) S, S = diag(10^±spread)."""
     rng = np.random.default_rng(seed)
     L = np.zeros((n, m, n, m))
     for i in range(n):

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A task's remaining error at active limits, and its smoothness; reference: scipy, Pinocchio."""
+"""Remaining errors at active limits, compared with scipy and Pinocchio; smooth torques."""
 
 from dataclasses import replace
 
@@ -32,21 +32,20 @@ from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from test_limited_arms import Thrown
 
-LENGTH = 0.3  # that 1 rad counts as, of `settings` [m]
+LENGTH = 0.3  # length that 1 rad of rotation counts as, as in `arm.settings` [m]
 
 
 def error(T, D):
-    """Return the pose error (6,) [m], a turn of 1 rad counting as LENGTH."""
+    """Return the pose error (6,) [m]; a rotation of 1 rad counts as LENGTH."""
     turn = Rotation.from_matrix(D[:3, :3] @ T[:3, :3].T).as_rotvec()
     return np.r_[LENGTH * turn, D[:3, 3] - T[:3, 3]]
 
 
 def least_error(name, robot, D, starts, share=1.0, effort=None):
     """
-    Return the least pose error [m] that the limits allow, near the starts.
+    Return the smallest pose error [m] within the limits, by optimization from `starts`.
 
-    Of positions within limits, in which no torque against gravity is more than a share of its
-    limit.
+    Joint positions stay within their limits, and gravity torques within `share` of theirs.
     """
     case = robot_cases()[name]
     model, data, tip = pinocchio_model(case.urdf_text, case.base, case.tip, robot.joint_names,
@@ -74,10 +73,10 @@ def least_error(name, robot, D, starts, share=1.0, effort=None):
 
 
 class Run:
-    """An arm under a law in a plant of another make, and what is seen of it."""
+    """An arm in a `ForeignPlant`, controlled by the law; records its motion."""
 
     def __init__(self, name, targets=None, weight=None, q=None):
-        """Weaken the joints, if told so, until gravity takes that share of a limit at q."""
+        """Start at q; scale the effort limits so that gravity takes the share `weight` of one."""
         case = robot_cases()[name]
         self.name = name
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -95,7 +94,7 @@ class Run:
         self.times, self.q, self.qd, self.torques, self.poses = [], [], [], [], []
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * PERIOD:
             q, qd = self.plant.q.copy(), self.plant.qd.copy()
             tau = self.law.torque(self.plant.time, q, qd)
@@ -106,7 +105,7 @@ class Run:
         return self
 
     def steps(self):
-        """Return the largest step of torque of each tick, as a share of the limit."""
+        """Return the largest torque step of each tick, relative to the limit."""
         return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort).max(axis=1)
 
     def errors(self, motion):
@@ -115,7 +114,7 @@ class Run:
                          for t, T in zip(self.times, self.poses)])
 
     def assert_limits_are_kept(self):
-        """Ask what the plant saw; of speeds, 1 % is what it takes to hold an arm that weighs."""
+        """Require all limits; velocities may exceed theirs by 1 % to hold the arm's weight."""
         q, (lower, upper) = np.array(self.q), self.limits.position.T
         assert (q >= lower).all() and (q <= upper).all()
         assert (np.abs(self.qd) <= 1.01 * self.limits.velocity).all()
@@ -123,7 +122,7 @@ class Run:
 
 
 def folded():
-    """Return a Panda's joints: the elbow at its limit, the hand downwards."""
+    """Return joint positions of a Panda: elbow at its limit, hand pointing down."""
     return np.array([0.0, -np.pi / 4, 0.0, -3.0718 + 2e-3, 0.0, 3.0718 - np.pi / 4, np.pi / 4])
 
 
@@ -136,12 +135,12 @@ def test_panda_with_its_elbow_at_the_limit_retracts_calmly_and_as_far_as_it_can(
     arm.law.follow(Hold(goal), 0.02)
     arm.run(9.0)
     arm.assert_limits_are_kept()
-    # not the step of a target that jumps
+    # without the torque step of a target that jumps
     assert arm.steps()[10:].max() < largest_step
     asked_for_nothing = [0, 2, 4, 6]
     assert (np.abs(arm.qd) / arm.limits.velocity)[:, asked_for_nothing].max() < 0.15
     errors = np.array([np.linalg.norm(error(T, goal)) for T in arm.poses])
-    # in the plane at once, then round out of it
+    # first a fast motion in the plane of the arm, later one out of this plane
     assert errors[1000] < 0.09
     rng = np.random.default_rng(0)
     least = least_error('panda', arm.robot, goal,
@@ -152,7 +151,7 @@ def test_panda_with_its_elbow_at_the_limit_retracts_calmly_and_as_far_as_it_can(
 
 
 def heavy_baxters(count, seed=1):
-    """Return poses of Baxter in which gravity takes 92 to 94 % of a limit."""
+    """Return joint positions of Baxter at which gravity takes 92 to 94 % of an effort limit."""
     case = robot_cases()['baxter']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     plant, rng, found = ForeignPlant('baxter', robot.joint_names), np.random.default_rng(seed), []
@@ -176,7 +175,7 @@ def test_baxter_that_gravity_takes_93_percent_of_follows_a_path_without_falling(
     assert errors[-1] < 2e-3
 
 
-@pytest.mark.parametrize('number', [2, 6, 10, 16])  # of those not near a singularity
+@pytest.mark.parametrize('number', [2, 6, 10, 16])  # the poses that are not near a singularity
 def test_baxter_that_is_to_reach_out_to_where_it_would_fall_stops_at_the_edge(number):
     arm = Run('baxter', q=heavy_baxters(number + 1)[-1]).run(0.02)
     out = arm.pose[:3, 3] * [1.0, 1.0, 0.0]
@@ -198,7 +197,7 @@ CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')
 
 @pytest.mark.parametrize('name, kind', CASES, ids=['-'.join(case) for case in CASES])
 def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name, kind):
-    """A joint at its limit, or weak motors: gravity takes 80 to 99 % of one of them."""
+    """Start with a joint at its limit, or with 80 to 99 % of an effort limit due to gravity."""
     case, rng = robot_cases()[name], np.random.default_rng(len(name))
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     lower, upper = np.clip(robot.position_limits, -2.5, 2.5).T
@@ -215,7 +214,7 @@ def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name,
     arm.run(0.02).law.follow(Hold(goal), 0.02)
     arm.run(3.0)
     arm.assert_limits_are_kept()
-    # not at the start, where the posture begins to push it out of its soft zone
+    # without the first ticks, in which the posture begins to push the joint out of its soft zone
     assert arm.steps()[10:].max() < 0.05
     least = least_error(name, arm.robot, goal, [arm.q[-1]], 0.97, arm.limits.effort)
     assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.05 * least + 5e-3

@@ -32,13 +32,13 @@ from osc_ros.sim import Plant
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 ARMS = ('panda', 'ur5', 'ur10', 'kinova', 'iiwa_like', 'xarm7')
 POSES = 12
-STICTION = 0.6  # of the tolerance: what friction may hold of the weight, either way
-NOISE = 0.1  # of the tolerance: standard deviation of an average
+STICTION = 0.6  # relative to the tolerance: largest friction torque, of either sign
+NOISE = 0.1  # relative to the tolerance: standard deviation of an averaged effort
 WELL, COMPENSATED, MASS, SIGN_OR_ORDER, UNEXPLAINED, UNCLEAR = Verdict
 
 
 class Bench:
-    """One arm at rest in MuJoCo, with sensors as bad as they may be."""
+    """One arm at rest in MuJoCo; its measured efforts have friction and noise."""
 
     def __init__(self, name, seed=0):
         case = robot_cases()[name]
@@ -50,20 +50,20 @@ class Bench:
         self.tolerance = SHARE * self.limits
 
     def pose(self):
-        """Return a position in the middle two thirds of the limits."""
+        """Return random joint positions in the middle two thirds of the limits."""
         lower, upper = np.clip(self.robot.position_limits.T, -np.pi, np.pi)
         middle, half = 0.5 * (lower + upper), 0.5 * (upper - lower)
         return middle + 0.67 * half * self.rng.uniform(-1.0, 1.0, self.robot.n)
 
     def telling_pose(self):
-        """Return a pose at which some joint is loaded."""
+        """Return random joint positions at which gravity loads a joint enough for `telling`."""
         q = self.pose()
         while not self.telling(q).size:
             q = self.pose()
         return q
 
     def weight(self, q, mass=0.0, at=(0.0, 0.0, 0.0)):
-        """Torques that hold the arm, with a mass more at a point of the tip's frame."""
+        """Return the gravity torques, with an additional mass at a point in the tip's frame."""
         plant = self.plant
         plant.reset(np.clip(q, *self.robot.position_limits.T))
         model, data = plant._model, plant._data
@@ -77,7 +77,7 @@ class Bench:
         return (held - pulled)[plant._at]
 
     def measured(self, torques):
-        """Return what the driver would say: friction holds a part, and noise is on it."""
+        """Return the efforts that a driver would report: the torques with friction and noise."""
         return torques + self.tolerance * (
             STICTION * self.rng.uniform(-1.0, 1.0, torques.shape)
             + np.clip(NOISE * self.rng.normal(size=torques.shape), -0.4, 0.4))
@@ -86,7 +86,7 @@ class Bench:
         return compare_efforts(self.robot, q, efforts, self.tolerance)
 
     def telling(self, q):
-        """Return the joints whose weight is more than three tolerances."""
+        """Return the indices of joints whose gravity torque exceeds three tolerances."""
         return np.flatnonzero(np.abs(self.weight(q)) > 3.0 * self.tolerance)
 
 
@@ -99,7 +99,7 @@ def compensated(bench, q):
 
 
 def mass(bench, q):
-    # three times what the most telling joint would take for friction
+    # a mass whose weight is four tolerances in the joint with the largest effect
     felt = np.abs(bench.weight(q, 1.0) - bench.weight(q)) / bench.tolerance
     return bench.weight(q, 4.0 / felt.max(), bench.rng.uniform(-0.05, 0.05, 3))
 

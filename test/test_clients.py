@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Clients of other controllers, by the remaps of doc/clients.md."""
+"""Clients that were written for other controllers, connected by the remaps of doc/clients.md."""
 
 import re
 
@@ -32,16 +32,16 @@ from osc_ros.nodes import messages  # noqa: E402
 from test_nodes import JOINTS, PANDA, READY, Rig  # noqa: E402
 
 PAGE = (CHECKOUT / 'doc' / 'clients.md').read_text()
-REMAPS = {  # title of a section to its topics, ours to theirs
+REMAPS = {  # section title: {topic of the controller: topic of the client}
     part.splitlines()[0]: dict(re.findall(r'^~/(\w+):=(\S+)$', part, re.MULTILINE))
     for part in PAGE.split('\n## ')[1:]}
 
 
 class Remapped(Rig):
-    """An active controller that listens where another one would."""
+    """An active controller with the topic names that a client of another controller uses."""
 
     def __init__(self, spin, client):
-        """Give the topics their other names."""
+        """Remap the topics, and activate the controller."""
         remaps = REMAPS[client]
         super().__init__(
             spin, ['--ros-args', *(word for ours, theirs in remaps.items()
@@ -54,13 +54,13 @@ class Remapped(Rig):
 
 
 def pose_of_the_tip():
-    """Return where the tip is at READY."""
+    """Return the pose of the tip at READY."""
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     return OperationalSpace(robot).evaluate(READY, np.zeros(7)).pose
 
 
 def asked(ours, tick):
-    """Return a message that a client sends, which asks for another torque."""
+    """Return a client's message for topic `ours` that changes the torque."""
     if ours == 'target_pose':
         return messages.pose_message(moved(pose_of_the_tip(), (0.05, 0.0, 0.0)), 'panda_link0',
                                      messages.stamp(0.0))

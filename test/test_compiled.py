@@ -48,7 +48,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 def law():
     case = robot_cases()['panda']
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
-    for method in METHODS:  # their kernels too
+    for method in METHODS:  # compile the kernels of every method, too
         OperationalSpace(robot, method)
     for reduced in (False, True):
         roles.compile_kernels(reduced)
@@ -63,7 +63,7 @@ def allocating(n):
 
 
 def machine_code(compiled):
-    """Return the bytes of what numba has kept of a kernel: machine code with its symbols."""
+    """Return numba's cache files of a kernel as bytes: machine code with symbols."""
     folder = Path(compiled.stats.cache_path)
     kept = list(folder.glob(f'*.{compiled.py_func.__name__}-*.nbc'))
     if not kept:
@@ -72,7 +72,7 @@ def machine_code(compiled):
 
 
 def entries():
-    """Return the kernels that Python calls; what only kernels call is in their machine code."""
+    """Return the kernels that Python calls; their machine code includes those that they call."""
     return [compiled for compiled in KERNELS if not compiled._can_compile]
 
 
@@ -85,13 +85,13 @@ def test_no_kernel_allocates(law):
 
 def test_call_of_an_operation_from_python_says_what_to_do(law):
     for operation in OPERATIONS:
-        if not operation.targetoptions.get('inline'):  # a part that has an entry
+        if not operation.targetoptions.get('inline'):  # inlined parts have no compiled entry point
             with pytest.raises(TypeError, match=f'^{operation.__name__} is a part of kernels, and '
                                'cannot be called from Python: call it in a function that'):
                 operation(*[1.0] * operation.py_func.__code__.co_argcount)
     pair = (1.0, 2.0, 3.0), ZERO
     with pytest.raises(TypeError, match='^plus is a part of kernels'):
-        plus(pair, pair)  # of types for which it is compiled
+        plus(pair, pair)  # argument types that it is compiled for
     assert njit(lambda a, b: plus(a, b))(pair, pair) == ((2.0, 4.0, 6.0), ZERO)
 
 
@@ -146,7 +146,7 @@ def test_edit_of_a_module_without_kernels_compiles_nothing():
         'control.supervisor', 'control.law', 'nodes.controller', 'nodes.messages', 'sim.plant')}
 
 
-# each takes the same kernel at the same time, with an empty cache
+# Two processes run this script at the same time, with an empty cache.
 ONE_KERNEL = """
 import sys
 import numpy as np
@@ -195,7 +195,7 @@ print(progress[-1].total, progress[-1].ready <= 2, progress[-1])
 
 
 def use_two_kernels():
-    """Use two kernels."""
+    """Call two kernels."""
     LinkAxes(pendulum(), 'tip').at(np.zeros(1))
     task_inertia(np.eye(6))
 

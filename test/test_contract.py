@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The contract of a method of the dynamics: every method, compared with Pinocchio."""
+"""The contract of `Method`: every method of the dynamics, compared with Pinocchio."""
 
 from functools import cache
 
@@ -30,7 +30,7 @@ from tolerances import AGREEMENT, COMMAND_MET, NO_EFFECT
 
 CHAIN = ['revolute', 'prismatic', 'revolute', 'revolute', 'revolute', 'prismatic', 'revolute',
          'revolute']
-# name: joints of the path, branches (see judge.random_tree), tips
+# name: joints of the path, branches (see judge.random_tree), number of tips
 ROBOTS = {
     'chain': (CHAIN, [], 1),
     'tree': (['revolute', 'spherical', 'prismatic', 'revolute', 'bare revolute', 'revolute'],
@@ -46,7 +46,7 @@ EACH = [(name, robot) for robot in ROBOTS for name in (*METHODS, *TEAMS, *PAPERS
 
 @cache
 def case(robot):
-    """Return a robot with rotors and its judge."""
+    """Return a robot with rotors, and the `judge.Tree` to compare it with."""
     joints, branches, tips = ROBOTS[robot]
     tree = random_tree(5, joints, branches, tips=tips, rotors=True)
     return Robot(**tree.description), tree
@@ -54,7 +54,7 @@ def case(robot):
 
 @pytest.fixture(scope='module', params=EACH, ids=lambda each: '-'.join(each))
 def each(request):
-    """Return a method, its robot, and Pinocchio's view of it."""
+    """Return a method, its robot, and the `judge.Tree` to compare it with."""
     name, robot = request.param
     robot, tree = case(robot)
     method = method_named(name, robot)
@@ -63,7 +63,7 @@ def each(request):
 
 
 def method_named(name, robot):
-    """Return a method of the table, one by a team of two, or one to be read only."""
+    """Return a method of METHODS, of TEAMS (with two workers) or of PAPERS."""
     if name in PAPERS:
         return PAPERS[name](robot)
     return method_of(robot, TEAMS.get(name, name), Workers(2 if name in TEAMS else 1))[1]
@@ -79,7 +79,7 @@ def at(each):
 
 
 class At:
-    """A state, what Pinocchio says of it, and numbers to ask for."""
+    """A random state with its terms by Pinocchio, and random torques, accelerations, forces."""
 
     def __init__(self, method, robot, tree, seed=2):
         rng = np.random.default_rng(seed)
@@ -95,14 +95,14 @@ class At:
         return At(self.method, self.robot, self.tree, 3)
 
     def null_torques(self):
-        """Return what `tau` and `qdd` may be, and τ⁰ (n,) for each."""
+        """Return (tau, qdd, τ⁰) for every combination of `tau` and `qdd`, given or None."""
         own = self.terms.M @ self.posture + self.terms.h
         return [(None, None, np.zeros_like(own)), (self.tau, None, self.tau),
                 (None, self.posture, own), (self.tau, self.posture, self.tau + own)]
 
 
 class TestContract:
-    """What `osc_ros.dynamics.method.Method` promises."""
+    """The requirements of `osc_ros.dynamics.method.Method`."""
 
     def test_outward_finds_the_tips(self, at):
         method, terms = at.method, at.terms
@@ -190,7 +190,8 @@ class TestContract:
                 assert difference(getattr(found, name)[k], getattr(one.terms, name)) < AGREEMENT
             poses = one.terms.poses.reshape(found.pose[k].shape)
             assert difference(found.pose[k], poses) < AGREEMENT
-            # a pseudo-inverse, where the tips have more axes than the robot has freedoms
+            # Λ is a pseudo-inverse: the tips may have more axes than the robot has degrees of
+            # freedom
             Lambda = found.Lambda[k]
             assert difference(Lambda @ one.terms.Lambda_inv @ Lambda, Lambda) < COMMAND_MET
 

@@ -29,8 +29,8 @@ from judge import robot_cases
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-# rclpy leaves the services of ended lifecycle nodes behind while their process lives: the demo
-# must not take those of other tests for its controller's
+# A separate domain: services of ended lifecycle nodes exist until their process ends (rclpy), and
+# the demo must not call those of other tests.
 ENVIRONMENT = {**os.environ, 'ROS_DOMAIN_ID': str(51 + os.getpid() % 50)}
 
 
@@ -46,7 +46,7 @@ def demo(tmp_path, *arguments, code=0):
 
 
 def config(tmp_path, text):
-    """Return a config file: the shipped one with other lines."""
+    """Return the path of a copy of panda.yaml in which text[1] replaces text[0]."""
     from osc_ros.nodes.share import share_directory
     path = tmp_path / 'changed.yaml'
     path.write_text((share_directory() / 'config' / 'panda.yaml').read_text().replace(*text))
@@ -72,7 +72,7 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre_and_the_same_twice(
 
 
 def test_plots_of_the_demo(tmp_path, request):
-    """With --write-tables, doc/demo_error.png and doc/demo_path.png."""
+    """With --write-tables, write doc/demo_error.png and doc/demo_path.png."""
     from osc_ros.nodes import report
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
@@ -101,7 +101,7 @@ def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_pa
         printed.split())
     assert figures['cause']
     following = tmp_path / 'follow.yaml'
-    assert following.read_text() in printed  # it can be pasted, or given as it is
+    assert following.read_text() in printed  # the user can paste this text or pass the file
     figures, printed = demo(tmp_path, '--duration', 3, '--config', following)
     assert figures['followed'] is True
 
@@ -135,16 +135,16 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
     from osc_ros.nodes import demo_run
 
     class Witness:
-        """Says for a while that the controller compiles one kernel after another."""
+        """Reports for `compiles_for` seconds that the controller compiles kernels."""
 
         compilation, compiled_at = '', -np.inf
 
         def __init__(self, recording, base):
-            """Begin."""
+            """Record the start time."""
             self.began = perf_counter()
 
         def spin_once(self, timeout):
-            """Compile."""
+            """Report a compilation if `compiles_for` has not passed."""
             if perf_counter() - self.began < compiles_for:
                 self.compilation, self.compiled_at = 'compiling kernels', perf_counter()
 
@@ -187,14 +187,14 @@ def test_value_that_the_nodes_refuse_is_on_the_screen(tmp_path):
 
 
 def processes_with(mark):
-    """Return ids of the processes that have a text in their environment."""
+    """Return the ids of the processes whose environment variables contain a text."""
     found = []
     for process in Path('/proc').glob('[0-9]*'):
         try:
             if mark.encode() in (process / 'environ').read_bytes():
                 found.append(int(process.name))
         except OSError:
-            pass  # it has ended, or is not ours
+            pass  # the process has ended, or belongs to another user
     return found
 
 

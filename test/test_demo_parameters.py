@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Parameter files of the demo: what is wrong in them is said before anything starts."""
+"""Parameter files of the demo: errors in them are reported before any process starts."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ from osc_ros.nodes.settings import law_settings
 
 
 def parameters(tmp_path, *texts):
-    """Return the parameters of files with these texts."""
+    """Write files with these texts; return their parameters."""
     files = [tmp_path / f'{number}.yaml' for number in range(len(texts))]
     for file, text in zip(files, texts):
         file.write_text(text, encoding='utf-8')

@@ -42,7 +42,7 @@ if MPIEXEC is None:
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 RANKS = Path(__file__).parent / 'ranks.py'
-# Open MPI wants to be told that more ranks than cores are meant, and root; MPICH does not.
+# Without these variables Open MPI refuses root, and more ranks than cores; MPICH ignores them.
 FREELY = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
           'PRTE_MCA_rmaps_default_mapping_policy': ':oversubscribe',
           'OMPI_MCA_rmaps_base_oversubscribe': '1'}
@@ -50,8 +50,8 @@ FREELY = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1',
 
 @pytest.fixture(scope='module')
 def job(tmp_path_factory):
-    """Run what ranks do; return the exit status, what was written, and what was found."""
-    roles.compile_kernels()  # for all ranks to find what they need in the cache
+    """Return a function that runs ranks.py by mpiexec: it returns status, output and results."""
+    roles.compile_kernels()  # so that all ranks find the kernels in the cache
     OperationalSpace(chain(1, 2))
 
     def run(ranks, cases, *tasks):
@@ -69,7 +69,7 @@ def job(tmp_path_factory):
 
 
 def clear_up():
-    """Remove what MPICH leaves in shared memory where a rank was killed: what nobody maps."""
+    """Remove shared memory that MPICH leaves if a rank was killed, unless a process maps it."""
     mapped = []
     for maps in Path('/proc').glob('[0-9]*/maps'):
         with suppress(OSError):
@@ -80,7 +80,7 @@ def clear_up():
 
 
 def pieces(robot, count):
-    """Cut a chain in pieces, anywhere between two bodies' frames, the first the largest."""
+    """Split a chain into pieces that end between body frames; the first is the largest."""
     size = max(1, (robot.n - 1) // count)
     bounds = [0, *range(robot.n - size * (count - 1), robot.n + 1, size)]
     found, T_cut = [], np.eye(4)
@@ -88,7 +88,7 @@ def pieces(robot, count):
         mine = slice(first, end)
         T_parent_body = robot.T_parent_body[mine].copy()
         T_parent_body[0] = np.linalg.inv(T_cut) @ T_parent_body[0]
-        # where this piece ends is no body's frame
+        # the frame at the end of this piece differs from every body frame
         T_cut = chain(end, 1).T_parent_body[0] if end < robot.n else robot.T_body_tip
         found.append(replace(
             robot, joints=robot.joints[mine], parent=np.arange(-1, end - first - 1),
@@ -105,7 +105,7 @@ def pieces(robot, count):
 
 @pytest.fixture(scope='module', params=[2, 4])
 def found(request, job):
-    """Give the number of ranks, the cases, and what the ranks found of them."""
+    """Return the number of ranks, the cases, and the results of the ranks."""
     ranks = request.param
     cases = [(robot, pieces(robot, ranks), state(robot))
              for robot in (chain(n, n) for n in (7, 4, 13, 200))]

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Ctrl-C: every node stops the arm and ends, soon and quietly, whatever hangs."""
+"""Ctrl-C: every node stops the arm and ends in limited time, whichever method hangs."""
 
 import os
 import random
@@ -31,11 +31,11 @@ from osc_ros.nodes import ending
 from osc_ros.nodes.share import share_directory
 
 ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
-LOADED = 20.0  # what a loaded machine may add to that; what hangs below hangs for an hour [s]
-STARTED = 240.0  # the first start of all compiles the kernels [s]
+LOADED = 20.0  # additional time on a busy machine; methods that hang do so for an hour [s]
+STARTED = 240.0  # time limit of a start; the first one compiles the kernels [s]
 BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 0.4, 'MARGIN': 0.1}  # [s]
 
-# A node with one method that hangs, or with none.
+# A node in which one method can be made to hang.
 NODE = """
 import ctypes, time
 from rclpy.node import Node
@@ -67,14 +67,14 @@ class Hanging(Node):
 run(Hanging, [])
 print('ended')
 """
-HOUR, HOUR_IN_C = 'time.sleep(3600)', 'ctypes.PyDLL(None).sleep(3600)'  # C keeps Python's lock
+HOUR, HOUR_IN_C = 'time.sleep(3600)', 'ctypes.PyDLL(None).sleep(3600)'  # keeps the lock (GIL)
 
 
 class Ended:
-    """What is left of a process that was interrupted."""
+    """Exit status, duration and log of a node that was interrupted."""
 
     def __init__(self, tmp_path, *signals, apart=0.0, **hangs):
-        """Run the node, and interrupt it as soon as it runs."""
+        """Run the node, send the signals when its timer runs, and wait for its end."""
         source = NODE.format(brief=BRIEF, **{'on_timer': 'pass', 'ready': 'True', 'stop': 'pass',
                                 'destroy': 'pass'} | hangs)
         log = tmp_path / 'log'
@@ -116,13 +116,13 @@ def test_user_presses_ctrl_c_and_the_tear_down_hangs_with_the_lock_of_python(tmp
     ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, destroy=HOUR_IN_C)
     assert ended.status == 1
     assert 'stops' in ended.said
-    assert 'Timeout' in ended.said and 'destroy_node' in ended.said  # where it hung
+    assert 'Timeout' in ended.said and 'destroy_node' in ended.said  # stack of the hang
 
 
 def test_user_presses_ctrl_c_while_a_callback_takes_long(tmp_path):
     ended = Ended(tmp_path, signal.SIGINT, signal.SIGINT, on_timer=HOUR, ready='self.asked > 3')
     assert ended.status == 0
-    assert 'asked 4' in ended.said  # the arm was stopped first
+    assert 'asked 4' in ended.said  # the node waited for the arm to stop
     assert '[WARN] [hanging]: ended at once: it was in a callback' in ended.said
     assert 'FATAL' not in ended.said and 'Traceback' not in ended.said
 
@@ -147,10 +147,10 @@ def test_node_that_breaks_and_hangs_in_its_tear_down_ends(tmp_path):
 
 
 class System:
-    """A simulator, a controller and a relay in processes of their own, which move an arm."""
+    """A simulator, a controller and a relay, each in its own process."""
 
     def __init__(self, spin, start, lockstep):
-        """Start them, and wait for commands."""
+        """Start the processes, and wait for 100 commands."""
         from rclpy.node import Node
 
         ear, heard = Node('ear'), []
@@ -167,13 +167,13 @@ class System:
             spin(lambda end=soon: len(heard) >= 100 or time.perf_counter() > end, ear)
 
     def interrupt(self, number):
-        """Send a signal to all, as a terminal does."""
+        """Send a signal to all running processes, like a terminal."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.send_signal(number)
 
     def ends(self):
-        """Wait for the end; return the longest time."""
+        """Wait until all processes have ended with status 0; return the duration [s]."""
         began = time.perf_counter()
         for name, process in self.processes.items():
             try:
@@ -183,7 +183,7 @@ class System:
         return time.perf_counter() - began
 
     def require_quiet(self):
-        """Fail if a log shows more than that the arm was stopped."""
+        """Require that the logs report the stop of the arm, and no error."""
         for process in self.processes.values():
             text = process.log.read_text()
             assert not any(word in text for word in ('ERROR', 'FATAL', 'Traceback')), text

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Every method against Pinocchio on every robot of example-robot-data: doc/robots.md."""
+"""Every method and robot of example-robot-data, compared with Pinocchio: doc/robots.md."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -35,7 +35,7 @@ from tolerances import EVERY_ROBOT
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 STATES = 20
-ILL_CONDITIONED = 1e5  # condition number of Λ⁻¹ that the error of an acceleration is divided by
+ILL_CONDITIONED = 1e5  # condition number of Λ⁻¹ above which HEAD divides acceleration errors
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
 PAGE = Path(__file__).parents[1] / 'doc' / 'robots.md'
 WRITE = "make test ARGS='-k every_robot --write-tables'"
@@ -69,7 +69,7 @@ write it again: `{WRITE}`.
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What Pinocchio finds at a state, base axes, [angular; linear]."""
+    """A state, a command u and the terms by Pinocchio, in base axes, [angular; linear]."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -84,7 +84,7 @@ class Found:
 
 @cache
 def robots(name):
-    """Return the chains of a URDF and the Robot of each, or the error that refuses it."""
+    """Return (chain, Robot) for every chain of a URDF; a ModelError if the reader refuses it."""
     text = urdf_texts()[name]
 
     def robot(chain):
@@ -97,7 +97,7 @@ def robots(name):
 
 
 def spaces(robot):
-    """Return every method on a robot, or the error that refuses it."""
+    """Return {method: OperationalSpace of the robot, or a ModelError if refused}."""
     def space(method):
         try:
             return OperationalSpace(robot, method)
@@ -109,7 +109,7 @@ def spaces(robot):
 
 @cache
 def worst_errors(name):
-    """Return the worst error of every method on each chain, (chains, methods); refused: NaN."""
+    """Return the largest error per chain and method, (chains, methods); NaN if refused."""
     return np.reshape([
         [np.nan] * len(METHODS) if isinstance(robot, ModelError) else
         errors(urdf_texts()[name], chain, robot, np.random.default_rng([*name.encode(), number]))
@@ -137,11 +137,11 @@ def errors(urdf_text, chain, robot, rng):
 
 
 def state(model, data, frame, q, rng):
-    """Return what is asked of the chain at `q`, moving at random, and what Pinocchio finds."""
+    """Return a random velocity and command at `q`, with the terms by Pinocchio."""
     world = pin.LOCAL_WORLD_ALIGNED
     qd, qdd = rng.normal(size=(2, model.nv))
     full = configuration(model, q)
-    # Not computeMinverse: on tiago_no_hand (M of condition 5e6) it is off by 4e-11, this by 1e-15.
+    # tiago_no_hand (condition of M 5e6): computeMinverse has an error of 4e-11, crba of 1e-15
     M = np.triu(pin.crba(model, data, full))
     M += np.triu(M, 1).T
     h = pin.nonLinearEffects(model, data, full, qd).copy()
@@ -159,7 +159,7 @@ def relative(found, expected):
 
 
 def acceleration_error(at, acceleration):
-    """Return how far from u it is in the directions that the chain can move, scaled: see HEAD."""
+    """Return the scaled acceleration error in the directions that can move (see HEAD)."""
     values, directions = np.linalg.eigh(at.Lambda_inv)
     share = values / values[-1]
     difference = directions[:, share > EXACT_HIGH].T @ (acceleration - at.u)
@@ -184,7 +184,7 @@ def test_page_lists_every_chain_with_its_reason_if_it_is_refused(request):
 
 
 def page(figures):
-    """Return the page; the figures of the URDFs that have none are left blank."""
+    """Return the page; URDFs that are not in `figures` get blank cells."""
     rows = [row for name in urdf_texts() for row in table_rows(name, figures.get(name))]
     columns = ['robot', 'chain', 'joints', *METHODS, 'remark']
     lines = [columns, ['-'] * len(columns), *rows]

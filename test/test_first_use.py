@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What a ROS user does with the controller in the first hour, and what the node answers."""
+"""Typical first steps and mistakes of a ROS user, and the responses of the controller."""
 
 import subprocess
 import sys
@@ -77,9 +77,9 @@ def second(**parameters):
 
 def test_user_who_launches_a_second_controller_is_told_and_only_the_first_commands(spin):
     rig = Rig(spin).activate()
-    other = second()  # starts by itself
+    other = second()  # configures and activates itself
     spin(lambda: True, other)
-    # DDS may lose the name of a node in a process that had several of that name
+    # DDS may lose the name of a node if its process had several nodes with this name
     names = '/osc_controller', NAMELESS
     spin(lambda: rig.hardware.state() and any(spin.said(
         f"waiting: {name} publishes on '{TOPIC}', too, and the torques of both would alternate: "
@@ -112,10 +112,10 @@ def test_user_who_launches_the_same_file_twice_is_told_although_the_names_are_eq
              and rig.hardware.count_publishers(TOPIC) == 2)
         spin(lambda: rig.hardware.state() and rig.controller._state_age() < 1.0)
         assert rig.controller.trigger_activate() == FAILURE
-        # rmw may not know this process's own node if there were others of its name before
+        # rmw may not report the own node if this process had nodes with the same name before
         assert rig.controller._others in (('/osc_controller',), (NAMELESS,))
         rig.until_said(f"publishes on '{TOPIC}', too, and the torques of both would alternate")
-        twin.communicate()  # ends it in order
+        twin.communicate()  # closes its input, on which it ends cleanly
         spin(lambda: rig.hardware.count_publishers(TOPIC) == 1)
         rig.activate_configured()
     finally:
@@ -130,9 +130,9 @@ class Simulated(Rig):
     """A controller and a simulated Panda, in lockstep, in this process."""
 
     def __init__(self, spin, **parameters):
-        """Start both, and listen to the goals of the tip and of the elbow."""
+        """Start both, and subscribe to goal_error and goal_reached of tip and elbow."""
         super().__init__(spin, tasks=['elbow'], elbow__link='panda_link4', **parameters)
-        assert self.controller.trigger_configure() == SUCCESS  # compiles, for any time
+        assert self.controller.trigger_configure() == SUCCESS  # may compile kernels for minutes
         self.simulator = Simulator(parameter_overrides=given(
             **ROBOT, initial_positions=READY.tolist(), lockstep=True))
         self.distances, self.reached = {'': [], 'elbow/': []}, {'': [], 'elbow/': []}
@@ -149,7 +149,7 @@ class Simulated(Rig):
         spin(lambda: self.simulator._tick > 20, why='for the loop to run')
 
     def send(self, message, topic='target_pose'):
-        """Publish until the controller has it."""
+        """Publish a message once the controller subscribes to the topic."""
         publisher = self.hardware.create_publisher(
             type(message), f'osc_controller/{topic}', 10)
         self.spin(lambda: publisher.get_subscription_count() > 0)
@@ -177,7 +177,7 @@ def test_user_who_sends_a_goal_sees_the_distance_and_is_told_of_the_arrival(spin
     assert (p.x, p.y, p.z) == pytest.approx((0.35, 0.0, 0.55))
     assert event.header.frame_id == 'panda_link0' and messages.seconds(event.header.stamp) > 0.2
     assert rig.goal()['goal'] == 'reached' and float(rig.goal()['goal distance [mm]']) < 2.0
-    late = []  # who subscribes later is told, too
+    late = []  # a later subscriber gets the event, too
     rig.hardware.create_subscription(PoseStamped, 'osc_controller/goal_reached', late.append,
                                      LATCHED_QOS)
     spin(lambda: late == [event], why='for the latched event')
@@ -200,12 +200,12 @@ def test_goal_of_a_further_task_and_a_twist_that_has_none(spin):
     spin(lambda: rig.goal()['elbow goal'] == 'none', why='for the twist')
 
 
-# stamps
+# stamped commands
 
 
 def test_user_who_records_commands_gets_them_with_names_and_the_stamp_of_the_state(spin):
     rig, seen = Rig(spin, joints=list(reversed(JOINTS))).activate(), []
-    assert rig.controller._loop.listener is None  # nobody listens, so the loop keeps nothing
+    assert rig.controller._loop.listener is None  # no subscriber: nothing is recorded
     rig.hardware.create_subscription(JointState, 'osc_controller/commands_stamped', seen.append,
                                      100)
     spin(lambda: rig.ask() is not None and len(seen) > 10, why='for stamped commands')
@@ -224,7 +224,7 @@ def test_user_who_records_commands_gets_them_with_names_and_the_stamp_of_the_sta
 
 
 def answer(other, name, text):
-    """Set a parameter as `ros2 param set` does; return the refusal."""
+    """Set a parameter like `ros2 param set`; return the reason of a refusal, else ''."""
     message = Parameter(name, value=parameter_value_to_python(
         get_parameter_value(text))).to_parameter_msg()
     [result] = other.call(SetParameters, 'set_parameters', parameters=[message]).results
@@ -265,7 +265,7 @@ def test_user_who_loads_the_dump_of_the_running_controller_is_not_refused(spin):
     assert {'tip', 'rate', 'method', 'use_sim_time'} <= set(dumped)
     wanted = [Parameter(name, value=value).to_parameter_msg() if value != [] else
               Parameter(name, Parameter.Type.BOOL_ARRAY, []).to_parameter_msg()
-              for name, value in dumped.items()]  # `ros2 param load` takes [] for an array of bool
+              for name, value in dumped.items()]  # `ros2 param load` sends [] as an array of bool
     results = other.call(SetParameters, 'set_parameters', parameters=wanted).results
     assert [result.reason for result in results if not result.successful] == []
     assert rig.controller._law.settings is settings

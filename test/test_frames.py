@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Frames that only tf2 knows, with a stand-in for tf2_ros, of which there is no wheel."""
+"""Goals in frames of tf2, tested with a substitute for tf2_ros, for which no wheel exists."""
 
 import sys
 from types import SimpleNamespace
@@ -34,14 +34,14 @@ from osc_ros.nodes.frames import Frames
 
 
 class TransformException(Exception):
-    """Stands for that of tf2_ros."""
+    """Substitute for tf2_ros.TransformException."""
 
 
 class Buffer:
-    """Knows where a camera is."""
+    """Substitute for tf2_ros.Buffer with one frame, 'camera'."""
 
     def lookup_transform(self, base, frame, time):
-        """Return the transform, or raise."""
+        """Return the transform of the camera; raise for any other frame."""
         if (base, frame) != ('panda_link0', 'camera'):
             raise TransformException(f'{frame} is not connected with {base}')
         found = TransformStamped()
@@ -52,7 +52,7 @@ class Buffer:
 
 @pytest.fixture
 def frames(monkeypatch):
-    """Give the frames of a node where tf2_ros is installed."""
+    """Return the Frames of a node, with the substitute installed as tf2_ros."""
     monkeypatch.setitem(sys.modules, 'tf2_ros', SimpleNamespace(
         Buffer=Buffer, TransformListener=lambda buffer, node: None,
         TransformException=TransformException))

@@ -67,7 +67,7 @@ def test_ticks_with_something_new_are_rows_beside_the_plain_tick():
     for row in found:
         assert 0.0 < row.median <= row.p99 <= row.longest
     judged = [row.residual for row in found if row.residual is not None]
-    assert judged and max(judged) < 1e-9  # the target arrived
+    assert judged and max(judged) < 1e-9  # the new target was used
     lines = page.arrived(found)
     assert sum(line.startswith('| ') for line in lines) == 1 + len(found)
     json.dumps([row.__dict__ for row in found])

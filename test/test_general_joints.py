@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Joints of several freedoms, massless bodies, side branches, floating bases; all methods."""
+"""All methods with multi-DoF joints, massless bodies, side branches and floating bases."""
 
 from dataclasses import replace
 from functools import cache
@@ -57,7 +57,7 @@ DEFINITE = {
     'all': (['planar', 'revolute', 'spherical', 'prismatic', 'bare revolute', 'revolute'],
             [(1, ['revolute', 'spherical']), (3, ['bare revolute', 'prismatic', 'planar'])]),
 }
-# What the factorization of the papers does not take: inertias that have no inverse.
+# Robots with singular inertias; 'ldl' and 'bcr' refuse those in REFUSED.
 SINGULAR = {
     'points': (['revolute', 'point revolute', 'revolute', 'point prismatic', 'spherical'], []),
     'point_leg': (['point revolute'] * 5 + ['revolute'], []),
@@ -101,7 +101,7 @@ def error(found, expected):
 
 
 def states(tree, count=STATES):
-    """Return random q, qd, the terms of the dynamics there, four vectors (n,) and one (6,)."""
+    """Return tuples of random q and qd, their TreeTerms, vectors (4, n) and a vector (6,)."""
     rng, found = np.random.default_rng(3), []
     for _ in range(count):
         q, qd = tree.state(rng)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The target of a task: C², within its limits, arrives at its goal."""
+"""The target of a task is C², keeps its limits and arrives at its goal."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ DT = 1e-3  # [s]
 
 
 def at(position=(0.3, 0.0, 0.5), turn=(np.pi, 0.0, 0.0)):
-    """Return a pose."""
+    """Return the pose with a position [m] and a rotation vector [rad]."""
     T = np.eye(4)
     T[:3, :3] = Rotation.from_rotvec(turn).as_matrix()
     T[:3, 3] = position
@@ -42,7 +42,7 @@ START = at()
 
 
 class Led:
-    """A guide, and all that it said."""
+    """A guide, and a record of the targets that it returned."""
 
     def __init__(self, limits=LIMITS, pose=START, clock=0.0):
         """Begin at rest."""
@@ -59,47 +59,47 @@ class Led:
         return self
 
     def follow(self, motion):
-        """Let a motion start now."""
+        """Command a motion at the present time."""
         self.guide.add(motion, self.time)
         return self
 
     @property
     def twists(self):
-        """(k, 6) so far."""
+        """Recorded twists (k, 6)."""
         return np.array([target.twist for target in self.seen])
 
     @property
     def accelerations(self):
-        """(k, 6) so far."""
+        """Recorded accelerations (k, 6)."""
         return np.array([target.acceleration for target in self.seen])
 
     @property
     def positions(self):
-        """(k, 3) so far."""
+        """Recorded positions (k, 3)."""
         return np.array([target.pose[:3, 3] for target in self.seen])
 
     def shares(self):
-        """Return the largest shares of the limits: of speed and acceleration, turning, moving."""
+        """Return peak / limit: [speed, acceleration] by [rotation, translation], (2, 2)."""
         return np.array([[np.linalg.norm(rates[:, part], axis=1).max() / limit
                           for part, limit in zip((slice(0, 3), slice(3, 6)), limits)]
                          for rates, limits in ((self.twists, self.limits.speed),
                                                (self.accelerations, self.limits.acceleration))])
 
     def assert_smooth(self, jerk=2.0):
-        """Twist and acceleration are the derivatives, and change by no more than the jerk's."""
+        """Require consistent derivatives, and changes of acceleration within the jerk limit."""
         twists, accelerations = self.twists, self.accelerations
         turned = np.array([pose_error(before.pose, after.pose) / (2.0 * DT)
                            for before, after in zip(self.seen, self.seen[2:])])
         assert np.abs(turned - twists[1:-1]).max() < GUIDE_RATE
         bent = (twists[2:] - twists[:-2]) / (2.0 * DT)
         most = np.repeat(self.limits.jerk, 3)
-        # a difference quotient of what has corners is off by half of a step's change
+        # at corners, a difference quotient has an error of half the change in a step
         assert (np.abs(bent - accelerations[1:-1]) < jerk * DT * most).all()
         assert (np.abs(np.diff(accelerations, axis=0)) < jerk * DT * most).all()
 
 
 def random_motion(random, led):
-    """Return any motion: a pose, a twist, a path near the target and ahead in time."""
+    """Return a random motion: a pose, a twist, or a path near the target that begins later."""
     kind, now = random.integers(4), led.time
     if kind == 0:
         return Hold(at(random.uniform([0.1, -0.3, 0.2], [0.6, 0.3, 0.8]),
@@ -202,7 +202,7 @@ def test_path_ahead_is_met_at_its_first_point_with_its_velocity():
     for time in (0.5, 0.7, 0.9):
         np.testing.assert_allclose(led.seen[round(time / DT) - 1].pose, path.at(time).pose,
                                    atol=1e-8)
-    # which ends moving: the target comes back to its last pose
+    # the path ends with a velocity: the target overshoots and returns to the last pose
     led.run(1.5).assert_smooth()
     np.testing.assert_allclose(led.guide.target.pose, poses[1], atol=PATH_KNOT)
 
@@ -275,12 +275,12 @@ def test_stop_takes_no_longer_and_no_farther_than_the_limits_make_it():
     assert speed > 0.9
     led.follow(STOP).run(0.5).assert_smooth()
     assert not led.twists[-1].any()
-    # v²/2a + va/2j
+    # stopping distance: v²/2a + va/2j
     assert led.positions[-1, 0] - place < 1.1 * (speed ** 2 / 10.0 + 0.05 * speed)
 
 
 def blocked_at(pose):
-    """Return the error of an arm that stays at a pose."""
+    """Return the function target → pose error, for an arm that is blocked at `pose`."""
     return lambda target: pose_error(pose, target.pose)
 
 
@@ -297,7 +297,7 @@ def test_target_does_not_run_away_from_a_blocked_arm_however_often_it_is_asked(m
     assert led.guide.waits
     turned, moved = np.split(pose_error(START, led.guide.target.pose), 2)
     assert 0.2 <= np.linalg.norm(moved) < 0.36 or 1.0 <= np.linalg.norm(turned) < 1.2
-    # … and back at once
+    # a goal at the pose of the blocked arm brings the target back at once
     led.follow(Hold(START)).run(1.0, blocked_at(START)).assert_smooth()
     np.testing.assert_allclose(led.guide.target.pose, START, atol=PATH_KNOT)
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Kinds of tasks: the contract of every kind against Pinocchio, and look-at tasks in MuJoCo."""
+"""Kinds of tasks: contract of every kind, by Pinocchio, and look-at tasks in MuJoCo."""
 
 from dataclasses import replace
 
@@ -35,13 +35,13 @@ from osc_ros.errors import InputError
 import tolerances
 
 GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
-FEEBLE = Gains([1e-9] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])  # leaves only the feedforward
+FEEBLE = Gains([1e-9] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])  # negligible: only feedforward
 CASES = {'pose': Pose(), 'look_at': LookAt((0.3, -0.5, 0.8))}
 LINK = 'panda_hand'
 POSITION = Task(GAINS, axes=('free',) * 3 + ('motion',) * 3)
 GAZE = Task(GAINS, 'gaze', LINK, kind=LookAt())
-FAST = np.full(7, 100.0)  # joints that no task brings to their limits [rad/s]
-STEP = 1e-5  # of the difference quotients [s]
+FAST = np.full(7, 100.0)  # velocity limits that no task reaches [rad/s]
+STEP = 1e-5  # time step of the difference quotients [s]
 
 
 def at(point):
@@ -55,12 +55,12 @@ def angle_between(axis, direction):
 
 
 class Still:
-    """A guide whose target is given."""
+    """A guide with a fixed target."""
 
     waits = clamped = False
 
     def __init__(self, target):
-        """Take the target."""
+        """Set the target."""
         self.target = target
 
     def at(self, time, limits, error=None):
@@ -97,10 +97,10 @@ class Link:
 
 
 class Motion:
-    """A motion of joints and of a set-point, with constant accelerations, about the time 0."""
+    """A random motion of joints and set-point with constant accelerations, around t = 0."""
 
     def __init__(self, kind, seed, error):
-        """Draw it; without error the set-point is met at the time 0."""
+        """Draw the motion; with `error` 0 the link is at the set-point at t = 0."""
         rng = np.random.default_rng(seed)
         self.q, self.qd, self.qdd = (READY + 0.3 * rng.normal(size=7), 0.5 * rng.normal(size=7),
                                      rng.normal(size=7))
@@ -111,7 +111,7 @@ class Motion:
         self.twist[3:], self.acceleration[3:] = rng.normal(size=(2, 3))
 
     def joints(self, t):
-        """Return positions and velocities."""
+        """Return joint positions and velocities at t."""
         return self.q + t * self.qd + 0.5 * t * t * self.qdd, self.qd + t * self.qdd
 
     def set_point(self, t):
@@ -121,7 +121,7 @@ class Motion:
 
 
 def observed(law, motion, t):
-    """Return error and rate in base axes, rate in the task's axes, S, u, by the law at a time."""
+    """Return the law's error, rate in base axes, rate in task axes, S and u at time t."""
     [level], [row] = law.levels.values(), law.priorities.rows
     level.guide = Still(motion.set_point(t))
     law.torque(t, *motion.joints(t))
@@ -138,14 +138,14 @@ def test_every_kind_is_tested():
 
 @pytest.fixture(scope='module')
 def laws():
-    """Give a law for each kind, without feedback."""
+    """Return a law for each kind, with negligible feedback."""
     return {name: Arm(tasks=(Task(FEEBLE, link=LINK, kind=kind),)).law
             for name, kind in CASES.items()}
 
 
 @pytest.mark.parametrize('name', CASES)
 class TestContract:
-    """What a kind writes, against difference quotients along motions that Pinocchio knows."""
+    """Values that a kind writes, compared with difference quotients along known motions."""
 
     @pytest.mark.parametrize('seed', range(5))
     def test_error_changes_with_the_rate(self, name, seed, laws):
@@ -216,7 +216,7 @@ class TestContract:
         assert compared >= 6
 
 
-# look-at tasks: error and Jacobian by definitions of their own
+# errors of look-at tasks, compared with independent definitions
 
 @pytest.mark.parametrize('seed', range(5))
 def test_error_turns_the_axis_to_the_point_by_the_smallest_angle(seed, laws):
@@ -290,10 +290,10 @@ def test_wrench_on_a_look_at_task_is_refused():
         arm.law.push([1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 'gaze')
 
 
-# in MuJoCo
+# simulations in MuJoCo
 
 def gazes(arm, point, link=LINK, axis=(0.0, 0.0, 1.0)):
-    """Return a list, and a function that adds the angle to the point that MuJoCo has [rad]."""
+    """Return a list, and a function that appends the simulated angle to the point [rad]."""
     angles = []
 
     def look():
@@ -397,7 +397,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
         _, twist, _ = motion.link.at(motion.q, law._setup.reference.motion[0], np.zeros(7))
         p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
         way = motion.target[:3, 3] - p[:3, 3]
-        # of the axis, and of the line of sight, whose ends both move
+        # rates of the axis and of the line of sight, both of whose ends move
         turns = np.cross(twist[:3], p[:3, 2])
         sees = (motion.twist[3:] - twist[3:]) / np.linalg.norm(way)
         sees -= p[:3, 2] * (p[:3, 2] @ sees)
@@ -405,7 +405,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
         assert np.linalg.norm(sees) > 0.1
 
 
-# near the link and behind it
+# set-points near the link and behind it
 
 def torques_on_a_line(arm, begin, end, count):
     """Return the torques for set-points on a line, (count + 1, n)."""
@@ -491,7 +491,7 @@ def test_point_that_goes_through_the_hand_and_behind_it_keeps_torques_within_the
     assert np.abs(arm.errors(arm.pose)[0]).max() < 2e-3
 
 
-# changes
+# changes of a look-at task
 
 @pytest.mark.parametrize('change', [
     lambda gaze: replace(gaze, kind=LookAt((1.0, 0.0, 0.0))),
@@ -512,7 +512,7 @@ def test_torque_has_no_jump_when_a_look_at_task_is_changed_and_changed_back(chan
     arm.run(1.2)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)[usual - 1:]
     assert steps.max() < plain + 1.0
-    # the difference that fades out acts on the tip too
+    # the torque difference that fades out disturbs the tip, too
     assert np.abs(arm.errors(arm.pose)[0]).max() < 2e-3
 
 

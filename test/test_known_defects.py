@@ -13,9 +13,9 @@
 # limitations under the License.
 
 """
-Known defects of controllers of this kind, one test for each.
+Known defects of other operational space controllers, with one test for each.
 
-Negative null-space damping; M⁻¹ not symmetrized; a header ignored; joints matched by index; the
+Negative nullspace damping; M⁻¹ not symmetrized; a header ignored; joints matched by index; the
 double cover of quaternions; the 180° error; a quaternion that is not normalized; continuous
 joints switching off limit avoidance; damping that does not follow stiffness; only 6 (or only 7)
 joints; an exception swallowed in a lifecycle callback.
@@ -47,7 +47,7 @@ def test_no_negative_null_space_damping():
         Posture(5.0, 1.0, -1.0)
     arm = Arm()
     J = OperationalSpace(arm.robot).evaluate(READY, REST).J
-    drift = 0.5 * np.linalg.svd(J)[2][-1]  # joint rates that leave the tip where it is
+    drift = 0.5 * np.linalg.svd(J)[2][-1]  # nullspace velocity [rad/s]
     arm.law = Law(arm.robot, replace(settings(arm.robot), posture=Posture(0.0, 1.0, 2.0)))
     arm.law.latch(READY)
     arm.plant.reset(READY, drift)
@@ -56,7 +56,7 @@ def test_no_negative_null_space_damping():
         distances, _ = arm.run(until).errors(arm.pose)
         speeds.append(np.linalg.norm(arm.plant.qd))
     assert (np.diff(speeds) < 0.0).all()
-    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ of it, were the null space straight
+    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ if the nullspace were straight
     assert distances.max() < 1e-3
 
 
@@ -88,7 +88,7 @@ def test_no_header_that_is_ignored(spin):
 
     later = 0.002 * heard.tick + 0.5
     heard.poses.publish(target(**at_the_tip, frame='panda_hand_tcp', stamp=later))
-    # in the hand's axes, which look down, and not before its time
+    # the goal is in the hand's axes, whose z points down, and takes effect only at its stamp
     rig.spin(lambda: height_of_error() == pytest.approx(-0.1, abs=1e-9))
     times = [message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
              for message in heard.errors if abs(message.twist.linear.z) > 1e-8]
@@ -119,7 +119,7 @@ def test_no_double_cover_of_quaternions():
         torques.append(arm.law.torque(0.0, READY, REST))
         assert np.linalg.norm(arm.law.error[:3]) <= np.pi
     np.testing.assert_array_equal(*torques)
-    # just short of half a turn, and just beyond: the other way round, never the long way
+    # 1° short of a half turn and 1° beyond it: the shorter way round in both cases
     for degrees in (179.0, -179.0):
         arm.law.latch(READY)
         arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)
@@ -145,7 +145,7 @@ def test_no_180_degree_error(axis):
 def test_no_quaternion_that_is_not_normalized(xyzw):
     with pytest.raises(InputError, match='has length .*: accepted is 1'):
         pose((0.4, 0.0, 0.4), xyzw)
-    R = pose((0.4, 0.0, 0.4), (0.7071, 0.0, 0.0, 0.7072))[:3, :3]  # as typed by hand
+    R = pose((0.4, 0.0, 0.4), (0.7071, 0.0, 0.0, 0.7072))[:3, :3]  # typed with 4 digits
     np.testing.assert_allclose(R.T @ R, np.eye(3), atol=tolerances.POSE_TOLERANCE)
 
 
@@ -170,7 +170,7 @@ def test_no_continuous_joint_that_switches_limit_avoidance_off():
             plant.step(law.torque(plant.time, plant.q, plant.qd), 2)
             nearest = min(nearest, np.min(plant.q - lower), np.min(upper - plant.q))
         room.append(nearest)
-    assert room[0] > 0.0 > room[1]  # the elbow's stop would be met
+    assert room[0] > 0.0 > room[1]  # without limits, the elbow passes its stop
 
 
 def test_no_damping_that_does_not_follow_stiffness():
@@ -182,7 +182,7 @@ def test_no_damping_that_does_not_follow_stiffness():
         law.latch(READY)
         law.torque(0.0, READY, v)
         dampers.append(law.F.copy())
-    # at its target there is the damper alone: four times the stiffness, twice the damping
+    # at the target F is the damper force alone: four times the stiffness, twice the damping
     np.testing.assert_allclose(dampers[2] - dampers[1], 2.0 * (dampers[1] - dampers[0]),
                                rtol=1e-6, atol=1e-9)
 

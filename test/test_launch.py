@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The launch files, started as by `ros2 launch`; `launch` comes with ROS, not with pip."""
+"""Tests of the launch files; they need the package `launch` of ROS, which pip lacks."""
 
 from contextlib import contextmanager, ExitStack
 import os
@@ -35,7 +35,7 @@ from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
-# `ros2 launch` without its command line, which not every ROS installation has.
+# Replaces the command `ros2 launch`, which some ROS installations lack.
 LAUNCH = """
 import sys
 from launch import LaunchDescription, LaunchService
@@ -47,7 +47,7 @@ service.include_launch_description(LaunchDescription([IncludeLaunchDescription(
     launch_arguments=[argument.split(':=', 1) for argument in sys.argv[2:]])]))
 sys.exit(service.run())
 """
-STARTED = 240.0  # [s] the first start of all nodes of a tree compiles the kernels
+STARTED = 240.0  # [s]; the first start of the nodes compiles their kernels
 ENDED = 30.0  # [s]
 
 
@@ -56,7 +56,7 @@ SIDES = 'left', 'right'
 
 
 class Launched:
-    """A launch file that runs, in a process group of its own."""
+    """A running launch file, in its own process group."""
 
     def __init__(self, file, *arguments, **environment):
         self.process = subprocess.Popen(
@@ -68,7 +68,7 @@ class Launched:
         return self
 
     def __exit__(self, *error):
-        # launch_ros now and then hangs at its end; nothing may be left of it.
+        # launch_ros sometimes hangs at its end: kill all processes of the group.
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -77,7 +77,7 @@ class Launched:
         self.process.stdout.close()
 
     def output_after_ctrl_c(self, *more):
-        """Interrupt launch and its nodes, as a terminal does; more signals may follow."""
+        """Send SIGINT, then the signals `more`, to launch and its nodes; return the output."""
         for number in (signal.SIGINT, *more):
             os.killpg(self.process.pid, number)
             time.sleep(0.05)
@@ -85,7 +85,7 @@ class Launched:
 
 
 class Ear:
-    """A node that hears commands."""
+    """A node that subscribes to commands."""
 
     def __init__(self, context):
         self.node = rclpy.create_node('ear', context=context)
@@ -164,7 +164,7 @@ def test_user_runs_two_simulations_in_two_namespaces_and_each_has_its_own_clock(
             ear.wait_for(100, received[side], launched[side])
         assert [ear.node.count_publishers(topic) for topic in (
             '/clock', '/left/clock', '/right/clock')] == [0, 1, 1]
-        # the other one does not notice
+        # the end of one simulation does not affect the other
         output = launched['left'].output_after_ctrl_c()
         ear.wait_for(len(received['right']) + 100, received['right'], launched['right'])
         output += launched['right'].output_after_ctrl_c()
@@ -222,7 +222,7 @@ def test_user_without_rviz_is_told_what_to_install():
 
 @contextmanager
 def hardware(config, *parameters):
-    """Let the simulator stand where the driver of a robot stands."""
+    """Run the simulator in place of the driver of a robot."""
     command = [SHARE.parents[1] / 'lib' / 'osc_ros' / 'osc_simulator', '--ros-args',
                '--params-file', SHARE / 'config' / f'{config}.yaml']
     for parameter in parameters:

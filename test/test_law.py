@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The law on MuJoCo, which shares no code with it; no ROS, only simulated time."""
+"""The law on arms in MuJoCo, which shares no code with it; no ROS, simulated time."""
 
 import numpy as np
 import pinocchio

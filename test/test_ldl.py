@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The compiled block LDLᵀ: factors compared with numpy's, results with Pinocchio's."""
+"""The compiled block LDLᵀ: factors compared with numpy, results with Pinocchio."""
 
 from dataclasses import replace
 from functools import cache
@@ -42,7 +42,7 @@ def arm(name, rotors):
 
 
 def states(n, count=5):
-    """Return positions, velocities, torques and forces on the tip."""
+    """Return tuples of random q, qd, torques (n,) and force on the tip (6,)."""
     rng = np.random.default_rng(23)
     return [(rng.uniform(-2.5, 2.5, n), rng.normal(size=n), 10 * rng.normal(size=n),
              10 * rng.normal(size=6)) for _ in range(count)]
@@ -53,12 +53,12 @@ def error(found, expected):
 
 
 def pivots(dynamics):
-    """Return L D Lᵀ (n, 6, 6) of what the last forward dynamics has kept of every joint."""
+    """Return L D Lᵀ (n, 6, 6) per joint, from the factors of the last forward dynamics."""
     kept = dynamics._factor
     L = np.tile(np.eye(6), (len(kept), 1, 1))
-    columns, rows = np.triu_indices(6, 1)  # column by column, below the diagonal
+    columns, rows = np.triu_indices(6, 1)  # L is stored by columns, below the diagonal
     L[:, rows, columns] = kept[:, :15]
-    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # the inverse of D is kept
+    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # `kept` has D⁻¹
 
 
 @pytest.mark.parametrize('rotors', [False, True])
@@ -66,7 +66,8 @@ def pivots(dynamics):
 def test_every_pivot_is_that_of_the_block_tridiagonal_matrix(name, rotors):
     robot = arm(name, rotors)
     dynamics = LDL(robot)
-    # both have the axis last; where a joint turns, the linear directions come first here
+    # Both matrices have the joint axis last. For revolute joints LDL has the linear directions
+    # first, schur_blocks the angular ones.
     turning, sliding = [3, 4, 0, 1, 2, 5], [0, 1, 2, 3, 4, 5]
     for q, qd, tau, F in states(robot.n):
         A = schur_blocks(robot, q).A
@@ -75,7 +76,7 @@ def test_every_pivot_is_that_of_the_block_tridiagonal_matrix(name, rotors):
         for i, pivot in enumerate(pivots(dynamics)):
             order = sliding if robot.prismatic[i] else turning
             pivot = pivot[np.ix_(order, order)]
-            # what the blocks up to this one leave of it: Dᵢ⁻¹ is the last block of their inverse
+            # Dᵢ is the Schur complement in blocks 0 to i: Dᵢ⁻¹ is the last block of their inverse
             expected = BlockLDL(A.diagonal[:i + 1], A.upper[:i]).last_inverse_block()
             scale = np.sqrt(np.diag(A.diagonal[i]))
             found = np.linalg.inv(pivot[:width, :width] / np.outer(scale, scale))

@@ -33,10 +33,10 @@ READY = {'panda': [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi /
 
 
 class Thrown:
-    """One arm under a law with limits, and all that MuJoCo says of it."""
+    """One arm in MuJoCo, controlled by a law with limits; records its motion."""
 
     def __init__(self, name, targets=JUMPS, **limits):
-        """Build it."""
+        """Create robot, plant and law."""
         case = robot_cases()[name]
         self.tip = case.tip
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
@@ -48,7 +48,7 @@ class Thrown:
                                            limits=self.limits))
 
     def start(self, q, qd=None):
-        """Put it there."""
+        """Reset the arm to q (and qd), latch the law, and clear the records."""
         self.plant.reset(q, qd)
         self.law.latch(q)
         self.pose = self.plant.pose(self.tip)
@@ -57,7 +57,7 @@ class Thrown:
         return self
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate up to a time [s]."""
         while self.plant.time < until - 0.5 * PERIOD:
             q, qd = self.plant.q, self.plant.qd
             self.poses.append(self.plant.pose(self.tip))
@@ -72,11 +72,11 @@ class Thrown:
         return self
 
     def steps(self):
-        """Return the largest step of torque of each tick, as a share of the limit."""
+        """Return the largest torque step of each tick, relative to the limit."""
         return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort).max(axis=1)
 
     def assert_limits_are_kept(self):
-        """Ask what MuJoCo saw."""
+        """Require that recorded positions, velocities and torques are within their limits."""
         q, lower, upper = np.array(self.q), *self.limits.position.T
         assert (q >= lower).all() and (q <= upper).all()
         assert (np.abs(self.qd) <= self.limits.velocity).all()
@@ -84,7 +84,7 @@ class Thrown:
 
 
 def fastest(limits, q, side):
-    """Return the speed from which every joint can still brake, towards a side."""
+    """Return velocities towards `side` from which every joint can still brake in time."""
     room = np.where(side > 0, limits.position[:, 1] - q, q - limits.position[:, 0])
     hasty = limits.deceleration / limits.table[RATE]
     with np.errstate(invalid='ignore'):
@@ -119,7 +119,7 @@ def test_target_beyond_the_limit_of_a_joint_and_back(drawn):
     assert arm.steps().max() < 0.15
     distances = [np.linalg.norm(T[:3, 3] - arm.pose[:3, 3]) for T in arm.poses]
     assert distances[-1] < 1e-3
-    # no wind-up: the way back takes what a step of that size takes, and does not overshoot
+    # no wind-up: 0.2 s after the end of the path the tip is back, and it does not overshoot
     back = np.array(distances)[np.array(arm.times) > 3.4]
     assert back.max() < 0.02
     q, (lower, upper) = np.array(arm.q), arm.limits.position.T
@@ -235,16 +235,17 @@ def test_arm_dragged_through_singularities_and_back_is_smooth_and_returns(case, 
 
 
 def reach(plant):
-    """How far in front of the UR's first joint the axes of its last two meet, by MuJoCo [m]."""
+    """Return the distance of wrist_3_link from the UR's first axis along x of the shoulder."""
     return plant.pose('shoulder_link')[:3, 0] @ plant.pose('wrist_3_link')[:3, 3]
 
 
 def joint(k, singular=0.0):
-    """How far a joint is beyond a position."""
+    """Return a function of the plant: the position of joint k minus `singular`."""
     return lambda plant: plant.q[k] - singular
 
 
-# the arm; joint positions before a singularity, in it and beyond; what changes its sign there
+# (arm; joint positions before a singularity, in it and beyond it; function of the plant that
+# changes its sign at the singularity)
 UR5_SHOULDER = ('ur5', (READY['ur5'], [0.0, -2.5983, 1.7845, -0.6862, -1.57, 0.0],
                         [0.0, -2.65, 1.59, -0.44, -1.57, 0.0]), reach)
 UR5_WRIST = ('ur5', [READY['ur5'][:4] + [q5, 0.0] for q5 in (-1.57, 0.0, 0.6)], joint(4))
@@ -252,7 +253,7 @@ PANDA_SHOULDER = ('panda', [[0.0, q2, np.pi / 2, -1.8, 0.0, 1.9, 0.7] for q2 in 
                   joint(1))
 PANDA_WRIST = ('panda', [[0.0, 0.1, 0.0, -1.9, np.pi / 2, q6, 0.7] for q6 in (2.6, 3.367, 3.6)],
                joint(5, 3.367))
-# how far beside the singularity the tip is led: moved, turned
+# (singularity, and the translation [m] and rotation [rad] by which the path misses it)
 ACROSS = {
     'panda, shoulder': (PANDA_SHOULDER, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
     'panda, wrist': (PANDA_WRIST, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)),
@@ -281,7 +282,7 @@ def test_arm_crosses_singularities_to_their_other_side_and_comes_back(case):
     arm.law.follow(path, 0.0)
     found = []
     for until, k in ((1.4, 1), (3.1, 2), (4.3, 1), (6.0, 0)):
-        if name == 'panda':  # it has a joint more, and goes round unless its posture leads there
+        if name == 'panda':  # redundant: it avoids the singularity unless its posture leads there
             arm.law.set_posture(postures[k])
         arm.run(until)
         found.append((side(arm.plant), np.linalg.norm(
@@ -290,7 +291,7 @@ def test_arm_crosses_singularities_to_their_other_side_and_comes_back(case):
     assert arm.steps().max() < 0.1
     ratios, times = np.array(arm.ratios), np.array(arm.times)
     assert ratios[times < 3.1].min() < 5e-3 and ratios[times > 3.1].min() < 5e-3
-    # it followed on the other side, and again on this one, in the posture that it had
+    # the arm followed beyond the singularity, and returned in its initial configuration
     assert found[1][0] * sides[2] > 0.0 and found[3][0] * sides[0] > 0.0
     assert found[1][1] < 1e-3 and found[3][1] < 1e-3
     assert np.abs(np.subtract(arm.plant.q, postures[0])).max() < 0.01

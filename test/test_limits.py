@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The limits of the joints: compared with scipy's solvers and with plain integration."""
+"""Joint limits, compared with scipy's solvers and with numerical integration."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from osc_ros.control.nearest import room_for, torques_within, YIELDING
 from osc_ros.dynamics.level_row import WIDTH
 import tolerances
 
-QUICKEST = 250.0  # of ticks of 2 ms [1/s]
+QUICKEST = 250.0  # `quickest` of acceleration_bounds, for ticks of 2 ms [1/s]
 
 
 def bounds(q, qd, position, velocity, deceleration, rate):
@@ -101,7 +101,7 @@ def spd(rng, n, condition):
 
 
 def nearest(K, qdd, lower, upper, side=None):
-    """Return the change of q̈, the push and the sides."""
+    """Return the change of q̈ (n,), the multipliers of the bounds (n,) and the sides (n,)."""
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)
@@ -138,7 +138,7 @@ def test_least_change_is_continuous_where_a_bound_is_met():
 
 
 def problem(rng, n=7):
-    """Return what `torques_within` is handed, at random, and which can be met."""
+    """Return random, feasible arguments of `torques_within`, and the wanted torques."""
     M = spd(rng, n, 100.0)
     M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
     qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)
@@ -149,7 +149,7 @@ def problem(rng, n=7):
 
 
 def within(given, tau):
-    """Return the torques within the limits, and whether anything is at a bound."""
+    """Return the torques within the limits, and whether any bound is active."""
     n, tau = len(tau), tau.copy()
     found = torques_within(*given, np.zeros((n, n)), np.zeros(n), np.zeros((n, 2)), 0, 0.0,
                            np.zeros(1), np.zeros(3 * n, dtype=np.int64),
@@ -173,7 +173,7 @@ def test_torques_are_those_of_the_least_change_within_all_limits():
         M_inv, J, Lambda, _, length, _, qdd, lower, upper, effort, _ = given
         M = np.linalg.inv(M_inv)
         bias = tau - M @ qdd
-        # what a joint's own torque cannot do is not asked for
+        # relax the bounds that a joint cannot meet with its own torque alone
         lower = np.minimum(lower, (effort - bias) / np.diag(M))
         upper = np.maximum(upper, (-effort - bias) / np.diag(M))
         S = np.repeat([1.0, length], 3)
@@ -201,7 +201,7 @@ def test_torques_change_continuously_though_limits_contradict(seed):
     given, tau = problem(rng)
     steps = []
     for count in (1001, 10001):
-        # the load grows until it is more than a limit
+        # the torque of joint 2 for the load grows by up to twice its limit
         found = [within(given, tau + share * 2.0 * np.where(np.arange(7) == 2, given[9], 0.0))[0]
                  / given[9] for share in np.linspace(0.0, 1.0, count)]
         assert np.abs(found).max() <= 1.0

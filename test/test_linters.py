@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Linters of ament, where they are installed: flake8 and pep257."""
+"""Licence of every file, and ament's linters (copyright, flake8, pep257) if installed."""
 
 from pathlib import Path
 import re
@@ -23,7 +23,7 @@ SOURCE = Path(__file__).resolve().parents[1]
 FILES = [path for path in sorted(SOURCE.rglob('*.py'))
          if not any(part in ('build', 'install', 'log') or part.startswith('.')
                     for part in path.relative_to(SOURCE).parts)]
-# As ament_copyright wants it (its template apache2_header.txt), at the begin of a file.
+# Begin of a file as ament_copyright requires it (see its template apache2_header.txt).
 LICENCE = """\
 #
 # Licensed under the Apache License, Version 2.0 (the "License");
@@ -64,7 +64,7 @@ def test_ament_flake8_finds_nothing():
 
 
 def test_ament_pep257_finds_nothing():
-    """A docstring says what comes back, and only of the arguments that need it."""
+    """Four rules are off, so a docstring may be descriptive and omit arguments."""
     ament_pep257 = pytest.importorskip('ament_pep257.main', reason='ament_pep257 comes with ROS')
     assert ament_pep257.main(
         argv=['--add-ignore', 'D401', 'D402', 'D403', 'D417', '--', *PLACES]) == 0

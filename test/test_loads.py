@@ -92,7 +92,7 @@ def test_payload_on_any_link_is_a_body_more_to_pinocchio(name, seed):
        st.integers(0, 999))
 def test_payload_on_a_tree_with_massless_and_point_bodies_is_pinocchios(kinds, seed):
     rng = np.random.default_rng(seed)
-    # the tip has no mass of its own: a rotor alone makes its joint move
+    # the last body has no mass: its joint has only the inertia of the rotor
     kinds = [*kinds, 'bare revolute']
     tree = random_tree(seed, ['revolute', *kinds], branches=[(0, ('revolute',))])
     rotors = rng.uniform(0.05, 0.8, tree.model.nv)
@@ -100,7 +100,7 @@ def test_payload_on_a_tree_with_massless_and_point_bodies_is_pinocchios(kinds, s
     bare = Robot(**{**tree.description, 'rotor_inertia': rotors})
     assert not bare.definite.all()
     robot = bare.with_payload(mass, centre, inertia)
-    # Pinocchio's model is the payload's: it is held in the tree by reference
+    # add the payload to tree.model, in place
     model = tree.model
     frame = model.frames[model.getFrameId('tip_0')]
     model.appendBodyToJoint(frame.parentJoint, pin.Inertia(mass, centre, inertia),
@@ -122,7 +122,7 @@ def test_payload_makes_a_plain_chain_of_one_with_a_massless_tip():
     bare = Robot(**{**tree.description, 'rotor_inertia': np.full(3, 0.1)})
     assert bare.chain and not bare.serial
     assert bare.with_payload(1.0, inertia=0.01 * np.eye(3)).serial
-    assert not bare.with_payload(1.0).serial  # a point has no moment about itself
+    assert not bare.with_payload(1.0).serial  # the inertia of a point mass is singular
 
 
 def test_payloads_add_up_to_the_body_that_they_are_together():
@@ -171,7 +171,7 @@ def test_gravity_is_that_of_the_robot_or_the_one_that_is_set(method):
     q, qd = state(bare, rng)
     full = configuration(model, q)
     changed = OperationalSpace(bare, method)
-    changed.evaluate(q, qd)  # what is kept of an earlier state must not stay
+    changed.evaluate(q, qd)  # results for the old gravity must not be used again
     changed.gravity = DOWN_THE_WALL
     tau = rng.normal(size=7)
     for osc in (changed, OperationalSpace(bare.with_gravity(DOWN_THE_WALL), method)):
@@ -261,7 +261,7 @@ def test_bounds_of_the_loads_are_pinocchios_gravity_and_its_derivatives(name):
         at = loads.joints[:count, 0].astype(int)
         rows, sign = loads.rows[:count], np.sign(weight[at])
         close(rows, sign[:, None] * gradient[at])
-        # without joints whose load no joint changes
+        # `update` omits only joints whose gravity torque does not depend on q
         free = np.setdiff1d(np.flatnonzero(np.abs(weight) > 1e-9), at)
         assert np.abs(gradient[free]).max(initial=0.0) < 1e-9 * np.abs(weight).max()
         step = 1e-3

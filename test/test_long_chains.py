@@ -30,7 +30,7 @@ LINEAR = ('sweep', 'ldl', 'bcr', 'recursive', 'efpa')
 
 
 def rods(n):
-    """Return n rods of 0.1 m and 0.3 kg, one on the other, their axes x, y and z in turn."""
+    """Return a chain of n rods (0.1 m, 0.3 kg) with joint axes x, y and z in turn."""
     turns = np.eye(4)[:, [1, 2, 0, 3]], np.eye(4)[:, [2, 0, 1, 3]], np.eye(4)  # z to each axis
     inertia = np.diag([3e-4, 3e-4, 6e-5, 0.3, 0.3, 0.3])
     inertia[0, 0] = inertia[1, 1] = 3e-4 + 0.3 * 0.05 ** 2
@@ -58,7 +58,7 @@ def rods(n):
 
 @cache
 def longest():
-    """Return the robot, a state of it (bent everywhere, turning slowly), u, and the judge."""
+    """Return a robot, random q, qd and u, and the reference dynamics of the robot."""
     rng = np.random.default_rng(0)
     robot = rods(LINKS)
     q, qd = rng.uniform(-0.6, 0.6, LINKS), rng.normal(size=LINKS) / LINKS
@@ -68,7 +68,7 @@ def longest():
 @pytest.mark.parametrize('method', LINEAR)
 def test_a_hundred_thousand_links_meet_the_command(method):
     robot, q, qd, u, judge = longest()
-    # 002's recursions in base axes, in numpy, under these torques alone
+    # reference: recursions of SpatialOperators in numpy, in base axes, under these torques alone
     assert judge.outward(q, qd, OperationalSpace(robot, method).torque(q, qd, u), None) == 0
     assert np.abs(judge.a0 - u).max() < LONGEST_CHAIN_COMMAND * np.abs(u).max()
 
@@ -83,5 +83,5 @@ def test_memory_grows_as_the_chain(method):
         tracemalloc.stop()
         return peak
 
-    used(10)  # what is there once, however long the chain is
+    used(10)  # the first call allocates memory that does not depend on the length
     assert used(4000) < 2.2 * used(2000)

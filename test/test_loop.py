@@ -41,9 +41,10 @@ from test_nodes import gravity, Hardware, Rig  # noqa: E402
 @pytest.fixture
 def alone(spin):
     """
-    Give an active controller that is spun by nobody, and hardware that asks it for torques.
+    Return (rig, hardware, answered) with an active controller whose executor does not spin.
 
-    All that is not the control loop is blocked, as by a callback that does not return.
+    Only its control loop runs, as if a callback did not return. `answered(**state)` sends states
+    until one of them is answered, and returns the torque.
 
     """
     rig = Rig(spin).activate()
@@ -55,7 +56,7 @@ def alone(spin):
         labels, deadline = [], perf_counter() + PATIENCE
         while not any(hardware.answer(label) is not None for label in labels):
             assert perf_counter() < deadline, 'no state was answered'
-            labels.append(hardware.state(**state))  # again: the first may come before discovery
+            labels.append(hardware.state(**state))  # repeat: discovery may miss the first
             executor.spin_once(timeout_sec=0.1)
         return next(hardware.answer(label) for label in labels
                     if hardware.answer(label) is not None)
@@ -106,7 +107,7 @@ def test_defect_in_the_loop_is_logged_and_the_arm_gets_a_torque(spin, monkeypatc
 
 
 def random_trajectory(rng, points):
-    """Return a message whose texts and sequences have random lengths."""
+    """Return a trajectory message with strings and sequences of random lengths."""
     def vector():
         return Vector3(**dict(zip('xyz', rng.normal(size=3))))
 
@@ -175,7 +176,7 @@ def test_settings_prepared_beside_the_running_law_are_taken_without_a_step():
     arm.run(0.5)
     robot = arm.law.robot.with_payload(1.0)
     prepared = arm.law.new_setup(arm.law.settings, robot)
-    arm.run(0.8)  # it goes on meanwhile
+    arm.run(0.8)  # the old setup is still in use
     arm.law.use_setup(prepared)
     arm.run(0.8 + 3.0 * PERIOD)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)

@@ -34,7 +34,7 @@ NAMES = ('base', 'shoulder', 'elbow')
 
 
 def state(names=NAMES, position=(1.0, 2.0, 3.0), velocity=(4.0, 5.0, 6.0)):
-    """Return a joint state."""
+    """Return a JointState message."""
     return JointState(name=list(names), position=list(position), velocity=list(velocity))
 
 
@@ -44,7 +44,7 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
                               (8.0, 6.0, 4.0, 5.0)))
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(qd, [4.0, 5.0, 6.0])
-    q, qd = reader.read(state())  # the order may change on the way
+    q, qd = reader.read(state())  # the order may change between messages
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
 
 
@@ -61,7 +61,7 @@ def test_bad_joint_states_are_refused_by_message(bad, message):
     reader = messages.JointStateReader(NAMES)
     with pytest.raises(InputError, match=message):
         reader.read(bad)
-    q, _ = reader.read(state())  # and the next one is taken
+    q, _ = reader.read(state())  # the next state is accepted
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
 
 

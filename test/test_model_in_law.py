@@ -39,12 +39,12 @@ CARGO = ("<link name='cargo'><inertial><origin xyz='0.02 -0.01 0.05'/><mass valu
          "<inertia ixx='1e-9' iyy='1e-9' izz='1e-9' ixy='0' ixz='0' iyz='0'/></inertial></link>"
          "<joint name='grasp' type='fixed'>"
          f"<parent link='{PANDA.tip}'/><child link='cargo'/></joint></robot>")
-AT_REST = np.zeros((2, 7))  # speed and acceleration
+AT_REST = np.zeros((2, 7))  # velocity and acceleration
 FRICTION, DAMPING = np.full(7, 0.5), np.full(7, 0.3)
 
 
 class Body(Plant):
-    """The Panda with something in its hand, a driver that adds torques, a base that turns."""
+    """The Panda with a load in its hand, variable gravity, and a driver that may add torques."""
 
     def __init__(self, **given):
         super().__init__(PANDA.urdf_text.replace('</robot>', CARGO), PANDA.base,
@@ -52,7 +52,7 @@ class Body(Plant):
                          **{'friction': [0.0] * 7, 'damping': [0.0] * 7} | given)
 
     def load(self, mass, centre=CENTRE, inertia=INERTIA):
-        """Let the hand hold a body from now on; a mass of 0 is an empty hand."""
+        """Set the body that the hand holds; mass 0 is an empty hand."""
         model, cargo = self._model, self._links['cargo']
         model.body_mass[cargo] = max(mass, 1e-6)
         model.body_ipos[cargo] = centre
@@ -63,7 +63,7 @@ class Body(Plant):
 
 
 def arm_with(body, **given):
-    """Return an Arm that moves this body instead of the bare Panda."""
+    """Return an Arm whose plant is `body` instead of the bare Panda."""
     arm = Arm(**given)
     body.reset(READY)
     arm.plant = body
@@ -79,7 +79,7 @@ def rms(x):
 
 
 def jumps(arm):
-    """Return the largest change of a torque from each tick to the next."""
+    """Return the largest torque change of each tick [N·m]."""
     return np.abs(np.diff(arm.torques, axis=0)).max(axis=1)
 
 
@@ -109,7 +109,7 @@ def test_payload_is_picked_up_and_put_down_without_a_jump_and_the_tip_comes_back
                     - arm.law.inverse_dynamics(READY, *AT_REST)).max()
     assert weight > 5.0
     assert jumps(arm)[told - 1:told + 3].max() < 0.01 * weight
-    assert jumps(arm)[dropped - 1:].max() < 0.1 * weight  # the hand does leap up there
+    assert jumps(arm)[dropped - 1:].max() < 0.1 * weight  # the hand moves up quickly here
 
 
 @pytest.mark.parametrize('told, least, most', [(False, 5e-3, 5e-2), (True, 0.0, 1e-4)])
@@ -181,7 +181,7 @@ def test_friction_that_is_compensated_costs_little_of_the_tracking(drawn):
     assert none > 8e-3
     assert most < 0.3 * none
     assert all_ < 0.05 * none
-    # the model has no rotor inertia: PUSH bounds the compensation of the last, light joint
+    # the model has no rotor inertia: PUSH (friction.py) limits compensation in the last joint
     assert found['100 %'][1].max() < np.radians(0.4) < np.radians(10) < found[
         'not compensated'][1].max()
 

@@ -81,7 +81,7 @@ def commands(page):
 
 
 def anchors(page):
-    """Return the anchors of the headings of a page, as GitHub makes them."""
+    """Return the anchors that GitHub generates for the headings of a page."""
     found = []
     for title in re.findall(r'^#+ (.*)$', prose(page), re.MULTILINE):
         plain = re.sub(r'\[([^]]*)]\([^)]*\)', r'\1', title).lower().strip()
@@ -98,7 +98,7 @@ def links(page):
 
 
 def launch_arguments(file):
-    """Return the arguments that a launch file declares: patterns of names to choices, or None."""
+    """Return {pattern of the name: choices or None} for the arguments of a launch file."""
     tree = ast.parse((CHECKOUT / 'launch' / file).read_text(encoding='utf-8'))
     lists = {node.targets[0].id: [element.value for element in node.value.elts]
              for node in ast.walk(tree) if isinstance(node, ast.Assign)
@@ -119,7 +119,7 @@ def launch_arguments(file):
 
 @cache
 def names_of_tests():
-    """Return the names that `-k` can select: of every test, with its file and its markers."""
+    """Return 'file name' of every test function: the texts that `-k` is compared with."""
     found = []
     for path in sorted((CHECKOUT / 'test').glob('test_*.py')):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
