@@ -46,7 +46,7 @@ from test_nodes import given  # noqa: E402
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
-SETTLED = 6.0  # that both hands have for their way [s]
+SETTLED = 6.0  # time in which both hands reach their goals [s]
 SIDES = 'left', 'right'
 HANDS = [f'{side}_panda_hand_tcp' for side in SIDES]
 PAIR = {'robot_description_file': 'dual_panda', 'base': 'pedestal', 'tip': HANDS[0],
@@ -68,10 +68,10 @@ def simulated_pair():
 
 
 class Rig:
-    """A simulator and controllers in this process, and somebody who sends targets."""
+    """A simulator and controllers in this process, and a node that sends targets."""
 
     def __init__(self, spin, simulator, controllers):
-        """Bring the controllers to work, one after the other."""
+        """Configure all controllers, then activate them one after the other."""
         self.spin, self.simulator, self.user = spin, simulator, Node('user')
         spin(lambda: True, simulator, self.user, *controllers)
         for controller in controllers:
@@ -82,7 +82,7 @@ class Rig:
             assert controller.trigger_activate() == SUCCESS
 
     def follow(self, base, topics):
-        """Send each hand, by its topic, elsewhere; return how far it is from there in the end."""
+        """Send each hand a new goal by its topic; return the final pose error of each hand."""
         plant, publishers, targets = self.simulator._plant, [], {}
         for (hand, topic), shift, turn in zip(topics.items(), SHIFTS, TURNS):
             publisher = self.user.create_publisher(PoseStamped, topic, 10)
