@@ -52,7 +52,7 @@ class Sheet:
     weight : mass of the arm without a hand [kg]
     slack : accepted difference between the sum of the link masses and `weight`, relative
     shoulder : height above the base at which axes 1 and 2 cross [m]
-    flange : link at the flange
+    flange : name of the link of the flange
     reach : accepted range of the greatest distance from the shoulder to the flange [m]
 
     """
