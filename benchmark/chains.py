@@ -229,7 +229,7 @@ def _products(spaces: dict[str, OperationalSpace], judges: dict[str, Operational
 
 
 def exponent(lengths: list[Length], name: str) -> tuple[float, int, int]:
-    """Return the slope of log time over log n for the longer half, and the least and most n."""
+    """Return the slope of log time over log n for the longer half, and its first and last n."""
     points = [(at.n, at.rows[name].median) for at in lengths
               if name in at.rows and not at.rows[name].is_off]
     n, time = np.array(points[len(points) // 2:]).T

@@ -79,7 +79,7 @@ Send = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Wanted:
-    """One of KINDS to send, its rate [Hz], and names and positions of the joints."""
+    """A request: one of KINDS, its rate [Hz], and names and positions of the joints."""
 
     kind: str
     rate: float

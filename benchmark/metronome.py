@@ -65,7 +65,7 @@ while os.getppid() == parent: pass
 WARM_UP = 0.3  # time before the measurement [s]
 LAST = 0.2  # time to wait for answers after the last state [s]
 SWAY, SLOWLY = 0.01, 2.0  # of the joints: amplitude [rad], angular frequency [rad/s]
-CHUNK = 5  # states between two looks at the standard input
+CHUNK = 5  # number of states published between two checks of the standard input
 CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
 CALMED = 10.0  # longest wait for regular commands [s]
 RESUMES = 30.0  # longest wait for the command that ends the last gap [s]

@@ -215,7 +215,7 @@ class Crew:
         self._joints = panda_arm().joint_names
 
     def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
-        """Yield the cells with the other core idle and busy."""
+        """Yield two cells of a way: with the other core idle, and with it busy."""
         for name, (process, _) in self._answering.items():
             tell(process, parameters(name, way))
         tell(self._metronome, {

@@ -166,7 +166,7 @@ def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
         inertia[body] = mass * np.block([[0.02 * np.eye(3) - cx @ cx, cx], [-cx, np.eye(3)]])
         if body != ball:
             T[body, :3, :3], T[body, :3, 3] = turn * np.linalg.det(turn), shift
-    T[:first, :3, :3] = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]  # x, then y, then z
+    T[:first, :3, :3] = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]  # prismatic axes: x, then y, then z
     i, n, m = np.arange(b), b + 2 * (ball >= 0), len(carriers)
     names = tuple(f'tip_{k}' for k in range(m))
     return Robot(
@@ -188,7 +188,8 @@ class Number:
     A number that counts its operations, in `tally`, under the part of the work that is running.
 
     `known` is true if the value comes from literals in the source alone, so that operations that a
-    literal zero or one makes idle are counted separately. In an array no number is known.
+    literal zero or one makes idle are counted separately. A number that is stored in an array is
+    no longer known.
 
     """
 

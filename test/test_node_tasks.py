@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Look-at tasks over ROS: topics, refusals by message, live changes, and an arm that looks."""
+"""Look-at tasks over ROS: topics, refused messages, live changes, and an arm that is moved."""
 
 import numpy as np
 import pytest

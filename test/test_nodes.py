@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The nodes over real DDS: commands, refusals, shutdown."""
+"""Controller and simulator nodes over DDS: commands, refusals, parameters, shutdown."""
 
 import signal
 import subprocess
@@ -184,7 +184,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
     assert team.team is None
-    rig.controller._every_second()  # the timer was due at the clean-up
+    rig.controller._every_second()  # a timer that fires after the clean-up does nothing
 
 
 def test_activation_latches_the_pose_of_that_moment(spin):

@@ -92,7 +92,7 @@ class Judge:
         M += np.triu(M, 1).T
         h = pin.nonLinearEffects(model, data, q, qd).copy()
         J = pin.computeFrameJacobian(model, data, q, frame, world)
-        J = J.reshape(6, model.nv)[ANGULAR_FIRST]  # one joint: a vector
+        J = J.reshape(6, model.nv)[ANGULAR_FIRST]  # for one joint Pinocchio returns a vector
         pin.forwardKinematics(model, data, q, qd, np.zeros(model.nv))
         pose = pin.updateFramePlacement(model, data, frame).homogeneous
         Jdot_qd = pin.getFrameClassicalAcceleration(model, data, frame, world).vector

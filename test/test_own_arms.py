@@ -45,7 +45,7 @@ PAGE = CHECKOUT / 'doc' / 'own_arms.md'
 BASE = CHECKOUT / 'config' / 'own.yaml'
 WRITE = "make test-all ARGS='-n 0 -k own_arms --write-tables'"
 DURATION = 10.0  # [s]
-QUICK = {'so101': 5, 'z1': 6, 'ur3_robot': 6}  # URDF and its joints
+QUICK = {'so101': 5, 'z1': 6, 'ur3_robot': 6}  # number of joints of each URDF
 
 HEAD = f"""\
 # Every arm of example-robot-data {version('example-robot-data')} in the demo

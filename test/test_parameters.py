@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The tables of parameters: accepted values, and the errors for others."""
+"""Tables of parameters: accepted values, and the errors for all other values."""
 
 import json
 from pathlib import Path
@@ -151,7 +151,7 @@ class Other(Node):
     """Calls the parameter services of a node, as `ros2 param` and rqt_reconfigure do."""
 
     def __init__(self, spin, node):
-        """Connect to the node."""
+        """Create the node, and connect it to the other one."""
         super().__init__('other')
         self._spin, self._node = spin, node
         spin(lambda: True, self, node)

@@ -613,7 +613,7 @@ def test_push_at_a_link_is_felt_by_the_joint_and_nothing_is_left_of_it_after_a_r
 
 
 def test_ball_on_a_wall_pushes_with_what_the_joint_gives():
-    wall = np.eye(4)  # a plane across the rail, solid where x > 0.6
+    wall = np.eye(4)  # a plane perpendicular to the rail, solid where x > 0.6
     wall[:3, :3] = [[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     wall[:3, 3] = [0.6, 0.3, -0.2]
     plant = Plant(slider(), 'rail', ['slide'], wall=wall, ball=('mass', 0.05),

@@ -55,7 +55,7 @@ SOON = 1e-5  # step of the finite difference [s]
 ABOUT_ZERO = 1e-3
 
 
-# robots
+# Random robots
 
 @dataclass(frozen=True)
 class Drawn:
@@ -429,7 +429,7 @@ def test_rotors_add_to_the_diagonal_of_the_joint_inertia(drawn, heavy):
         assert error(driven.evaluate(q, qd).h, osc.evaluate(q, qd).h) < AGREEMENT, method
 
 
-# near singularities
+# Near singularities
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots(n=st.integers(2, 33), straight=True), decade=st.floats(-8, -2))
@@ -453,7 +453,7 @@ def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, deca
         assert np.isfinite(osc.torque(q, qd, np.ones(len(u)))).all(), method
 
 
-# bad input
+# Invalid arguments
 
 DOORS = {
     'torque': ('q', 'qd', 'u', 'tau_null', 'posture_acceleration'),

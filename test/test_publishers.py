@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Messages of one publisher are told apart from others by their sequence numbers."""
+"""A Source recognizes the messages of one publisher by their sequence numbers."""
 
 import numpy as np
 import pytest

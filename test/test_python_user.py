@@ -420,7 +420,7 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
     arm.reset()
     times = np.linspace(0.0, 1.0, 11)
     poses = line(times, 0.0, arm.pose())
-    poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # 1.9 m/s
+    poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # greatest speed: 1.9 m/s
     with pytest.raises(InputError) as refused:
         arm.law.follow(arm.law.path(times, poses))
     found = re.search(r'asks for (\S+) m/s at point (\d+) of 11, (\S+) s after the first: '

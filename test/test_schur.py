@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The papers' factorization compared with Pinocchio, with the textbook, and with physics."""
+"""The papers' factorization compared with Pinocchio, dense matrices and momentum balances."""
 
 from dataclasses import replace
 from functools import cache, partial

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Parameter values as settings of a law, without a node."""
+"""Conversion of parameter values to the settings of a law, without a node."""
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path

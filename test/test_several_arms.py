@@ -53,7 +53,7 @@ PAIR = {'robot_description_file': 'dual_panda', 'base': 'pedestal', 'tip': HANDS
         'further_tips': HANDS[1:]}
 BENT = {'s0': 0.2, 's1': -1.2, 'e0': 0.3, 'e1': 2.0, 'w0': 0.1, 'w1': 1.2, 'w2': 0.2}
 SHIFTS = np.array([[0.06, 0.03, 0.05], [-0.04, 0.06, -0.05]])
-LOAD = 2.0  # [kg]
+LOAD = 2.0  # mass in the hand that the model lacks [kg]
 TURNS = np.array([[0.0, 0.3, 0.2], [-0.3, 0.0, 0.1]])
 
 

@@ -84,7 +84,7 @@ def test_damping_changes_nothing_far_from_singularities(method):
 
 def test_damping_leaves_a_lost_direction_to_the_posture():
     osc, units = space('panda'), np.array([1.0, 1.0, 1.0, 1.0 / 0.3, 1.0 / 0.3, 1.0 / 0.3])
-    q, qd = np.array([0.2, 0.3, 0.0, -0.08, 0.0, 0.6, 0.0]), np.zeros(7)  # stretched
+    q, qd = np.array([0.2, 0.3, 0.0, -0.08, 0.0, 0.6, 0.0]), np.zeros(7)  # the arm is stretched
     qdd = np.linspace(-1.0, 1.0, 7)
     s = osc.evaluate(q, qd)
     directions, values, _ = np.linalg.svd(units[:, None] * s.J)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Faults of all kinds, singly and at random, on arms that the project does not ship."""
+"""Faults of all kinds, one by one and in random order, on arms that osc_ros does not ship."""
 
 from dataclasses import asdict
 

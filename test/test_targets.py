@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Targets of all kinds in MuJoCo: the arm follows them, and they pause if it cannot."""
+"""Targets of all kinds in MuJoCo: the arm follows; if it cannot, the set-points pause."""
 
 import numpy as np
 import pytest

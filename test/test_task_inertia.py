@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The task force near singularities, and its 6 × 6 linear algebra, against numpy's."""
+"""The task force near singularities, and its 6 × 6 linear algebra, compared with numpy."""
 
 from functools import cache
 import re

@@ -130,7 +130,7 @@ def test_files_and_names_in_the_prose_exist(page):
             require_tests(shlex.split(span))
 
 
-# Python
+# Python snippets
 
 def is_script(block):
     return '__main__' in block.text or block.text.startswith('# mpiexec')
@@ -244,7 +244,7 @@ def require_ros2(words):
         assert words[1] == 'set' and words[2] in ('/osc_controller', *FOREIGN)
         assert words[3:] in [(change,) for change in ('configure', 'activate', 'deactivate',
                                                       'cleanup', 'shutdown')]
-    elif words[0] in ('topic', 'param', 'service'):  # nodes: test_texts_ros.py
+    elif words[0] in ('topic', 'param', 'service'):  # test_texts_ros.py checks the names
         verbs = {'topic': ['pub', 'echo'], 'param': ['set', 'describe', 'dump', 'load'],
                  'service': ['call']}
         assert words[1] in verbs[words[0]], words
