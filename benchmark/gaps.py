@@ -45,7 +45,7 @@ from nodes import CONTROLLER, EVENTS, NodesError, ON_STATE, Way
 RATES = 500, 1000  # rates of the joint states [Hz]
 OFTEN, SELDOM = 100.0, 1.0  # rates of the messages [Hz]
 SECONDS = 1.5  # default duration of the measurement of a cell [s]
-ALLOWED = 2.0  # bound of the longest gap, minus the longest gap without messages [periods]
+ALLOWED = 2.0  # accepted increase of the longest gap over the one without messages [periods]
 WIDE = 1.0 + ALLOWED  # longer gaps are counted [periods]
 PATIENCE = 120.0  # time for commands to become regular again after a disturbance [s]
 DEBUG = '--log-level', 'debug'

@@ -201,7 +201,7 @@ def name(request):
 
 
 def error(found, expected):
-    """Return the largest difference relative to the largest entry, or to ABOUT_ZERO if larger."""
+    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 

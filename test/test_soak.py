@@ -106,7 +106,7 @@ def measured(system, memory, raised):
 
 
 def report(system):
-    """Return the violations that the judge found, one per line."""
+    """Return the violations of the accepted bounds in a run, one per line."""
     return '\n'.join(f'{kind}: {what}: {count} times, first at {first:.3f} s, worst {worst:.3g}'
                      for (kind, what), (count, first, worst) in system.judge.broken.items())
 

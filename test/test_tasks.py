@@ -249,7 +249,7 @@ def test_spring_is_damped_as_asked_in_the_coordinates_that_inertia_and_stiffness
 
 
 def pressing(control, force=-15.0, **more):
-    """Return an arm with a ball at its tip, 1 cm above a table, and a set-point of force."""
+    """Return an arm with a ball at its tip, 1 cm above a table, and a force set-point."""
     axes = ('motion',) * 5 + ('force',)
     probe = Arm()
     table = np.eye(4)
