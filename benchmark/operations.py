@@ -155,7 +155,7 @@ class Humanoid:
 
 
 def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
-    """Return a Robot: revolute joints, but `ball` a ball joint and those before it prismatic."""
+    """Return a Robot of revolute joints, but ball joint `ball` after massless prismatic ones."""
     b, first, rng = len(parent), max(ball, 0), np.random.default_rng(3)
     T, inertia, T_tip = np.tile(np.eye(4), (b, 1, 1)), np.zeros((b, 6, 6)), np.eye(4)
     T_tip[:3, 3] = rng.uniform(-0.1, 0.1, 3)
@@ -627,8 +627,8 @@ def _idle(base: Count) -> str:
 
 
 def _shared(foot: Parts) -> str:
-    # Shared by the pairs: 6 joints from the foot to the hip, 1 to the upper body, 7 to each hand,
-    # and 14 from hand to hand. A pair alone has 14 joints, and 504 operations to its two tips.
+    # Joints between tips, shared ones counted once: 6 from the foot to the hip, 1 to the upper
+    # body, 7 to each hand; 14 from hand to hand. One pair has 14, and 504 operations to its tips.
     pairs, shared = 3, 6 + 1 + 2 * 7 + 14
     less = (foot[RJKA][CROSS] - 504 * pairs) * (1 - shared / (14 * pairs))
     return ('RJKA here propagates each pair of tips separately across all joints between them. '

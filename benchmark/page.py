@@ -72,7 +72,7 @@ DEADLINES = (
     ('Kinova Gen3, low level, a bridge node of your own', 1000, 1000.0,
      'the bridge must repeat the last one'),
 )
-SELDOM = 1e-3  # share of late commands without effect on an arm that repeats the last torque
+SELDOM = 1e-3  # share of late commands that hardly affects an arm that repeats the last torque
 
 
 def head(where: dict[str, str]) -> list[str]:

@@ -177,7 +177,7 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
 @pytest.fixture(scope='module', params=[(2, 'sweep'), (3, 'sweep'), (5, 'sweep'), (3, 'bcr')],
                 ids=['2', '3', '5', '3-bcr'])
 def team(request):
-    """Return a team, perhaps of more processes than cores, and one process for the same chain."""
+    """Yield a team, perhaps of more processes than cores, and one process for the same chain."""
     robot, (count, method) = chain(1, 40), request.param
     with OperationalSpace(robot, method, workers=Workers(count, deadline=PATIENCE)) as osc:
         yield osc, OperationalSpace(robot)

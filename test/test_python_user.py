@@ -57,7 +57,7 @@ ROBOT = Robot.from_urdf(URDF, 'panda_link0', 'panda_hand_tcp')
 
 @pytest.fixture(scope='module')
 def arm():
-    """Return a simulated Panda under a law with default settings; every test resets it."""
+    """Return a simulated Panda under a law with default settings; tests reset it before use."""
     return Simulation(URDF, Law(ROBOT))
 
 

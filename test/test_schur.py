@@ -339,7 +339,7 @@ def test_torques_of_the_factors_give_the_commanded_acceleration(name, factorizat
 
 @cache
 def long_chain(n):
-    """Return a chain of n bodies, a quarter of the joints prismatic, half of them with rotors."""
+    """Return a chain of n bodies, a quarter of all joints prismatic, half of all with rotors."""
     rng = np.random.default_rng(0)
     T = np.tile(np.eye(4), (n, 1, 1))
     for i in range(n):

@@ -29,7 +29,7 @@ from test_nodes import Rig  # noqa: E402
 from test_texts import FOREIGN  # noqa: E402
 from texts import blocks, commands, PAGES, read  # noqa: E402
 
-# ros2 topic, param and service; what describes or dumps without naming a parameter needs no check
+# ros2 topic, param and service; a mention without arguments, `ros2 param dump`, is not checked
 TALKS = {page: [words[1:] for words in dict.fromkeys(commands(page))
                 if words[:1] == ('ros2',) and words[1] in ('topic', 'param', 'service')
                 and len(words) > 3 and words[3] not in FOREIGN]
