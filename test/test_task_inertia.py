@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 LENGTH, LOW, HIGH = 0.3, 0.01, 0.04
 
 
-# Compiled wrappers, because only compiled kernels call the functions under test
+# Compiled wrappers, because Python cannot call the functions under test
 
 
 @njit
