@@ -35,7 +35,7 @@ import sys
 import tempfile
 from time import perf_counter
 
-# before numpy: for such small matrices, synchronizing BLAS threads takes longer than computing
+# set before importing numpy: for small matrices, BLAS threads synchronize longer than compute
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains

@@ -15,7 +15,7 @@
 """
 The process whose commands `metronome` times: a node of osc_ros, or a node without computation.
 
-`python benchmark/answer.py NODE EXECUTOR`, one of NODES and of EXECUTORS. Each line of its
+`python benchmark/answer.py NODE EXECUTOR`, with keys of NODES and EXECUTORS. Each line of its
 standard input has the arguments of one run as JSON. SIGINT ends a run; then the process prints
 'ended'.
 

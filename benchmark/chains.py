@@ -35,10 +35,11 @@ LENGTHS = (2, 4, 8, 16, 32, 64, 128, 200, 256, 300, 512, 1000, 1024, 2048, 4096,
 ASKED = 200  # joints of the chain on which the law is compared with ABA alone
 LONGEST_PINOCCHIO = 300  # joints: the memory of its Data grows as n³ and exceeds 24 GB at 1000
 LONGEST = 100_000
-SLOW = 0.5e6  # µs: on the next chain, twice as long, a call would take a second or more
+SLOW = 0.5e6  # median above which a contender is not run on longer chains [µs]
 SPREAD = 0.6  # rad
 
-# References: articulated bodies for constraint forces and vice versa; they share no step.
+# Reference methods: 'sweep' (constraint forces) for methods of articulated bodies, 'recursive'
+# (articulated bodies) for all others. The two share no step.
 JUDGES = ('recursive', 'sweep')
 ARTICULATED = ('recursive', 'efpa', 'sfa')
 ABA = 'Pinocchio, ABA alone'
@@ -49,7 +50,7 @@ MUJOCO = 'MuJoCo and numpy'
 @dataclass(frozen=True)
 class Length:
     """
-    The rows of a chain of n joints, and their references.
+    The measurements on a chain of n joints, and their references.
 
     Attributes
     ----------
@@ -129,7 +130,7 @@ def states(space: OperationalSpace, count: int) -> list[State]:
         J, u = space.jacobian(), rng.normal(size=6)
         if n < 6:
             u = tip.a0 + J @ rng.normal(size=n)
-        elif np.linalg.cond(J) > 50 * max(1, n / 16):  # in metres and radians it grows with n
+        elif np.linalg.cond(J) > 50 * max(1, n / 16):  # cond(J) in m and rad grows with n
             continue
         found.append(State(q, qd, u, rng.normal(size=n), u[SWAP]))
     return found
@@ -164,7 +165,7 @@ def _law(space: OperationalSpace, out: NDArray[np.float64], s: State) -> NDArray
 
 
 def growth(seconds: float) -> list[Length]:
-    """Return the rows of all lengths; a contender that was slow is left out of longer chains."""
+    """Return the rows of all lengths; a slow contender is not run on longer chains."""
     found: list[Length] = []
     slow: set[str] = set()
     for n in LENGTHS:
@@ -228,7 +229,7 @@ def _products(spaces: dict[str, OperationalSpace], judges: dict[str, Operational
 
 
 def exponent(lengths: list[Length], name: str) -> tuple[float, int, int]:
-    """Return the slope of log time over log n for the longer half, and the least and most n."""
+    """Return the slope of log time over log n for the longer half, and its first and last n."""
     points = [(at.n, at.rows[name].median) for at in lengths
               if name in at.rows and not at.rows[name].is_off]
     n, time = np.array(points[len(points) // 2:]).T

@@ -29,12 +29,12 @@ from scipy.linalg.lapack import dposv
 
 from race import difference
 
-SWAP = [3, 4, 5, 0, 1, 2]  # [angular; linear] is ours, [linear; angular] theirs
+SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], the contenders [linear; angular]
 WORLD_AXES = pin.LOCAL_WORLD_ALIGNED
 
 
 class Pinocchio:
-    """The law in Pinocchio from Python, in several ways; [linear; angular]."""
+    """The law in Pinocchio from Python, in several ways; vectors are [linear; angular]."""
 
     def __init__(self, model, frame):
         self.model, self.data, self.frame = model, model.createData(), frame
@@ -48,7 +48,7 @@ class Pinocchio:
         self.constraint_data.append(constraint.createData())
 
     def textbook(self, state):
-        """Return τ by computeMinverse, nonLinearEffects, J, J̇ and an inverse: the usual way."""
+        """Return τ by computeMinverse, nonLinearEffects, J, J̇ and an inverse: the usual code."""
         model, data, frame, q, qd = self.model, self.data, self.frame, state.q, state.qd
         M_inv = pin.computeMinverse(model, data, q)
         h = pin.nonLinearEffects(model, data, q, qd)
@@ -141,7 +141,7 @@ class Pinocchio:
         return J, Jdot_qd, h, Lambda_inv, np.linalg.inv(Lambda_inv)
 
     def residual(self, state, tau):
-        """Return the relative difference of the tip's acceleration, by ABA, from u."""
+        """Return the relative difference between the tip acceleration under τ, by ABA, and u."""
         qdd = pin.aba(self.model, self.data, state.q, state.qd, tau)
         return difference(self._bias(state.q, state.qd, qdd)[0], state.u_linear_first)
 
@@ -201,7 +201,7 @@ def _simplified(urdf_text):
 class MuJoCo:
     """The law in MuJoCo and numpy: only the stages of mj_forward that it needs."""
 
-    LONGEST = 1022  # joints: 'depth limit exceeded in signature computation' beyond, 4.0.0
+    LONGEST = 1022  # joints; above, MuJoCo 4.0.0: 'depth limit exceeded in signature computation'
 
     def __init__(self, urdf_text, tip):
         root = _simplified(urdf_text)
@@ -245,7 +245,7 @@ class MuJoCo:
         return self._law(state, dposv(self.M, self.J.T)[1].T)
 
     def residual(self, state, tau):
-        """Return the relative difference of the tip's acceleration, by mj_forward, from u."""
+        """Return the relative difference between the tip acceleration, by mj_forward, and u."""
         model, data, J, J_dot = self.model, self.data, self.J, self.J_dot
         data.qpos[:], data.qvel[:], data.qfrc_applied[:] = state.q, state.qd, tau
         mujoco.mj_forward(model, data)
@@ -258,7 +258,7 @@ class Frax:
     """The law in frax, compiled by JAX as one function, in double precision."""
 
     def __init__(self, urdf_text, T_body_tip):
-        # the settings that frax recommends for a CPU; read at the import of jax
+        # the settings that frax recommends for a CPU; jax reads them when it is imported
         os.environ.setdefault('XLA_FLAGS', '--xla_cpu_multi_thread_eigen=false '
                               '--xla_cpu_scheduler_type=CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED')
         os.environ.setdefault('JAX_ENABLE_X64', '1')
@@ -281,5 +281,5 @@ class Frax:
         self._law = law
 
     def torque(self, state):
-        """Return τ as a numpy array, as a caller that sends it needs."""
+        """Return τ as a numpy array, because a caller that sends it needs one."""
         return np.asarray(self._law(state.q, state.qd, state.u_linear_first))

@@ -25,7 +25,7 @@ from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, Bloc
 from race import difference
 
 SIZES = (*(2 ** k for k in range(1, 15)), 3, 5, 7, 9, 33, 63, 65, 999, 4097, 10_001, 16_383)
-BLOCK = 5  # rows that remain to be eliminated for a joint with one degree of freedom
+BLOCK = 5  # rows of a block: the constraints of a joint with one degree of freedom
 
 
 @dataclass(frozen=True)

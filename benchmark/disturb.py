@@ -13,13 +13,13 @@
 # limitations under the License.
 
 """
-Sends the messages and requests, and makes the subscriptions, that `gaps` measures.
+Disturbs a controller for `gaps`: sends messages and requests, and subscribes to its topics.
 
 `python benchmark/disturb.py`; each line of its standard input is a `Wanted` as JSON. The process
 prepares, prints 'ready', and sends at the rate until the next line. Then it restores the
 parameters that it changed, and answers with the numbers of messages and of responses.
 
-Messages are serialized once, before, so that sending takes little of the machine.
+Every message is serialized before the first one is sent, so that sending takes little CPU time.
 
 """
 
@@ -69,7 +69,7 @@ from osc_ros.nodes.run import EventsExecutor
 CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
 PATIENCE = 60.0  # time for discovery of the controller, and for its answers [s]
 DRAIN = 0.5  # time to wait for responses at the end [s]
-BEFORE = 0.1  # delay of the first message: the measurement begins before it [s]
+BEFORE = 0.1  # delay of the first message, so that the measurement begins earlier [s]
 DISTANCE, SPEED = 0.03, 0.02  # of goals from the held pose, and of twists [m, m/s]
 TURNS, PERIOD_SHARE = 2.0, 2.25  # number of eights in a path; its duration in periods of an eight
 GAINS = 'translation.natural_frequency', 'rotation.natural_frequency', 'posture.damping'
@@ -79,7 +79,7 @@ Send = Callable[[int], object]
 
 @dataclass(frozen=True)
 class Wanted:
-    """One of KINDS to send, its rate [Hz], and names and positions of the joints."""
+    """A request: one of KINDS, its rate [Hz], and names and positions of the joints."""
 
     kind: str
     rate: float
@@ -191,7 +191,7 @@ def _parameters(values: dict[str, Any]) -> list[ParameterMessage]:
     return [Parameter(name, value=value).to_parameter_msg() for name, value in values.items()]
 
 
-# each kind: set up, yield the function that sends, restore
+# Every kind is a context manager: it prepares, yields the function that sends, and restores.
 
 @contextmanager
 def _nothing(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
@@ -234,7 +234,7 @@ def _twists(sender: Disturber, wanted: Wanted) -> Any:
 
 
 def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
-    """Return the kind that sends a path with that number of points and duration."""
+    """Return the kind that sends a path with this number of points and this duration."""
     def kind(sender: Disturber, wanted: Wanted) -> Any:
         held, frame = sender.pose()
         path = figure_of_eight(held, DISTANCE, DISTANCE, seconds / PERIOD_SHARE, TURNS, 0.0,
@@ -295,7 +295,7 @@ def _payloads(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
 @contextmanager
 def _gravities(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
     sent = []
-    for k in range(17):  # the last one is upright
+    for k in range(17):  # the last vector is the normal gravity, along -z
         message = Vector3Stamped()
         message.vector.x, message.vector.z = 0.2 * np.sin(2.0 * np.pi * k / 16), -9.81
         sent.append(message)

@@ -42,10 +42,10 @@ import numpy as np
 import nodes
 from nodes import CONTROLLER, EVENTS, NodesError, ON_STATE, Way
 
-RATES = 500, 1000  # of the joint states [Hz]
+RATES = 500, 1000  # rates of the joint states [Hz]
 OFTEN, SELDOM = 100.0, 1.0  # rates of the messages [Hz]
 SECONDS = 1.5  # default duration of the measurement of a cell [s]
-ALLOWED = 2.0  # bound of the longest gap minus that without messages [periods]
+ALLOWED = 2.0  # accepted increase of the longest gap over the one without messages [periods]
 WIDE = 1.0 + ALLOWED  # longer gaps are counted [periods]
 PATIENCE = 120.0  # time for commands to become regular again after a disturbance [s]
 DEBUG = '--log-level', 'debug'
@@ -113,11 +113,11 @@ class Cell:
     ----------
     disturbance : Disturbance
     rate : int
-        Of the joint states [Hz].
+        Rate of the joint states [Hz].
     sent, answered : int
         Number of messages sent, and of responses to requests.
     states, commands : int
-        Their numbers during the measurement.
+        Number of joint states, and of commands, during the measurement.
     longest, p999 : float
         Longest gap between commands and 99.9th percentile [periods].
     more : float
@@ -154,7 +154,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """All cells, the priority under SCHED_FIFO (0: none), and the load average before."""
+    """All cells, the priority under SCHED_FIFO (0: none), and the load average before them."""
 
     seconds: float
     cells: list[Cell]
@@ -173,12 +173,12 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
     seconds : float
         Duration of the measurement of each cell.
     disturbances : sequence of Disturbance
-        In this order; NOTHING may occur several times, to show the noise.
+        In this order; NOTHING may occur several times, to show the noise of the machine.
     rates : sequence of int
-        Of the joint states [Hz].
+        Rates of the joint states [Hz].
     priority : int, optional
-        Under SCHED_FIFO, of controller and metronome, so that other processes on the machine
-        delay neither; 0: none. Default: nodes.PRIORITY if permitted.
+        SCHED_FIFO priority of controller and metronome, so that other processes on the machine
+        delay neither of them; 0: none. Default: nodes.PRIORITY if permitted.
     done : callable
         Called with a line for each cell.
 
@@ -208,7 +208,7 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
 
 
 class Peer:
-    """A process that answers each line of JSON on its input with a line of JSON."""
+    """A process that reads lines of JSON and answers each one with a line of JSON."""
 
     def __init__(self, name: str, running: tuple[subprocess.Popen, Path]) -> None:
         self.name = name
@@ -233,7 +233,7 @@ class Peer:
         return self.answer(patience, f'{what}', *others)
 
     def answer(self, patience: float, what: str, *others: Peer) -> object:
-        """Return the next line of the process; errors as of `ask`."""
+        """Return the next line of the process as an object; raise errors like `ask`."""
         deadline = perf_counter() + patience
         while not select([self.process.stdout], [], [], 0.5)[0]:
             for peer in (self, *others):

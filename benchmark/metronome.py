@@ -13,10 +13,11 @@
 # limitations under the License.
 
 """
-Stands for the hardware in `nodes` and `gaps`: publishes joint states, records commands.
+Takes the place of the hardware in `nodes` and `gaps`: sends joint states, records commands.
 
-`python benchmark/metronome.py PRIORITY`, under SCHED_FIFO or 0. Each line of its standard input is
-a specification as JSON; the answer is a line with the results with the other core idle and busy.
+`python benchmark/metronome.py PRIORITY`: under SCHED_FIFO with this priority, 0 for none. Each
+line of its standard input is a specification as JSON; the process answers with a line of results,
+first with the other core idle and then with it busy.
 
 `python benchmark/metronome.py PRIORITY endless`, for `gaps`: the first line is a specification,
 whose `seconds` is not used; the answer is true. From then on states are published continuously.
@@ -54,17 +55,17 @@ from std_msgs.msg import Float64MultiArray
 from osc_ros.nodes import commands, messages, realtime
 from osc_ros.nodes.run import EventsExecutor
 
-IDLE, BUSY = 'idle', 'busy'  # the other core
+IDLE, BUSY = 'idle', 'busy'  # load of the other core
 BUSY_LOOP = """
 import os
 os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the policy of the parent
 parent = os.getppid()
 while os.getppid() == parent: pass
 """
-WARM_UP = 0.3  # [s]
+WARM_UP = 0.3  # time before the measurement [s]
 LAST = 0.2  # time to wait for answers after the last state [s]
 SWAY, SLOWLY = 0.01, 2.0  # of the joints: amplitude [rad], angular frequency [rad/s]
-CHUNK = 5  # states between two looks at the standard input
+CHUNK = 5  # number of states published between two checks of the standard input
 CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
 CALMED = 10.0  # longest wait for regular commands [s]
 RESUMES = 30.0  # longest wait for the command that ends the last gap [s]
@@ -79,11 +80,11 @@ class Specification:
     Attributes
     ----------
     rate : float
-        Of the joint states [Hz].
+        Rate of the joint states [Hz].
     seconds : float
         Duration of the measurement with the other core idle, and again with it busy.
     commands : str
-        Topic of the answers.
+        Topic of the commands that answer the states.
     joints, position : list of n
         Mean positions of the joints, which move by SWAY at most [rad].
     processes : list of int
@@ -107,13 +108,14 @@ class Found:
     Attributes
     ----------
     latencies : list of float
-        From just before the publication of each state to its answer [µs]; infinite without one.
+        Time from just before the publication of each state to its command [µs]; infinite
+        without a command.
     missed : int
         Number of states without an answer before the next state.
     cpu : list of float
         Share of a core that each of the processes used.
     late : float
-        99th percentile of the delay of the states [µs].
+        99th percentile of the delays with which states were published [µs].
 
     """
 
@@ -126,7 +128,7 @@ class Found:
 @dataclass(frozen=True)
 class Watched:
     """
-    The commands of some seconds, while states are published at their rate.
+    The results of a measurement of the commands by an endless metronome.
 
     Attributes
     ----------
@@ -135,11 +137,11 @@ class Watched:
     missed : int
         As in `Found`.
     gaps : list of float
-        Between each command and the next [periods]; the last one ends after the measurement.
+        Time between each command and the next [periods]; the last one ends after the measurement.
     pauses : list of float
-        Between each state and the next [periods]: the delays of the metronome itself.
+        Time between each state and the next [periods]: the delays of the metronome itself.
     cpu : list of float
-        As that of `Found`.
+        As in `Found`.
 
     """
 
@@ -192,7 +194,7 @@ class Metronome:
         return labels, left, late
 
     def is_answered(self) -> bool:
-        """Whether some command answers a state (the label of others is `hold`)."""
+        """Return whether a command answers a state; other commands have the label `hold`."""
         return any(commands.labelled_time(label) is not None for label in list(self.answered))
 
     def measured(self) -> Found:
@@ -227,7 +229,7 @@ class Metronome:
         first = np.searchsorted(arrivals, left[0], side='right') - 1
         last = np.searchsorted(arrivals, ended)
         times = arrivals[max(0, first):last + 1]
-        if first < 0:  # no command for a long time before
+        if first < 0:  # no command came before the first state
             times = np.hstack([left[0], times])
         latencies = np.array([self.answered.get(label, np.inf) for label in labels]) - left
         return Watched(
@@ -250,7 +252,7 @@ class Metronome:
 
 
 def _cpu_times(processes: list[int]) -> np.ndarray:
-    """CPU time of processes [s], by their clocks (MAKE_PROCESS_CPUCLOCK of Linux)."""
+    """Return the CPU time of processes [s], by their clocks (Linux: MAKE_PROCESS_CPUCLOCK)."""
     return np.array([clock_gettime(~process << 3 | 2) for process in processes])
 
 
@@ -268,7 +270,7 @@ def _busy() -> Iterator[None]:
 
 @contextmanager
 def _at_work(given: Specification) -> Iterator[Metronome]:
-    """Yield a metronome that receives commands in a thread."""
+    """Yield a metronome; a thread receives the commands."""
     rclpy.init(args=[])
     metronome = Metronome(given)
     executor = EventsExecutor()

@@ -43,11 +43,11 @@ READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
 RATES = (250, 500, 1000)  # Hz
 SECONDS = 2.0  # default duration of the measurement of a cell [s]
 ECHO, CONTROLLER, RELAY = 'echo', 'controller', 'relay'
-IDLE, BUSY = 'idle', 'busy'  # the other core
+IDLE, BUSY = 'idle', 'busy'  # load of the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
 ON_STATE, ON_TIMER = 'on_state', 'on_timer'
-PRIORITY = 50  # of SCHED_FIFO
-FCI = 300.0  # time for a control loop in each ms, after network and arm [µs]
+PRIORITY = 50  # priority under SCHED_FIFO
+FCI = 300.0  # part of each ms that network and arm leave to a control loop [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
 from osc_ros.nodes import realtime
@@ -74,7 +74,7 @@ class Way:
         Parameter of the controller.
     rate : int [Hz]
     priority : int
-        Under SCHED_FIFO, with locked memory; 0: neither.
+        Priority under SCHED_FIFO, with locked memory; 0: neither of them.
 
     """
 
@@ -111,7 +111,7 @@ class Cell:
     cpu : list of float
         Share of a core used by controller or echo, and by the relay.
     metronome : float
-        Delay of the published states, 99th percentile [µs].
+        99th percentile of the delays of the published states [µs].
 
     """
 
@@ -131,7 +131,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Section:
-    """All cells, the load average before, and the messages of the real-time settings."""
+    """All cells, the load average before them, and the messages of the real-time settings."""
 
     seconds: float
     cells: list[Cell]
@@ -188,7 +188,7 @@ def probed(environment: dict[str, str]) -> list[str]:
 
 
 def has_realtime(told: Sequence[str]) -> bool:
-    """Whether SCHED_FIFO is permitted, from the messages of `probed`."""
+    """Return whether SCHED_FIFO is permitted, by the messages of `probed`."""
     return 'not permitted' not in told[0]
 
 
@@ -202,7 +202,7 @@ def environment_of(work: Path) -> dict[str, str]:
 
 
 class Crew:
-    """The processes that measure several ways one after the other; started once."""
+    """The processes of a measurement; started once, for several ways one after the other."""
 
     def __init__(self, stack: ExitStack, node: str, executor: str, priority: int, work: Path,
                  environment: dict[str, str]) -> None:
@@ -215,7 +215,7 @@ class Crew:
         self._joints = panda_arm().joint_names
 
     def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
-        """Yield the cells with the other core idle and busy."""
+        """Yield two cells of a way: with the other core idle, and with it busy."""
         for name, (process, _) in self._answering.items():
             tell(process, parameters(name, way))
         tell(self._metronome, {
@@ -278,7 +278,7 @@ def tell(process: subprocess.Popen, what: object) -> None:
 @contextmanager
 def running(command: Sequence[str | Path], work: Path, environment: dict[str, str]
             ) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """Run Python with a command and a log of its standard error, until the block ends."""
+    """Run Python with a command until the block ends; a log file gets its standard error."""
     log = Path(tempfile.mkstemp(dir=work)[1])
     with log.open('w') as file:
         process = subprocess.Popen(

@@ -15,9 +15,9 @@
 """
 Floating-point operations of EFPA, RJKA and SFA on the humanoid of Wensing et al. (003, section V).
 
-`python benchmark/operations.py` prints the section of doc/benchmarks.md. The kernels of
-osc_ros.dynamics.trees run as plain Python, as numba lets them where it is disabled, on
-numbers that count what is done to them. That needs a process of its own: see `counted`.
+`python benchmark/operations.py` prints the section of doc/benchmarks.md. To count, the kernels of
+osc_ros.dynamics.trees run as plain Python, with numba disabled, on number objects that count
+their operations. This needs a separate process: see `counted`.
 
 """
 
@@ -82,7 +82,7 @@ INERTIAS, INWARD, OUTWARD = 'articulated inertias', 'propagators, inward', 'mobi
 CROSS, ENDS, ROOT = 'cross terms', 'to the tips', 'mobility of the base'
 COMPOSITE, FACTORS, JACOBIAN = 'joint-space inertia', 'its factor L', 'Jacobian'
 SOLVED, SQUARED = 'Y = J L⁻¹', 'Y Yᵀ'
-# Where each begins in a kernel, by a piece of the line; '' is the kernel's first.
+# Where each part begins in a kernel: a piece of its first line; '' is the kernel's first line.
 PARTS: dict[Callable[..., Any], dict[str, str]] = {
     put_articulated_inertias: {'': INERTIAS},
     propagate_forces: {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD,
@@ -92,27 +92,27 @@ PARTS: dict[Callable[..., Any], dict[str, str]] = {
     jacobian: {'': JACOBIAN},
     square_factor: {'': SOLVED, 'total = 0.0': SQUARED},
 }
-CHECKED = 1e-10  # relative: what Λ⁻¹ may differ between plain Python and machine code
+CHECKED = 1e-10  # accepted relative difference of Λ⁻¹ between plain Python and compiled kernels
 
 
 @dataclass(frozen=True)
 class Humanoid:
     """
-    The 35 bodies of the paper, and what its variants change.
+    The humanoid of the paper, with 35 bodies, and the parameters of its variants.
 
-    From the upper body hang the head, the arms with their fingers side by side on the last body,
-    and by one joint the hip with the legs; of all arrangements this one, with hands of two fingers
-    of one joint, has the zeros in J and M that the paper counts.
+    The upper body carries the head, the arms, and, by one joint, the hip with the legs; the last
+    body of an arm carries its fingers. Of all arrangements, this one, with hands of two fingers of
+    one joint each, has the zeros in J and M that the paper counts.
 
     Attributes
     ----------
     tips : tuple of str
         'hands', 'feet', 'head', 'fingers' (the first two of each hand).
     base : str
-        'floating': the upper body, by three sliding bodies without mass and a ball; 'ball': it
-        turns only; 'foot': the first foot is ground, and no tip.
+        Joint of the base. 'floating': three prismatic joints with massless bodies, then a ball
+        joint; 'ball': a ball joint alone; 'foot': the first foot is fixed to the ground, no tip.
     alone : bool
-        The upper body alone, with all tips on it.
+        Only the upper body, with all tips on it.
 
     """
 
@@ -127,7 +127,7 @@ class Humanoid:
     alone: bool = False
 
     def robot(self) -> Robot:
-        """Return it with placements and inertias drawn at random, the same every time."""
+        """Return the robot with random placements and inertias, the same in every call."""
         parent: list[int] = []
         tips: dict[str, list[int]] = {name: [] for name in ('hands', 'feet', 'head', 'fingers')}
 
@@ -155,7 +155,7 @@ class Humanoid:
 
 
 def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
-    """Return bodies that turn, but the ball's, and those before it, which slide and weigh none."""
+    """Return a Robot of revolute joints, but ball joint `ball` after massless prismatic ones."""
     b, first, rng = len(parent), max(ball, 0), np.random.default_rng(3)
     T, inertia, T_tip = np.tile(np.eye(4), (b, 1, 1)), np.zeros((b, 6, 6)), np.eye(4)
     T_tip[:3, 3] = rng.uniform(-0.1, 0.1, 3)
@@ -166,7 +166,7 @@ def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
         inertia[body] = mass * np.block([[0.02 * np.eye(3) - cx @ cx, cx], [-cx, np.eye(3)]])
         if body != ball:
             T[body, :3, :3], T[body, :3, 3] = turn * np.linalg.det(turn), shift
-    T[:first, :3, :3] = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]  # x, then y, then z
+    T[:first, :3, :3] = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]  # prismatic axes: x, then y, then z
     i, n, m = np.arange(b), b + 2 * (ball >= 0), len(carriers)
     names = tuple(f'tip_{k}' for k in range(m))
     return Robot(
@@ -179,16 +179,17 @@ def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
 
 
 def position(robot: Robot) -> Array:
-    """Return the q (nq,) at which all is counted and timed, with every base the same posture."""
+    """Return the q (nq,) for all counts and times; the limbs are the same on every base."""
     return np.random.default_rng(4).uniform(-1.0, 1.0, robot.nq)[::-1].copy()
 
 
 class Number:
     """
-    A number that counts what is done with it, in `tally`, under the part that is running.
+    A number that counts its operations, in `tally`, under the part of the work that is running.
 
-    It knows whether it came from literals of the source alone, so that operations which a zero or
-    a one there makes idle are told from the others. What is stored in an array forgets it.
+    `known` is true if the value comes from literals in the source alone, so that operations that a
+    literal zero or one makes idle are counted separately. A number that is stored in an array is
+    no longer known.
 
     """
 
@@ -206,7 +207,7 @@ class Number:
         return Number(-self.value, self.known)
 
     def sqrt(self) -> Number:
-        """Return the root, for np.sqrt."""
+        """Return the square root; np.sqrt calls this method."""
         self.tally[self.part, 'root', False] += 1
         return Number(self.value ** 0.5)
 
@@ -252,14 +253,14 @@ def _number(x: Number | float) -> Number:
 
 
 class Numbers(np.ndarray):
-    """An array all of whose entries count, whatever is written to it."""
+    """An array that converts every value written to it into a Number that counts."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, Number(float(value)))
 
 
 def numbers(x: Array) -> Numbers:
-    """Return an array of the same numbers, which count."""
+    """Return an array of the same values as Numbers that count."""
     found = np.empty(x.shape, dtype=object)
     for key, value in np.ndenumerate(x):
         found[key] = Number(float(value))
@@ -268,7 +269,7 @@ def numbers(x: Array) -> Numbers:
 
 @contextmanager
 def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
-    """Count by (part, operation, whether a literal makes it idle); parts are as PARTS says."""
+    """Count by (part, operation, whether a literal makes it idle); PARTS defines the parts."""
     Number.tally = tally = Counter()
     starts: dict[CodeType, list[tuple[int, str]]] = {}
     for function, parts in PARTS.items():
@@ -299,20 +300,20 @@ def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
 @dataclass(frozen=True)
 class Ways:
     """
-    What the three algorithms run on a robot, once its bodies are located.
+    The steps of the three algorithms on a robot whose bodies are located, and their arrays.
 
     Attributes
     ----------
     steps : dict of str to list of callable
-        All in turn leave Λ⁻¹ in Lambda_inv[name], (6 m, 6 m), and may be called again.
+        Called in turn, they put Λ⁻¹ into Lambda_inv[name], (6 m, 6 m); they can be called again.
     work : dict of str to array
-        A row a body, as in osc_ros.dynamics.trees.layout.
+        One row per body, as in osc_ros.dynamics.trees.layout.
     ends : (m, 12)
         Rotation and position of each tip in the body that carries it.
     X : (Σ d, 36)
-        EFPA's propagators, four blocks each.
+        Propagators of EFPA, four blocks each.
     first : (m,) int
-        Where in X those from the base are.
+        Rows of X that hold the propagators from the base.
 
     """
 
@@ -325,12 +326,12 @@ class Ways:
 
 
 def constants(robot: Robot) -> tuple[Any, ...]:
-    """Return what the kernels open."""
+    """Return the constants of the robot that the kernels unpack."""
     return plain(constants_in)(*packed_robot(robot, EXTENDED))
 
 
 def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
-    """Return the algorithms on arrays that `array` makes of arrays of floats."""
+    """Return the algorithms, on arrays that `array` makes from arrays of floats."""
     (tree, bodies, tips, ends, _, rotors, paths, starts, common, carriers,
      before) = constants(robot)
     n, m = robot.n, 6 * len(tips)
@@ -357,27 +358,27 @@ def ways(robot: Robot, array: Callable[[Array], Any]) -> Ways:
     }, Lambda_inv, work, ends, X, starts[:-1])
 
 
-# Of each algorithm, how many operations each part of it takes.
+# Number of operations, by algorithm and part.
 Parts = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
 class Count:
     """
-    What the algorithms take on one robot.
+    The operations of the algorithms on one robot.
 
     Attributes
     ----------
     written : of each algorithm and part, int
-        As the kernels run.
+        Operations of the kernels as they run.
     idle : of each algorithm and part, int
-        What of it a zero or a one in the source would spare.
+        Operations in `written` that a zero or a one in the source makes unnecessary.
     one_joint : of each algorithm and part, int
-        As written, with one joint of six freedoms under a base that floats.
+        As `written`, but a floating base has one joint of six freedoms.
     Lambda_inv : dict of str to (6 m, 6 m) list
-        What each algorithm found.
+        Λ⁻¹ by each algorithm.
     off : float
-        How far Λ⁻¹ by one joint of six freedoms is from EFPA's, relative.
+        Relative difference between Λ⁻¹ with one joint of six freedoms and Λ⁻¹ by EFPA.
 
     """
 
@@ -389,7 +390,7 @@ class Count:
 
 
 def count(humanoid: Humanoid) -> Count:
-    """Count, in a process whose kernels are not compiled."""
+    """Return the counts; call this in a process in which numba is disabled."""
     written, idle, found = _count(humanoid)
     Lambda_inv = {name: x.astype(float) for name, x in found.Lambda_inv.items()}
     one_joint, off = written, 0.0
@@ -417,10 +418,11 @@ def _count(humanoid: Humanoid) -> tuple[Parts, Parts, Ways]:
 
 def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
     """
-    Return the counts with one joint of six freedoms, and Λ⁻¹ by it.
+    Return the counts with one joint of six freedoms, and Λ⁻¹ by this joint.
 
-    Beyond the base nothing differs from a base that is held by the ball alone. What the ball takes
-    is counted on the base alone and taken off, and put on is what six freedoms take instead.
+    Beyond the base, all operations are those of a base with a ball joint alone. The operations of
+    the ball joint are counted on the base alone and subtracted; those of a joint of six freedoms
+    are added.
 
     """
     ball = replace(humanoid, base='ball')
@@ -444,12 +446,12 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
             counts[name][part] -= alone[name][part]
         counts[name][ROOT] = sum(of_inverse.values())
     counts[EFPA][ROOT] += sum(of_mobilities.values())
-    # The rest of SFA knows freedoms and not joints.
+    # The other parts of SFA depend on the freedoms and not on the joints.
     counts[SFA] = Counter(written[SFA])
     for part in (COMPOSITE, JACOBIAN):
         counts[SFA][part] = whole[SFA][part] - alone[SFA][part]
     counts[SFA][JACOBIAN] += sum(of_columns.values())
-    # As if the base were held, and then what its motion adds.
+    # Λ⁻¹ with a fixed base, and then the contribution of its motion.
     base[D_INV:D_INV + 6] = 0.0
     found.steps[EFPA][-1]()
     moved = np.block([[product(x, y) for y in Y] for x in X])
@@ -461,7 +463,7 @@ def _dense(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def product(A: Any, B: Any) -> Any:
-    """Return A B, every entry by as many products and one sum less."""
+    """Return A B; every entry takes one product per column of A, and one sum less."""
     return np.array([[reduce(add, row * column) for column in B.T] for row in A])
 
 
@@ -491,7 +493,7 @@ def inverse_by_factors(A: Any) -> Any:
 BASE, LONG, LONGER = 'hands and feet', '3 more DOF per limb', 'arms and legs twice as long'
 LONGEST, HANDS = 'arms and legs four times as long', 'hands of four fingers, 12 DOF each'
 LIMBS, FOOT = '2 more arms, 2 more legs', 'on one foot'
-PUBLISHED = 0.78  # SFA / EFPA, hands and feet
+PUBLISHED = 0.78  # SFA / EFPA in the paper, hands and feet
 CASES = {
     BASE: Humanoid(),
     'hands, feet, head': Humanoid(('hands', 'feet', 'head')),
@@ -512,11 +514,11 @@ def counted(names: Sequence[str] = tuple(CASES)) -> dict[str, Count]:
     Raises
     ------
     RuntimeError
-        What was counted found another Λ⁻¹ than the compiled kernels.
+        The counted run computed another Λ⁻¹ than the compiled kernels.
 
     """
     source = str(Path(osc_ros.__file__).parent.parent)
-    # the same osc_ros as here
+    # the process imports the same osc_ros as this one
     path = os.pathsep.join(filter(None, (source, os.environ.get('PYTHONPATH', ''))))
     found = subprocess.run(
         [sys.executable, __file__, '--count', *names], check=True, text=True, encoding='utf-8',
@@ -534,7 +536,7 @@ def counted(names: Sequence[str] = tuple(CASES)) -> dict[str, Count]:
 
 
 def _compiled(name: str) -> Ways:
-    """Return the compiled ways, run once."""
+    """Return the compiled algorithms after one run."""
     found = ways(CASES[name].robot(), np.copy)
     for steps in found.steps.values():
         for step in steps:
@@ -543,7 +545,7 @@ def _compiled(name: str) -> Ways:
 
 
 def times(name: str, seconds: float) -> dict[str, float]:
-    """Return the median µs of each algorithm, compiled, taking turns."""
+    """Return the median time of each compiled algorithm [µs]; the algorithms take turns."""
     steps, turns = _compiled(name).steps, dict[str, list[float]]()
     end = perf_counter_ns() + seconds * 1e9
     while perf_counter_ns() < end:
@@ -557,12 +559,12 @@ def times(name: str, seconds: float) -> dict[str, float]:
 
 
 def zeros(humanoid: Humanoid) -> tuple[float, float]:
-    """Return which part of J and of M is zero because the tree branches."""
+    """Return the shares of J and of M that are zero because the tree branches."""
     robot = humanoid.robot()
     *_, paths, starts, _, _, before = constants(robot)
     freedoms = np.where(robot.spherical, 3, 1)
     J = 6 * sum(int(freedoms[paths[start:end]].sum()) for start, end in zip(starts, starts[1:]))
-    depth = np.zeros(robot.n, int)  # of freedoms that each hangs from
+    depth = np.zeros(robot.n, int)  # number of ancestors of each freedom
     for k in range(robot.n):
         depth[k] = 0 if before[k] < 0 else depth[before[k]] + 1
     return (1 - J / (6 * len(robot.tips) * robot.n),
@@ -575,12 +577,12 @@ def total(parts: Parts, algorithm: str) -> int:
 
 
 def ratio(parts: Parts, algorithm: str, other: str = EFPA) -> float:
-    """Return the operations of an algorithm by those of another."""
+    """Return the operations of an algorithm, divided by those of another."""
     return total(parts, algorithm) / total(parts, other)
 
 
 def section(seconds: float = 0.5) -> list[str]:
-    """Return the lines of the report; every case is timed for so many seconds."""
+    """Return the lines of the report; every case is timed for `seconds`."""
     counts, taken = counted(), {name: times(name, seconds) for name in CASES}
     return [
         '## Operations on a tree: EFPA, RJKA, SFA', '',
@@ -625,8 +627,8 @@ def _idle(base: Count) -> str:
 
 
 def _shared(foot: Parts) -> str:
-    # From the hip 6 joints to the foot, then 1 to the upper body and 7 to each hand; from there 14
-    # from hand to hand. Each pair by itself takes 14, and 504 operations to the two tips.
+    # Joints between tips, shared ones counted once: 6 from the foot to the hip, 1 to the upper
+    # body, 7 to each hand; 14 from hand to hand. One pair has 14, and 504 operations to its tips.
     pairs, shared = 3, 6 + 1 + 2 * 7 + 14
     less = (foot[RJKA][CROSS] - 504 * pairs) * (1 - shared / (14 * pairs))
     return ('RJKA here propagates each pair of tips separately across all joints between them. '
@@ -652,7 +654,7 @@ def _prices(base: Parts) -> str:
 
 
 def claims(counts: Mapping[str, Count]) -> list[list[str]]:
-    """Return the claims of section V, what is found with one joint, and whether it agrees."""
+    """Return the claims of section V, the results with one joint, and whether they agree."""
     one = {name: found.one_joint for name, found in counts.items()}
     base, limbs = one[BASE], one[LIMBS]
     sfa = {name: ratio(parts, SFA) for name, parts in one.items()}

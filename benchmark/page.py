@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The sections of doc/benchmarks.md: every function returns the lines of one."""
+"""The sections of doc/benchmarks.md; every public function returns the lines of a section."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from panda import row_name
 from race import LARGEST_RESIDUAL, Row
 from teams import Exchange, FITTED, Model, PREDICTED, Team
 
-# What each method is for.
+# Purpose of each method.
 PURPOSES = {
     'sweep': 'the default for one tip: control loops, many states at once',
     'ldl': "the papers' factorization, one block after another; on long chains slightly faster "
@@ -418,7 +418,7 @@ def _cell(cell: Cell) -> list[str]:
 
 
 def _deadlines(cells: Sequence[Cell]) -> list[str]:
-    """Return the table of arms whose deadlines are met, by the rows of events, on_state."""
+    """Return the table of drivers and their deadlines, for the events executor and on_state."""
     at = {(cell.way.rate, cell.way.priority, cell.load): cell for cell in cells
           if (cell.way.node, cell.way.executor, cell.way.update) == (CONTROLLER, EVENTS, ON_STATE)}
     rows = []
@@ -577,6 +577,6 @@ def _residual(residual: float | None) -> str:
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a table, its first column to the left and the others to the right."""
+    """Return a table with the first column aligned left and all others aligned right."""
     return [f"| {' | '.join(titles)} |", '|---' + '|---:' * (len(titles) - 1) + '|',
             *(f"| {' | '.join(row)} |" for row in rows)]

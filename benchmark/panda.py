@@ -53,12 +53,12 @@ STATES = 32
 BATCH = 20_000  # states
 SINGLY = 2_000  # states that are evaluated one after the other
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-ARRIVALS = 200  # new targets, settings and so on, of each kind
-MOVING, AT_REST = 10, 60  # ticks between two of them: the target still moves, or has arrived
-PERIOD, LONG_PERIOD = 0.002, 0.02  # of the ticks between them [s]
+ARRIVALS = 200  # number of changes of each kind: new targets, settings, payloads
+MOVING, AT_REST = 10, 60  # ticks between two changes: the target still moves, or has arrived
+PERIOD, LONG_PERIOD = 0.002, 0.02  # period of these ticks [s]
 PLAIN = 'plain tick, the target moves'
 WHOLE = 'whole tick'
-ARRIVAL_RATIO = 2.0  # that a tick with a new target may cost, of a plain one
+ARRIVAL_RATIO = 2.0  # bound of the time of a tick with a change, relative to a plain tick
 
 TORQUE, POSTURE = 'osc.torque', 'osc.torque, with a posture'
 TEXTBOOK, NUMBA = 'Pinocchio, as usually written', 'Pinocchio, tuned, algebra in numba'
@@ -152,7 +152,7 @@ def _one_core() -> Iterator[None]:
 
 def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
     """
-    Return what evaluates many states, its states a second, and its residual.
+    Return (name, states per second, residual) of every way to evaluate many states.
 
     The residual is the largest difference from Pinocchio of J, J̇q̇, h and Λ⁻¹, each relative to
     its largest entry.
@@ -208,7 +208,7 @@ def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
 
 
 def _near_targets(rng: np.random.Generator) -> list[State]:
-    """Return states near READY, where limits act only if they are meant to."""
+    """Return slow states near READY, where only limits that are lowered act."""
     sample = []
     for _ in range(STATES):
         qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)
@@ -217,7 +217,7 @@ def _near_targets(rng: np.random.Generator) -> list[State]:
 
 
 def tick(seconds: float) -> list[Row]:
-    """Return the rows of a controller's tick, whole and by stages; nothing here has a judge."""
+    """Return the rows of a controller's tick, whole and by stages, with results not checked."""
     _, robot, _ = _panda()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
     spring = Stiffness([50.0] * 3 + [1000.0] * 3, [1.0] * 6, [10.0, 100.0])
@@ -285,18 +285,18 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
 @dataclass(frozen=True)
 class Arrival:
     """
-    CPU time of the ticks in which something new takes effect, of the thread that ticks [µs].
+    CPU time of the ticking thread in the tick after a change [µs].
 
     Attributes
     ----------
     name : str
     median, p99, longest : float
-        Of `Law.torque`.
+        Time of `Law.torque`.
     before : float
-        Median of the call that passes the new thing to the law, before the tick; 0 for none.
+        Median time of the call before the tick that passes the change to the law; 0 for none.
     residual : float or None
-        Of targets that the arm is led to before the next: how far the last tick's target is from
-        the goal, the worst, relative to its largest entry.
+        Only for targets that arrive before the next change: largest difference between the
+        target in the last tick and the goal, relative to the largest entry of the goal.
 
     """
 
@@ -309,7 +309,7 @@ class Arrival:
 
 
 def arrivals(count: int = ARRIVALS) -> list[Arrival]:
-    """Return the rows of plain ticks, and of those just after something new has come."""
+    """Return the rows of plain ticks, and of the ticks just after a change."""
     _, robot, _ = _panda()
     settings = [
         Settings((Task(Gains([frequency] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])),),
@@ -335,11 +335,11 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
 
     def after(name: str, come: Callable[[int], Any], ticks: int = MOVING, period: float = PERIOD,
               moves: bool = False) -> Arrival:
-        """Return the row of what `come(k)` passes to the law; a pose that it returns is judged."""
+        """Return the row of the changes by `come(k)`; if it returns a pose, this is the goal."""
         nonlocal now
         first, before, residual = [], [], 0.0
         for k in range(count):
-            if moves and k % 4 == 0:  # beside it
+            if moves and k % 4 == 0:  # the target moves during the changes
                 law.follow(Hold(pose()), now)
                 for _ in range(MOVING):
                     now += PERIOD

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The plot of time against length."""
+"""Plot of the time of a call against the number of joints."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Row:
 
     @property
     def is_off(self) -> bool:
-        """Whether the error was too large, so that nothing was timed."""
+        """Return whether the error was too large; then nothing was timed."""
         return math.isnan(self.median)
 
 
@@ -102,7 +102,7 @@ def race(contenders: Sequence[Contender], sample: Sequence[State], seconds: floa
     contenders : sequence of Contender
     sample : sequence of State, two or more
     seconds : float
-        For all together; each has at least one turn.
+        Duration for all contenders together; each has at least one turn.
 
     """
     residuals = [float(np.max([one.residual(state) for state in sample])) if one.residual else None

@@ -42,7 +42,7 @@ FITTED = 4096  # joints: for longer chains the CPU caches affect the time too
 @dataclass(frozen=True)
 class Team:
     """
-    A team on a chain of n joints: medians in µs, of one process and of the team, in turns.
+    Median times [µs] of one process and of a team, in turns, on a chain of n joints.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def teams(seconds: float) -> tuple[list[Team], Model]:
 
 
 def _states(n: int):
-    """Return states of any conditioning of the tip: only times are measured with them."""
+    """Return random states without a check of the conditioning of the tip."""
     rng = np.random.default_rng(n)
     return [State(rng.uniform(-chains.SPREAD, chains.SPREAD, n), rng.normal(size=n) / n,
                   u, rng.normal(size=n), u) for u in rng.normal(size=(4, 6))]

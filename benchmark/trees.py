@@ -43,7 +43,7 @@ CASES = {
 
 
 class Pinocchio:
-    """The law for several tips in Pinocchio from Python, its base in the robot's root link."""
+    """The law for several tips in Pinocchio from Python; its base is the root link of the URDF."""
 
     def __init__(self, text: str, robot: Robot, floats: bool) -> None:
         model = (pin.buildModelFromXML(text, pin.JointModelFreeFlyer()) if floats
@@ -62,7 +62,7 @@ class Pinocchio:
         self.floats = floats
 
     def velocity(self, q: np.ndarray, qd: np.ndarray) -> np.ndarray:
-        """Return v for Pinocchio: a floating base has linear velocity in its own axes too."""
+        """Return Pinocchio's v: the linear velocity of a floating base is in its own axes."""
         v = qd[self.order[7:] - 1] if self.floats else qd[self.order]
         if self.floats:
             R = pin.Quaternion(q[3:7]).toRotationMatrix()

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The nodes with payloads, tools, gravity, drivers, and the start-up check."""
+"""Controller node: payload, tool, gravity, drivers that compensate, and the start-up check."""
 
 import numpy as np
 import pinocchio
@@ -32,7 +32,7 @@ MASS, CENTRE = 1.5, np.array([0.0, 0.01, 0.06])
 
 
 def weight(gravity=(0.0, 0.0, -9.81), mass=0.0, link=PANDA.tip):
-    """Return the torque that holds the shipped Panda with a load, by Pinocchio."""
+    """Return the torques that hold the shipped Panda with a payload on `link`, by Pinocchio."""
     model, _, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, JOINTS, {})
     frame = model.frames[model.getFrameId(link, pinocchio.FrameType.BODY)]
     model.appendBodyToJoint(frame.parentJoint, pinocchio.Inertia(mass, CENTRE, np.zeros((3, 3))),
@@ -43,7 +43,7 @@ def weight(gravity=(0.0, 0.0, -9.81), mass=0.0, link=PANDA.tip):
 
 
 def settle(rig, expected):
-    """Let states pass until the command is what is expected."""
+    """Send states until the commanded torques equal the expected ones."""
     def settled():
         rig.hardware.tick += 40
         return np.allclose(rig.ask(), expected, atol=1e-6)
@@ -60,7 +60,7 @@ def payload(mass=MASS, link=''):
 
 
 def efforts(rig, tau):
-    """Let the driver report efforts until the average is enough."""
+    """Let the driver report efforts until the start-up check has averaged enough of them."""
     rig.controller.trigger_configure()
     rig.spin(lambda: rig.hardware.states.get_subscription_count() > 0)
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Look-at tasks over ROS: topics, refusals by message, live changes, and an arm that looks."""
+"""Look-at tasks over ROS: topics, refused messages, live changes, and an arm that is moved."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ GAZE = {'tasks': ['gaze'], 'gaze__link': LINK, 'gaze__kind': 'look_at', 'rotatio
 
 
 def point(position=(0.6, 0.2, 0.0), frame='panda_link0', stamp=0.0):
-    """Return a point."""
+    """Return a message with a target point."""
     message = PointStamped()
     message.header.stamp, message.header.frame_id = messages.stamp(stamp), frame
     message.point.x, message.point.y, message.point.z = position
@@ -41,7 +41,7 @@ def point(position=(0.6, 0.2, 0.0), frame='panda_link0', stamp=0.0):
 
 @pytest.fixture
 def rig(spin):
-    """Give a rig with a look-at task below the position of the tip."""
+    """Return an active rig with a look-at task of lower priority than the position of the tip."""
     rig = Rig(spin, **GAZE).activate()
     topic = 'osc_controller/gaze/target_point'
     rig.points = rig.hardware.create_publisher(PointStamped, topic, 10)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The nodes over real DDS: commands, refusals, shutdown."""
+"""Controller and simulator nodes over DDS: commands, refusals, parameters, shutdown."""
 
 import signal
 import subprocess
@@ -54,26 +54,26 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
-BRAKED = 0.1  # what the weight changes while a prediction of rest drifts by rounding [N·m]
+BRAKED = 0.1  # change of the gravity torque while the predicted state drifts by rounding [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
 
 
 def given(**values):
-    """Return parameters as a node takes them."""
+    """Return ROS parameters; `__` in a name becomes a dot."""
     return [Parameter(name.replace('__', '.'), value=value) for name, value in values.items()]
 
 
 def gravity(q):
-    """Return the torque that holds the shipped Panda, by Pinocchio."""
+    """Return the torques that hold the shipped Panda at q, by Pinocchio."""
     model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, JOINTS, {})
     return pinocchio.computeGeneralizedGravity(model, data, configuration(model, np.array(q)))
 
 
 class Hardware(Node):
-    """Stands where a robot's driver stands, and listens to all that is said."""
+    """Takes the place of a robot's driver: sends states, records the controller's topics."""
 
     def __init__(self):
-        """Listen."""
+        """Subscribe to the controller and create the publishers."""
         super().__init__('hardware')
         self.commands, self._answers, self.errors, self.tick = [], {}, [], 0
         listen, tell = self.create_subscription, self.create_publisher
@@ -84,7 +84,7 @@ class Hardware(Node):
         self.paths = tell(MultiDOFJointTrajectory, 'osc_controller/target_trajectory', 10)
 
     def state(self, q=READY, names=JOINTS, velocity=None, effort=()):
-        """Say where the joints are, at a new time; return the label of the answer."""
+        """Publish a joint state with the next time stamp; return the label of its command."""
         self.tick += 1
         message = JointState(name=list(names), position=list(map(float, q)))
         message.velocity = [0.0] * len(names) if velocity is None else velocity
@@ -98,15 +98,15 @@ class Hardware(Node):
         self._answers[commands.label(message)] = np.array(message.data)
 
     def answer(self, label):
-        """Return the torques that answer a state, or None."""
+        """Return the torques of the command for the state of this label, or None."""
         return self._answers.get(label)
 
 
 class Rig:
-    """A controller in this process, and hardware that talks to it over DDS."""
+    """A controller and the hardware node in this process, connected over DDS."""
 
     def __init__(self, spin, arguments=None, **parameters):
-        """Connect the two."""
+        """Create the hardware node and the controller, and connect them."""
         self.spin = spin
         self.hardware = Hardware()
         self.controller = Controller(cli_args=arguments, parameter_overrides=given(
@@ -114,12 +114,12 @@ class Rig:
         spin(lambda: True, self.hardware, self.controller)
 
     def activate(self):
-        """Configure, let a state come, activate."""
+        """Configure, send joint states until one arrives, and activate."""
         assert self.controller.trigger_configure() == SUCCESS
         return self.activate_configured()
 
     def activate_configured(self):
-        """Let a state come, activate."""
+        """Send joint states until one arrives, and activate."""
         self.spin(lambda: self.hardware.states.get_subscription_count() > 0
                   and self.hardware.poses.get_subscription_count() > 0
                   and self.hardware.count_publishers('osc_controller/commands') > 0)
@@ -134,13 +134,13 @@ class Rig:
         return self
 
     def deactivate(self):
-        """Deactivate, and wait until the arm is left alone."""
+        """Deactivate, and wait until the controller has stopped the arm."""
         assert self.controller.trigger_deactivate() == SUCCESS
         self.spin(lambda: not self.controller._ending, why='for the arm to be stopped')
         return self
 
     def ask(self, **state):
-        """Send states until one is answered; return that answer."""
+        """Send states until the controller answers one; return the torques of the answer."""
         labels = [self.hardware.state(**state)]
 
         def answered():
@@ -154,13 +154,13 @@ class Rig:
                     if (found := self.hardware.answer(label)) is not None)
 
     def until_held(self, tau, atol=1e-8):
-        """Wait for a command that answers no state, of these torques."""
+        """Wait for a hold command, which answers no state, with these torques."""
         self.spin(lambda: commands.label(self.hardware.commands[-1]) == commands.HOLD_LABEL
                   and np.allclose(self.hardware.commands[-1].data, tau, atol=atol),
                   why='for a command in the silence')
 
     def until_said(self, text, act=lambda: None):
-        """Do something again and again until the log has a text."""
+        """Repeat `act` until the log contains the text."""
         def said():
             act()
             return self.spin.said(text)
@@ -184,7 +184,7 @@ def test_workers_share_the_update_and_the_diagnostics_show_the_plan(spin):
     rig.deactivate()
     assert rig.controller.trigger_cleanup() == SUCCESS
     assert team.team is None
-    rig.controller._every_second()  # the timer was due at the clean-up
+    rig.controller._every_second()  # a timer that fires after the clean-up does nothing
 
 
 def test_activation_latches_the_pose_of_that_moment(spin):
@@ -253,7 +253,7 @@ def test_normal_stop_logs_no_error(spin):
 
 def target(position=(0.4, 0.0, 0.4), quaternion=(1.0, 0.0, 0.0, 0.0), frame='panda_link0',
            stamp=0.0):
-    """Return a target pose."""
+    """Return a message with a target pose."""
     message = PoseStamped()
     message.header.stamp = messages.stamp(stamp)
     message.header.frame_id = frame
@@ -299,7 +299,7 @@ def test_bad_target_is_refused_and_the_old_one_stays(spin, bad, message):
 
 
 def jogging(linear=(0.0, 0.1, 0.0), frame='panda_link0', stamp=0.0):
-    """Return a twist."""
+    """Return a message with a twist."""
     message = TwistStamped()
     message.header.stamp, message.header.frame_id = messages.stamp(stamp), frame
     message.twist.linear.x, message.twist.linear.y, message.twist.linear.z = linear
@@ -330,7 +330,7 @@ def test_twist_in_the_frame_of_a_link_moves_the_target_until_its_time_out(spin):
     def moves():
         twists.publish(jogging((0.1, 0.2, 0.0), 'panda_hand_tcp'))
         rig.ask()
-        # the hand points down: its y is the base's -y at this posture
+        # the hand points down: at this posture its y axis is -y of the base
         return np.allclose(rig.controller._law.target.twist, [0, 0, 0, 0.1, -0.2, 0.0],
                            atol=1e-6)
 
@@ -403,7 +403,7 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
 
 
 def poses_at(speed, pose):
-    """Return a trajectory of poses along y, in motion from the first on, without velocities."""
+    """Return a trajectory of poses along y at a constant speed from the start, without twists."""
     times = np.arange(0.0, 0.6, 0.05)
     there = np.repeat(pose[None], len(times), axis=0)
     there[:, 1, 3] += speed * times
@@ -564,12 +564,12 @@ def test_good_parameter_changes_the_law_while_it_runs(spin):
 
 
 def set_live(rig, **parameters):
-    """Set parameters, and return why not."""
+    """Set parameters; return the reason of a refusal, or '' if they are accepted."""
     return rig.controller.set_parameters_atomically(given(**parameters)).reason
 
 
 def wrench(force, frame='panda_link0', moment=(0.0, 0.0, 0.0)):
-    """Return a wrench as a message."""
+    """Return a message with a wrench."""
     message = WrenchStamped()
     message.header.frame_id = frame
     for part, values in ((message.wrench.force, force), (message.wrench.torque, moment)):
@@ -650,7 +650,7 @@ def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spi
         rig.hardware.create_publisher(WrenchStamped, f'osc_controller/{prefix}{name}', 10)
         for name in ('target_wrench', 'measured_wrench'))
     spin(lambda: pushes.get_subscription_count() > 0 and feels.get_subscription_count() > 0)
-    # the hand looks straight down
+    # the z axis of the hand points straight down
     pushes.publish(wrench((0.0, 0.0, 5.0), 'panda_hand_tcp'))
     spin(lambda: level.wanted_wrench.any(), why='for the wrench')
     np.testing.assert_allclose(level.wanted_wrench, [0.0] * 5 + [-5.0], atol=1e-6)
@@ -687,7 +687,7 @@ def test_read_out_tells_what_the_torque_is_made_of(spin):
     assert [dim.label for dim in inertias[-1].layout.dim[:2]] == ['x y z rx ry rz'] * 2
     assert commands.labelled_time(inertias[-1].layout.dim[2].label) > 0.0
     np.testing.assert_allclose(Lambda, Lambda.T)
-    assert 1.0 < Lambda[2, 2] < 20.0  # kg, moved up and down
+    assert 1.0 < Lambda[2, 2] < 20.0  # effective mass along z [kg]
     assert wrenches[-1].header.frame_id == 'panda_link0'
 
 
@@ -816,10 +816,10 @@ def test_crash_in_a_callback_ends_in_a_command_that_holds_the_arm(spin, tmp_path
 
 
 class Driver(Node):
-    """Stands where a controller stands."""
+    """Takes the place of the controller: receives joint states, and sends commands."""
 
     def __init__(self):
-        """Listen."""
+        """Subscribe to the joint states and create the publisher of commands."""
         super().__init__('driver')
         self.states = []
         self.create_subscription(JointState, 'joint_states', self.states.append, 100)
@@ -827,7 +827,7 @@ class Driver(Node):
 
 
 def simulated(spin, **parameters):
-    """Return a simulator and a driver, connected."""
+    """Return a simulator and a driver node that are connected."""
     driver = Driver()
     simulator = Simulator(parameter_overrides=given(
         **({**ROBOT, 'initial_positions': READY.tolist(), 'lockstep': True} | parameters)))
@@ -838,12 +838,12 @@ def simulated(spin, **parameters):
 def test_simulator_in_lockstep_steps_once_for_each_command_and_not_without(spin):
     simulator, driver = simulated(spin, lockstep_timeout=3600.0)
     count = len(driver.states)
-    spin(lambda: len(driver.states) > count + 3)  # repeated, with the brakes on
+    spin(lambda: len(driver.states) > count + 3)  # repeats of the first state, brakes closed
     assert {messages.seconds(state.header.stamp) for state in driver.states} == {0.0}
     command = commands.Command(7)
     for _ in range(5):
         label = messages.label_of(driver.states[-1].header.stamp)
-        for _ in range(2):  # the second one answers an older state
+        for _ in range(2):  # the second command answers an older state: no further step
             driver.commands.publish(command.fill(gravity(READY), label))
         spin(lambda old=label: messages.label_of(driver.states[-1].header.stamp) != old)
         driver.states[:] = driver.states[-1:]
@@ -891,7 +891,7 @@ def test_simulated_arm_that_gets_no_more_commands_is_held_by_its_brakes(spin):
     answered = []
 
     def answer(tau):
-        """Send torques, once for each state."""
+        """Send the torques once for each new state."""
         if driver.states[-1] not in answered[-1:]:
             answered.append(driver.states[-1])
             driver.commands.publish(Float64MultiArray(data=tau.tolist()))
@@ -903,7 +903,7 @@ def test_simulated_arm_that_gets_no_more_commands_is_held_by_its_brakes(spin):
     spin(lambda: len(driver.states) > count + 300)
     assert (np.array([state.position for state in driver.states[count:]]) == stopped).all()
     np.testing.assert_allclose(driver.states[-1].effort, gravity(stopped), atol=1e-8)
-    # they open with the next command, without a jump
+    # the brakes open with the next command, and the arm does not jump
     spin(lambda: len(driver.states) > count + 350 or answer(gravity(stopped)))
     assert not simulator._ended and not simulator._plant.braked.any()
     np.testing.assert_allclose(driver.states[-1].position, stopped, atol=1e-6)

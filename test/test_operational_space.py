@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The law and its terms, compared with Pinocchio, for every method."""
+"""The operational-space law and its terms, compared with Pinocchio, for every method."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -49,7 +49,7 @@ ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What Pinocchio finds at a state, [angular; linear]."""
+    """Terms of the dynamics that Pinocchio computes at a state, [angular; linear]."""
 
     M: np.ndarray
     M_inv: np.ndarray
@@ -77,7 +77,7 @@ class Terms:
 
 
 class Judge:
-    """Pinocchio on one chain; the rotors and masses may be those of a changed robot."""
+    """Pinocchio model of one chain; its rotor inertias and masses can be changed."""
 
     def __init__(self, urdf_text, base, tip, robot, locked=None):
         self.model, self.data, self.frame = pinocchio_model(
@@ -92,7 +92,7 @@ class Judge:
         M += np.triu(M, 1).T
         h = pin.nonLinearEffects(model, data, q, qd).copy()
         J = pin.computeFrameJacobian(model, data, q, frame, world)
-        J = J.reshape(6, model.nv)[ANGULAR_FIRST]  # one joint: a vector
+        J = J.reshape(6, model.nv)[ANGULAR_FIRST]  # for one joint Pinocchio returns a vector
         pin.forwardKinematics(model, data, q, qd, np.zeros(model.nv))
         pose = pin.updateFramePlacement(model, data, frame).homogeneous
         Jdot_qd = pin.getFrameClassicalAcceleration(model, data, frame, world).vector
@@ -103,7 +103,7 @@ class Judge:
 
     def energy(self, q, qd):
         """Return kinetic and potential energy, rotors included [J]."""
-        # not by computeKineticEnergy: it is short of rotors where a joint is continuous
+        # not by computeKineticEnergy: for continuous joints it omits the rotors
         kinetic = 0.5 * qd @ self.terms(q, qd).M @ qd
         q = configuration(self.model, q)
         return kinetic + pin.computePotentialEnergy(self.model, self.data, q)
@@ -124,14 +124,14 @@ class Judge:
         return pin.aba(model, data, q, qd, tau, forces)
 
     def task_acceleration(self, q, qd, tau):
-        """Return what the torques do to the tip, (6,) [angular; linear]."""
+        """Return the acceleration of the tip under the torques, (6,) [angular; linear]."""
         terms = self.terms(q, qd)
         return terms.J @ self.forward_dynamics(q, qd, tau) + terms.Jdot_qd
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a chain is, and what it is asked to do there."""
+    """Positions, velocities and commands of a chain, all random."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -153,7 +153,7 @@ def states(n, count=STATES, seed=11):
 
 @cache
 def arm(name):
-    """Return a robot of robot_cases(), with rotors, one of them without inertia; its judge."""
+    """Return a robot of robot_cases() with rotor inertias, one of them 0, and its Judge."""
     case = robot_cases()[name]
     n = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked).n
     rotors = np.random.default_rng(5).uniform(0.05, 0.8, n)
@@ -165,7 +165,7 @@ def arm(name):
 
 @cache
 def regular_states(name):
-    """Return states of `arm(name)` that are not near a singularity, with what Pinocchio finds."""
+    """Return states of `arm(name)` not near a singularity, each with the terms by Pinocchio."""
     robot, judge = arm(name)
     rng, found = np.random.default_rng(13), []
     while len(found) < STATES:
@@ -178,7 +178,7 @@ def regular_states(name):
 
 @cache
 def chain(n, seed=3):
-    """Return a chain of n revolute and prismatic joints, with rotors; its judge."""
+    """Return a chain of n revolute and prismatic joints with rotors, and its Judge."""
     urdf_text = random_urdf(seed, n)
     rotors = np.random.default_rng(n).uniform(0.0, 0.5, n)
     robot = Robot.from_urdf(urdf_text, 'link_0', 'tool', rotor_inertia=rotors)
@@ -201,12 +201,12 @@ def name(request):
 
 
 def error(found, expected):
-    """Return the largest difference relative to the largest entry; what is about 0, as it is."""
+    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 
 def forms(at, terms):
-    """Return the ways to ask for a null-space torque, and the τ⁰ that each means."""
+    """Return the options of a null-space command, each with the τ⁰ that it is equivalent to."""
     inverse_dynamics = terms.M @ at.posture + terms.h
     return [
         ({}, np.zeros_like(at.q)),
@@ -217,7 +217,7 @@ def forms(at, terms):
     ]
 
 
-# against Pinocchio
+# Comparison with Pinocchio
 
 def test_every_term_is_pinocchios(name, method):
     robot, judge = arm(name)
@@ -226,7 +226,7 @@ def test_every_term_is_pinocchios(name, method):
         for term in ('Lambda_inv', 'M_inv', 'h', 'J', 'Jdot_qd', 'pose', 'twist'):
             assert error(getattr(found, term), getattr(expected, term)) < AGREEMENT, term
         rounding = CONDITION_ROUNDING * np.linalg.cond(expected.Lambda_inv)
-        if rounding < 1e-5:  # beyond, Pinocchio's inverse is no judge
+        if rounding < 1e-5:  # else Pinocchio's inverse is too inaccurate to compare with
             assert error(found.Lambda, expected.Lambda) < max(rounding, AGREEMENT)
 
 
@@ -266,7 +266,7 @@ def test_commanded_acceleration_is_met(name, method):
             assert error(judge.task_acceleration(at.q, at.qd, tau), at.u) < COMMAND_MET
 
 
-# properties
+# Properties of the terms
 
 def test_null_space_torque_gives_no_task_acceleration(name, method):
     for at, _ in regular_states(name):
@@ -340,7 +340,7 @@ def test_any_chain_moves_as_pinocchio_says(n, seed, turn, rush):
     q, qd = at.q + turn * ~robot.prismatic, rush * at.qd
     terms, osc = judge.terms(q, qd), OperationalSpace(robot)
     found = osc.evaluate(q, qd)
-    # an angle of a thousand radians carries a rounding a thousand times that of one
+    # rounding grows with the angle: at 1000 rad it is 1000 times as large as at 1 rad
     for term in ('Lambda_inv', 'h', 'J', 'Jdot_qd', 'pose'):
         assert error(getattr(found, term), getattr(terms, term)) < AGREEMENT, term
     qdd = osc.forward_dynamics(q, qd, at.tau_null, at.F)
@@ -411,7 +411,7 @@ def test_masses_may_differ_by_a_million(n, method):
             assert error(getattr(found, term), getattr(terms, term)) < WIDE_MASS_AGREEMENT
 
 
-# where the arm cannot move every way
+# Chains and states where the tip cannot move in every direction
 
 @pytest.mark.parametrize('n', range(1, 6))
 @pytest.mark.parametrize('name', ['panda', 'ur5', 'tiago', 'random', 'random_long'])
@@ -429,7 +429,7 @@ def test_fewer_than_six_joints_give_the_least_force_that_fits(name, n, method):
             tau = osc.torque(at.q, at.qd, at.u, **options)
             a0 = terms.J @ terms.M_inv @ (tau_null - terms.h) + terms.Jdot_qd
             assert error(tau, tau_null + terms.J.T @ Lambda @ (at.u - a0)) < DAMPED_AGREEMENT
-        # what the joints can do at the tip, they do
+        # a feasible acceleration of the tip is achieved
         u = terms.J @ at.posture + terms.Jdot_qd
         tau = osc.torque(at.q, at.qd, u)
         assert error(judge.task_acceleration(at.q, at.qd, tau), u) < DAMPED_AGREEMENT
@@ -442,7 +442,7 @@ def test_a_stretched_arm_gives_up_what_it_cannot_do_and_nothing_else(name, metho
     for at in states(robot.n):
         terms = judge.terms(q, at.qd)
         eigenvalues = np.linalg.eigvalsh(terms.Lambda_inv)
-        if name != 'kinova':  # at its zero it is folded, not singular
+        if name != 'kinova':  # at its zero position this arm is folded, not singular
             assert eigenvalues[0] < 1e-12 * eigenvalues[-1]
         Lambda = np.linalg.pinv(terms.Lambda_inv, rcond=1e-9, hermitian=True)
         a0 = terms.Jdot_qd - terms.J @ terms.M_inv @ terms.h
@@ -453,7 +453,7 @@ def test_a_stretched_arm_gives_up_what_it_cannot_do_and_nothing_else(name, metho
         assert error(judge.task_acceleration(q, at.qd, tau), u) < DAMPED_AGREEMENT
 
 
-# what goes in and comes out
+# Arguments and results
 
 ARGUMENTS = ('q', 'qd', 'u', 'tau_null', 'posture_acceleration')
 
@@ -603,7 +603,7 @@ def test_results_are_not_overwritten_by_the_next_call(method):
     assert (tau == tau_kept).all()
     for term, value in kept.items():
         assert (getattr(found, term) == value).all(), term
-    # found late, at the state of the record
+    # M_inv is computed only when it is read, but at the state of `found`
     assert error(found.M_inv, regular_states('panda')[0][1].M_inv) < AGREEMENT
 
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The counts of operations in the report: counter, humanoid, and sums computed by hand."""
+"""The operation counts of the report: the counter, the humanoid, and counts found by hand."""
 
 from collections import Counter
 from math import comb
@@ -25,7 +25,7 @@ from operations import BASE, CASES, CROSS, EFPA, FACTORS, LIMBS, SFA, SOLVED, SQ
 from osc_ros.dynamics.trees.factor import square_factor
 from tolerances import INERTIA_TOLERANCE
 
-# Of the humanoid, by hand: how many freedoms each one hangs from.
+# The humanoid, counted by hand: for each freedom, the number of its ancestors.
 BASE_AND_HIP, LEG, HEAD, ARM, FINGER = range(7), range(7, 13), range(6, 9), range(6, 13), [13]
 DEPTHS = [*BASE_AND_HIP, *LEG, *LEG, *HEAD, *ARM, *ARM, *FINGER * 4]
 HAND_PATH, FOOT_PATH = [*range(6), *ARM], [*BASE_AND_HIP, *LEG]
@@ -84,11 +84,11 @@ def test_humanoid_has_the_zeros_of_the_paper():
 
 
 def test_sparse_parts_take_what_the_depths_of_the_freedoms_say(base):
-    # a root, d quotients, and the lower half of d × d products and differences
+    # a freedom of depth d: one root, d quotients, d (d + 1) / 2 products, and as many differences
     assert base.written[SFA][FACTORS] == sum(1 + d + d * (d + 1) for d in DEPTHS)
     paths = [HAND_PATH, HAND_PATH, FOOT_PATH, FOOT_PATH]
     assert base.written[SFA][SOLVED] == 6 * sum(1 + 2 * d for path in paths for d in path)
-    # of two tips, hand and hand or hand and foot have the base in common, the feet the hip too
+    # two hands, or a hand and a foot, share the 6 freedoms of the base; two feet share the hip too
     in_common = 5 * 36 * 6 + 36 * 7
     assert base.written[SFA][SQUARED] == 2 * (21 * sum(map(len, paths)) + in_common)
 

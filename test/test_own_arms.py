@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Every arm of example-robot-data in the demo: doc/own_arms.md; some of them over ROS."""
+"""The demo with every arm of example-robot-data, in one process: doc/own_arms.md."""
 
 from dataclasses import replace
 from importlib.metadata import files, version
@@ -45,7 +45,7 @@ PAGE = CHECKOUT / 'doc' / 'own_arms.md'
 BASE = CHECKOUT / 'config' / 'own.yaml'
 WRITE = "make test-all ARGS='-n 0 -k own_arms --write-tables'"
 DURATION = 10.0  # [s]
-QUICK = {'so101': 5, 'z1': 6, 'ur3_robot': 6}  # URDF and its joints
+QUICK = {'so101': 5, 'z1': 6, 'ur3_robot': 6}  # number of joints of each URDF
 
 HEAD = f"""\
 # Every arm of example-robot-data {version('example-robot-data')} in the demo
@@ -63,14 +63,14 @@ write it again: `{WRITE}`.
 
 
 def run(name, base, tip, *files):
-    """Return a demonstration of an arm, and its result."""
+    """Return the demonstration of an arm, and its result."""
     parameters = {'robot_description': urdf_texts()[name], 'base': base, 'tip': tip}
     wanted = demonstration(Parameters([BASE, *files]), parameters, DURATION, lambda text: None)
     return wanted, result_of(wanted)
 
 
 def row(name, base, tip, folder):
-    """Return an arm's row of the table, and whether it follows as it comes or with the YAML."""
+    """Return the table row of an arm, and whether it follows, at once or in the second run."""
     path = [name.split('/')[-1].removesuffix('.urdf'), f'{base} → {tip}']
     try:
         wanted, found = run(name, base, tip)
@@ -168,7 +168,7 @@ def test_all_axes_are_controlled_where_there_are_six_freedoms():
 
 
 def test_foreign_arms_are_drawn_with_their_meshes(request):
-    """With --write-tables, doc/own_arms.png and doc/panda.png."""
+    """With --write-tables, write doc/own_arms.png and doc/panda.png."""
     pictures = [picture(*arm) for arm in (
         ('so101', 'base_link', 'gripper_frame_link', [0.0, -0.6, 0.6, 0.4, 0.0]),
         ('xarm7', 'link_base', 'link_eef', [0.0, -0.3, 0.0, 1.3, 0.0, 1.4, 0.0]),
@@ -184,7 +184,7 @@ def test_foreign_arms_are_drawn_with_their_meshes(request):
 
 
 def picture(name, base, tip, q, width=320, height=360):
-    """Return a picture of an arm with the meshes of its package."""
+    """Return a picture of an arm, drawn with the meshes of its package."""
     [file] = (path for path in files('example-robot-data') if str(path).endswith(f'/{name}.urdf'))
     file = Path(file.locate())
     text = file.read_text()
@@ -198,7 +198,7 @@ def picture(name, base, tip, q, width=320, height=360):
 
 
 def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
-    # Kinova's <dynamics> are zero, and its joints turn at 0.63 rad/s at most
+    # Kinova's URDF has zeros in <dynamics>, and limits its joints to 0.63 rad/s
     file = tmp_path / 'fast.yaml'
     file.write_text(yaml.safe_dump({'/**/osc_demo': {'ros__parameters': {'scale': 1.0}}}))
     arm = next(arm for arm in ARMS if arm[0].endswith('/kinova.urdf'))

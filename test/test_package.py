@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The installed package is complete, and is the one under test."""
+"""The installed package is complete, and the tests import it and not the checkout."""
 
 import importlib.metadata
 from importlib.resources import files
@@ -92,7 +92,7 @@ def test_library_needs_no_ros():
 
 
 def test_types_and_robots_come_with_the_package():
-    assert files('osc_ros').joinpath('py.typed').is_file()  # or type checkers ignore the types
+    assert files('osc_ros').joinpath('py.typed').is_file()  # without it type checkers ignore types
     assert 'robot' in files('osc_ros').joinpath('robots', 'panda.urdf').read_text('utf-8')
 
 

@@ -45,28 +45,28 @@ from tolerances import TEAM_AGREEMENT
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
-# What bodies cost decides who gets how many: the same here on every machine.
+# Fixed costs of the bodies, so that every machine gives each member the same number of bodies.
 COSTS = Costs(1e-7, np.full(4, 3e-8), np.full(4, 1e-7), np.array([2.1e-7, 1.6e-7, 2.1e-7, 2e-7]))
-# Nobody is late, so that a busy machine fails no test.
+# A deadline so long that no worker misses it, even on a busy machine.
 PATIENT = Workers(2, deadline=PATIENCE)
 SHARED = Path('/dev/shm')
 
 
 def chain(seed, n):
-    """Return a chain at random: revolute and prismatic joints, half of them with rotors."""
+    """Return a random chain of revolute and prismatic joints, half of them with rotors."""
     rng = np.random.default_rng(seed)
     rotors = np.where(rng.random(n) < 0.5, 0.0, rng.uniform(0.0, 0.2, n))
     return Robot.from_urdf(random_urdf(seed, n), 'link_0', 'tool', rotor_inertia=rotors)
 
 
 def state(robot, seed=0):
-    """Return q, qd, u, τ⁰ and q̈ₚ."""
+    """Return random q and q̇, a fixed u, and random τ⁰ and q̈ₚ."""
     q, qd, tau, qdd = np.random.default_rng(seed).normal(size=(4, robot.n))
     return q, qd / robot.n, np.arange(6.0) - 2.5, tau, qdd
 
 
 def variants(tau, qdd):
-    """Return what a call may be given."""
+    """Return the four combinations of τ⁰ and q̈ₚ that a call accepts."""
     return [(None, None), (tau, None), (None, qdd), (tau, qdd)]
 
 
@@ -77,10 +77,10 @@ def difference(found, expected):
 
 def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     """
-    Return what is known of the tip, the torques, and slots; by members that take turns.
+    Return the terms at the tip, the torques and the slots, by members that run in turn.
 
-    In one thread nobody spins: who would have to wait returns, and the next one is called. By
-    cyclic reduction if that is wanted.
+    All members run in one thread, so none spins: a member that would have to wait returns, and
+    the next one is called. `reduced` selects cyclic reduction.
 
     """
     variant = (tau is not None) + 2 * (qdd is not None)
@@ -155,8 +155,8 @@ def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
     left[:3, :3][upper], left[3:, 3:][upper] = block[:6], block[15:]
     left[:3, 3:] = block[6:15].reshape(3, 3)
     left = np.triu(left) + np.triu(left, 1).T
-    left[2, 2] += 1.0  # of a rotor, which is added when it is factored
-    # the half of the axis first, the papers' have angular first and the axis last
+    left[2, 2] += 1.0  # the rotor, which the method adds only when it factors the block
+    # here the three entries with the axis come first; in the papers angular first, the axis last
     order = [3, 4, 5, 0, 1, 2] if robot.prismatic[-1] else [0, 1, 3, 4, 5, 2]
     papers = schur_blocks(robot, q, BlockCyclicReduction).A_factor.last_inverse_block()
     assert difference(np.linalg.inv(left)[np.ix_(order, order)], papers) < TEAM_AGREEMENT
@@ -177,7 +177,7 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
 @pytest.fixture(scope='module', params=[(2, 'sweep'), (3, 'sweep'), (5, 'sweep'), (3, 'bcr')],
                 ids=['2', '3', '5', '3-bcr'])
 def team(request):
-    """Give a team, more than this machine may have cores, and a serial one of the same chain."""
+    """Yield a team, perhaps of more processes than cores, and one process for the same chain."""
     robot, (count, method) = chain(1, 40), request.param
     with OperationalSpace(robot, method, workers=Workers(count, deadline=PATIENCE)) as osc:
         yield osc, OperationalSpace(robot)
@@ -238,15 +238,15 @@ def in_shared_memory():
 
 
 def ended(pid):
-    """Whether a process has ended (a zombie has)."""
+    """Return whether a process has ended; a zombie counts as ended."""
     try:
         return Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()[0] == 'Z'
-    except (FileNotFoundError, ProcessLookupError):  # the latter while it is read
+    except (FileNotFoundError, ProcessLookupError):  # the process ended before or during reading
         return True
 
 
 def until(happened):
-    """Look until it is so; fail if it takes too long."""
+    """Wait until `happened()` is true; fail after PATIENCE seconds."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
         assert time.monotonic() < deadline
@@ -284,10 +284,10 @@ def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
     with OperationalSpace(robot, workers=PATIENT) as osc:
         worker, = osc._dynamics.team.pids
         osc.outward(q, qd, tau)
-        osc._dynamics.team.member.deadline = 0.1  # from here on, so that a slow start is none
+        osc._dynamics.team.member.deadline = 0.1  # only now: a slow start must not miss it
         os.kill(worker, signal.SIGSTOP)
         with pytest.warns(WorkerWarning, match='no answer within'):
-            found = osc.inward(u)  # in the middle: outward was the team's
+            found = osc.inward(u)  # between the halves: the team has computed `outward`
         alone.outward(q, qd, tau)
         assert difference(found, alone.inward(u)) < TEAM_AGREEMENT
         assert difference(osc.jacobian(), alone.jacobian()) < TEAM_AGREEMENT
@@ -296,10 +296,10 @@ def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
 
 
 class Mistaken(float):
-    """A number in this process, and none in those that it is sent to."""
+    """A number in this process that arrives as a string in every other process."""
 
     def __reduce__(self):
-        """Be sent as a word."""
+        """Pickle the number as the string 'long'."""
         return str, ('long',)
 
 
@@ -334,7 +334,7 @@ if __name__ == '__main__':
 
 
 def owner(tmp_path, *arguments):
-    """Start a process that has a team; return it and the team's processes."""
+    """Start a process that owns a team; return it and the process ids of the workers."""
     script = tmp_path / 'owner.py'
     script.write_text(OWNER)
     paths = [str(Path(__file__).parent), *sys.path]

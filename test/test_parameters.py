@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The tables of parameters: accepted values, and the errors for others."""
+"""Tables of parameters: accepted values, and the errors for all other values."""
 
 import json
 from pathlib import Path
@@ -64,7 +64,7 @@ ROWS = '| parameter | type | default | unit | accepted | live | |\n|---|---|---|
 
 
 def row(entry):
-    """Return an entry as a row of the page."""
+    """Return an entry as a row of the table."""
     unit = re.search(r' *\[([^]]*)]', entry.description)
     said = entry.description.replace(unit[0], '', 1) if unit else entry.description
     accepted = entry.accepted.replace('an array of any number, each ', 'each ')
@@ -76,7 +76,7 @@ def row(entry):
 
 
 def page():
-    """Return the page."""
+    """Return the text of doc/parameters.md."""
     shared = {entry.name for entry in description.ENTRIES}
     tables = {'Every node: the robot': description.ENTRIES} | {
         f'osc_{name}': [entry for entry in table if entry.name not in shared]
@@ -148,16 +148,16 @@ def test_every_descriptor_tells_type_bounds_and_what_is_accepted(table):
 
 
 class Other(Node):
-    """Asks a node for its parameters, as `ros2 param` and rqt_reconfigure do."""
+    """Calls the parameter services of a node, as `ros2 param` and rqt_reconfigure do."""
 
     def __init__(self, spin, node):
-        """Connect to the node."""
+        """Create the node, and connect it to the other one."""
         super().__init__('other')
         self._spin, self._node = spin, node
         spin(lambda: True, self, node)
 
     def call(self, kind, service, **fields):
-        """Return the answer of a service of the node."""
+        """Call a service of the node, and return the response."""
         client = self.create_client(kind, f'{self._node.get_name()}/{service}')
         self._spin(client.service_is_ready)
         future = client.call_async(kind.Request(**fields))
@@ -165,7 +165,7 @@ class Other(Node):
         return future.result()
 
     def dump(self):
-        """Return every parameter by name."""
+        """Return the values of all parameters, by name."""
         names = self.call(ListParameters, 'list_parameters').result.names
         found = self.call(GetParameters, 'get_parameters', names=names).values
         values = map(parameter_value_to_python, found)

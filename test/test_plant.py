@@ -58,7 +58,7 @@ def robot(*parts):
 
 
 def slider(more=LIMIT):
-    """Return a mass of 1.5 kg on a rail along x, gravity across it."""
+    """Return the URDF of a mass of 1.5 kg on a rail along x, at a right angle to gravity."""
     return robot(link('rail'), link('mass'),
                  joint('slide', 'rail', 'mass', 'prismatic', '1 0 0', more=more))
 
@@ -83,7 +83,7 @@ def example(path):
 
 
 class Judge:
-    """Pinocchio's view of the same arm, in the plant's joint order."""
+    """Pinocchio model of the same arm, with the joints in the plant's order."""
 
     def __init__(self, text, base, joint_names, locked=None, rotor_inertia=0.0,
                  gravity=(0.0, 0.0, -9.81)):
@@ -122,7 +122,7 @@ class Judge:
                 if frame.type == pin.FrameType.BODY and frame.name != 'universe']
 
     def energy(self, q, qd):
-        """Return the kinetic and the potential energy [J], the rotors' included."""
+        """Return the kinetic and the potential energy [J], rotors included."""
         q, qd = self._state(q, qd)
         M = pin.crba(self.model, self.data, q)
         M = np.triu(M) + np.triu(M, 1).T
@@ -144,7 +144,7 @@ ARMS = {
 
 @pytest.fixture(params=ARMS)
 def arm(request):
-    """Return a frictionless plant with rotors, its judge, and random states for both."""
+    """Return a frictionless plant with rotors, its Judge, and a generator of random states."""
     source, base, names, locked = ARMS[request.param]
     text = source if source.startswith('<') else example(source)
     rng = np.random.default_rng(7)
@@ -244,10 +244,10 @@ def test_dry_friction_holds_what_is_below_it_and_no_more():
 
 
 def energy_drift(timestep):
-    """Return the greatest change of energy in a free fall of 1 s over the kinetic energy in it."""
+    """Return the largest energy change in a free fall of 1 s over the largest kinetic energy."""
     rotors = np.full(7, 0.1)
     plant = panda(rotor_inertia=rotors, timestep=timestep)
-    plant._model.jnt_limited[:] = False  # a stop takes energy
+    plant._model.jnt_limited[:] = False  # a stop dissipates energy
     judge = Judge(example('panda_description/urdf/panda.urdf'), 'panda_link0', PANDA_JOINTS,
                   PANDA_FINGERS, rotors)
     energies = [judge.energy(plant.q, plant.qd)]
@@ -376,7 +376,7 @@ def test_a_refused_torque_changes_nothing(tau):
 
 
 def test_a_divergence_is_reported_and_reset_recovers_from_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # MuJoCo leaves its warning in a file where it runs
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning to a file in the working directory
     plant = Plant(slider(), 'rail', ['slide'], effort_limits=[0.0])
     with pytest.raises(InputError, match='the arm diverged before t = .*reset it'):
         plant.step([1e300])
@@ -475,7 +475,7 @@ def test_every_shape_is_drawn_where_pinocchio_puts_it():
     placed = shapes.createData()
     pin.updateGeometryPlacements(full, full.createData(), shapes, placed, state)
     expected = sorted(tuple(T.translation) for T in placed.oMg)
-    found = sorted(map(tuple, data.geom_xpos[1:]))  # shape 0 is the floor
+    found = sorted(map(tuple, data.geom_xpos[1:]))  # geom 0 is the floor
     np.testing.assert_allclose(found, expected, atol=1e-9)
     turned = sum(np.trace(T.rotation) for T in placed.oMg)
     assert np.sum(data.geom_xmat[1:, [0, 4, 8]]) == pytest.approx(turned)
@@ -505,7 +505,7 @@ def test_gravity_points_down_in_the_scene_and_nothing_is_beneath_the_floor():
 
 def test_an_arm_of_meshes_alone_is_drawn_as_rods():
     model, data = Plant(CHAIN.replace('</link>', MESH + '</link>'), 'base', ['spin']).scene()
-    assert model.ngeom == 1 + 7  # the floor, and a rod from joint to joint
+    assert model.ngeom == 1 + 7  # the floor, and a rod for each of the 7 joints
 
 
 def test_a_shape_that_cannot_be_drawn_is_refused_by_name():
@@ -527,7 +527,7 @@ def test_a_picture_without_pixels_is_refused():
 
 
 def in_a_process(script, **environment):
-    """Run the script beside a plant; None as a value takes that out of the environment."""
+    """Run a script with a Panda as `plant`; an environment variable given as None is unset."""
     environment = {**os.environ, **environment}
     script = (f'from osc_ros.sim import Plant\nplant = Plant(open({str(PANDA)!r}).read(), '
               f"'panda_link0', {PANDA_JOINTS})\nplant.reset({PANDA_HOME})\n{script}")
@@ -560,7 +560,7 @@ def test_a_picture_shows_the_arm_and_its_file_holds_the_same_pixels(tmp_path):
     assert done.returncode == 0, done.stderr
     image = np.load(tmp_path / 'a.npy')
     assert image.shape == (150, 200, 3) and image.dtype == np.uint8
-    dark = image.max(axis=2) < 60  # the flange, the hand's mount and the pads are
+    dark = image.max(axis=2) < 60  # dark parts: the flange, the hand's mount and the pads
     assert 10 < dark.sum() < 1000
     edges = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
     assert edges.min() > 60
@@ -613,7 +613,7 @@ def test_push_at_a_link_is_felt_by_the_joint_and_nothing_is_left_of_it_after_a_r
 
 
 def test_ball_on_a_wall_pushes_with_what_the_joint_gives():
-    wall = np.eye(4)  # a plane across the rail, solid where x > 0.6
+    wall = np.eye(4)  # a plane perpendicular to the rail, solid where x > 0.6
     wall[:3, :3] = [[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     wall[:3, 3] = [0.6, 0.3, -0.2]
     plant = Plant(slider(), 'rail', ['slide'], wall=wall, ball=('mass', 0.05),
@@ -640,7 +640,7 @@ def test_brakes_stop_a_moving_arm_within_centimetres_and_hold_it_where_it_is(arm
     assert 0.0 < np.linalg.norm(stopped[:3, 3] - start) < 0.05
     plant.step(plant.weight, 5000)
     np.testing.assert_array_equal(plant.pose(case.tip), stopped)
-    # the torque that holds the arm takes over from the brakes without a jump
+    # after the brakes open, the gravity torque holds the arm without a jump
     plant.brake(False)
     assert np.abs(plant.acceleration(plant.weight)).max() < 1e-6
     plant.step(plant.weight, 100)
@@ -657,7 +657,7 @@ def test_brakes_of_some_joints_leave_the_others_free():
 
 
 def test_brake_slips_under_more_than_twice_the_effort_limit():
-    plant = Plant(slider(), 'rail', ['slide'])  # of 5 N
+    plant = Plant(slider(), 'rail', ['slide'])  # effort limit: 5 N
     plant.brake(True)
     for force, slips in ((9.5, False), (12.0, True)):
         plant.push('mass', [force, 0.0, 0.0])

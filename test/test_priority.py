@@ -27,7 +27,7 @@ DAMPING = SingularityDamping(0.3, 0.001, 0.003)
 
 
 def random_case(seed, n, links):
-    """Return Jacobians, mass matrix, and accelerations without task force of some links."""
+    """Return rng, random Jacobians, mass matrix, and link accelerations without task forces."""
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(n, n))
     M = half @ half.T + np.eye(n)
@@ -35,7 +35,7 @@ def random_case(seed, n, links):
 
 
 def selection(row):
-    """Return the rows, base axes, that a level controls, taken from its frame and activation."""
+    """Return the axes that a level controls, (k, 6), expressed in base axes."""
     R = row[FRAME:].reshape(3, 3)
     T = np.kron(np.eye(2), R)
     return T.T[row[ACTIVATION:ACTIVATION + 6] == 1.0]
@@ -43,9 +43,10 @@ def selection(row):
 
 def textbook(J, M, a0, at, rows):
     """
-    Return joint torques of nested null-space projections, and the accelerations asked for.
+    Return the joint torques (n,) of nested null-space projections.
 
-    τ = Σ (J̄ᵢ-consistent) Nᵢᵀ Jᵢᵀ Fᵢ, with Nᵢ the projector of all tasks above, by pseudo-inverses.
+    τ = Σ Nᵢᵀ Jᵢᵀ Fᵢ; Nᵢ is the dynamically consistent null-space projector of all tasks of higher
+    priority. Inverses are pseudo-inverses.
 
     """
     n = len(M)
@@ -69,7 +70,7 @@ def textbook(J, M, a0, at, rows):
 
 
 def filled(solver, rng, activations):
-    """Ask for something in axes that are turned anyhow."""
+    """Set random accelerations and frames, and the given activations, for all levels."""
     for row, activation in zip(solver.rows, activations):
         row[U:U + 6] = rng.normal(size=6)
         row[ACTIVATION:ACTIVATION + 6] = activation
@@ -77,7 +78,7 @@ def filled(solver, rng, activations):
 
 
 def axes(rng, count):
-    """Return activations (6,), so many of them 1."""
+    """Return activations (6,): 1 for `count` random axes, 0 for the others."""
     chosen = np.zeros(6)
     chosen[rng.permutation(6)[:count]] = 1.0
     return chosen
@@ -196,7 +197,7 @@ def test_yielding_task_pushes_with_spring_and_damper_of_the_double_diagonalizati
     row[ROOT:ROOT + 6], row[WEIGHT:WEIGHT + 6] = np.sqrt(K), np.sqrt(2.0 * ratio * K)
     T = np.kron(np.eye(2), row[FRAME:].reshape(3, 3))
     Lambda = np.linalg.inv(T.T @ W @ T)
-    # generalized eigenvectors K x = ω² Λ x: D has 2 ζ ω Λ on them, to which Λ and K are diagonal
+    # generalized eigenvectors X, with K x = ω² Λ x and XᵀΛX = 1: then XᵀDX = diag(2 ζ ω)
     from scipy.linalg import eigh
     squares, X = eigh(np.diag(K), Lambda)
     D = Lambda @ X @ np.diag(2.0 * ratio * np.sqrt(squares)) @ X.T @ Lambda

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 SAME_EVERY_TIME = settings(derandomize=True, deadline=None, database=None)
 FREEDOMS = {'revolute': 1, 'prismatic': 1, 'spherical': 3, 'planar': 3, 'floating': 6}
 PLAIN = [('revolute',), ('prismatic',)]
-# Joints one after another; together they move some inertia in every configuration.
+# Sequences of joints that robots are composed of; each moves some inertia in any configuration.
 ROWS = [
     *PLAIN, ('spherical',), ('planar',), ('floating',), ('point revolute',), ('point prismatic',),
     ('bare revolute', 'revolute'), ('bare prismatic', 'revolute'), ('bare planar', 'revolute'),
@@ -49,17 +49,17 @@ ROWS = [
 ]
 IN_URDF = [row for row in ROWS if 'spherical' not in row]
 SIZES = st.integers(1, 33)
-CONTROLLED = 1e-8  # eigenvalues of Λ⁻¹ over the largest: the law obeys these to the full
-GIVEN_UP = 1e-10  # and leaves these alone
-SOON = 1e-5  # s
+CONTROLLED = 1e-8  # λ / λ_max of Λ⁻¹ above which the law fully controls a direction
+GIVEN_UP = 1e-10  # λ / λ_max of Λ⁻¹ below which the law does not control a direction
+SOON = 1e-5  # step of the finite difference [s]
 ABOUT_ZERO = 1e-3
 
 
-# robots
+# Random robots
 
 @dataclass(frozen=True)
 class Drawn:
-    """A robot in as few words as judge.random_tree needs, so that hypothesis can show it."""
+    """Arguments of judge.random_tree: few, so that hypothesis can print the robot."""
 
     seed: int
     kinds: tuple
@@ -85,13 +85,13 @@ class Drawn:
 
 
 def spaces(robot):
-    """Give the methods that take the robot, and the OperationalSpace of each."""
+    """Yield every method that supports the robot, and its OperationalSpace."""
     for method in METHODS:
         if method in ONE_TIP and len(robot.tips) > 1:
             continue
         try:
             osc = OperationalSpace(robot, method)
-        except ModelError:  # the papers' factorization wants inertias that have an inverse
+        except ModelError:  # the factorization of the papers needs invertible inertias
             assert method in ('ldl', 'bcr') and not robot.definite.all()
             continue
         yield method, osc
@@ -116,7 +116,7 @@ def robots(draw, n=SIZES, rows=None, decades=(0.0, 3.0), straight=False):
     """
     Draw a plain chain, a chain of any joints, or a tree with up to three tips.
 
-    Where arms are straight there are no massless bodies: two joints of one body do the same there.
+    Straight arms have no massless bodies: both joints of such a body could have the same effect.
 
     """
     if rows is None:
@@ -135,7 +135,7 @@ def robots(draw, n=SIZES, rows=None, decades=(0.0, 3.0), straight=False):
                  decades=draw(st.sampled_from(decades)))
 
 
-# how much two right answers may differ
+# Tolerance for rounding errors
 
 def rounding(robot, method, M, expected):
     """
@@ -163,7 +163,7 @@ def rounding(robot, method, M, expected):
 
 
 def error(found, expected):
-    """Return the largest difference relative to the largest entry; what is about 0, as it is."""
+    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 
@@ -171,7 +171,7 @@ def size(x):
     return np.linalg.norm(x, 2)
 
 
-# against Pinocchio
+# Comparison with Pinocchio
 
 @pytest.mark.parametrize('n', range(1, 34))
 @settings(SAME_EVERY_TIME, max_examples=10)
@@ -212,7 +212,7 @@ def test_task_inertia_undoes_its_inverse(drawn):
 
 
 def forms(drawn, terms):
-    """Return the ways to ask for a null-space torque, and the τ⁰ that each means."""
+    """Return the options of a null-space command, each with the τ⁰ that it is equivalent to."""
     _, _, _, tau_null, posture, _ = drawn.state
     inverse_dynamics = terms.M @ posture + terms.h
     return [({}, 0 * tau_null), ({'tau_null': tau_null}, tau_null),
@@ -222,7 +222,7 @@ def forms(drawn, terms):
 
 
 def missed(drawn, method, osc, q, qd, u, options, tau_null):
-    """Return how much of u the torques miss where the tips can move, over what rounding may do."""
+    """Return the error of u in the directions that the tips can move, over its tolerance."""
     terms = drawn.tree.terms(q, qd)
     tau = osc.torque(q, qd, u, **options)
     assert np.isfinite(tau).all(), method
@@ -244,7 +244,7 @@ def missed(drawn, method, osc, q, qd, u, options, tau_null):
 def test_commanded_acceleration_is_met(drawn):
     q, qd, a, *_ = drawn.state
     terms = drawn.tree.terms(q, qd)
-    u = terms.J @ a + terms.Jdot_qd  # what the tips can do
+    u = terms.J @ a + terms.Jdot_qd  # an acceleration that the tips can reach
     for method, osc in spaces(drawn.robot):
         for options, tau_null in forms(drawn, terms):
             assert missed(drawn, method, osc, q, qd, u, options, tau_null) < 1, (
@@ -267,7 +267,7 @@ def test_null_space_torque_moves_no_tip(drawn):
             drawn.robot, method, terms.M, terms.Lambda_inv) * free, method
 
 
-# the methods agree with each other
+# Agreement of the methods with each other
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots())
@@ -319,9 +319,9 @@ def test_masses_and_forces_grow_alike(drawn, scale):
 
 def renumbered(robot, rng):
     """
-    Return the robot with its joints in another order, parents first.
+    Return the robot with its joints in a random order, parents first, and two index arrays.
 
-    And where its q and qd were: q_there = q[first], qd_there = qd[second].
+    The new robot has the positions q[first] and the velocities qd[second].
 
     """
     left, done, order = list(robot.joint_names), {-1}, []
@@ -390,7 +390,7 @@ def test_a_locked_joint_is_none(drawn, data):
     tree = drawn.tree
     free = Robot.from_urdf(tree.urdf, 'base', tree.tips, free=True)
     tree = tree.ordered(free.joint_names)
-    # what leaves every tip a joint
+    # each of these joints can be locked, and every tip keeps at least one joint
     simple = [name for name in tree.names if tree.kinds[name] in ('revolute', 'prismatic')
               and (name.startswith('joint') or drawn.tips == 1)]
     assume(simple and len(drawn.kinds) > 1)
@@ -429,7 +429,7 @@ def test_rotors_add_to_the_diagonal_of_the_joint_inertia(drawn, heavy):
         assert error(driven.evaluate(q, qd).h, osc.evaluate(q, qd).h) < AGREEMENT, method
 
 
-# near singularities
+# Near singularities
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots(n=st.integers(2, 33), straight=True), decade=st.floats(-8, -2))
@@ -445,7 +445,7 @@ def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, deca
         assert size(found.Lambda_inv - terms.Lambda_inv) < (
             uncertain * size(terms.Lambda_inv)), method
         assert missed(drawn, method, osc, q, qd, u, {}, none) < 1, method
-        # of all accelerations that do u the law takes the least, measured by M: at most a
+        # of all accelerations that achieve u, the law's has the smallest norm (by M): at most a's
         effort = osc.torque(q, qd, u, posture_acceleration=none) - terms.h
         more = AGREEMENT if drawn.decades == 0 else uncertain / CONTROLLED
         assert effort @ np.linalg.solve(terms.M, effort) < (1 + more) ** 2 * (
@@ -453,7 +453,7 @@ def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, deca
         assert np.isfinite(osc.torque(q, qd, np.ones(len(u)))).all(), method
 
 
-# bad input
+# Invalid arguments
 
 DOORS = {
     'torque': ('q', 'qd', 'u', 'tau_null', 'posture_acceleration'),

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Messages of one publisher are told apart from others by their sequence numbers."""
+"""A Source recognizes the messages of one publisher by their sequence numbers."""
 
 import numpy as np
 import pytest
@@ -25,15 +25,15 @@ RATE, PERIOD, TIMEOUT = 500.0, 0.002, 0.05
 
 
 class Traffic:
-    """Publishers by name, and what the source says of every message: (time, name, answer)."""
+    """Simulated publishers, and a Source's answers to their messages: (time, name, answer)."""
 
     def __init__(self):
-        """Begin at some time."""
+        """Start at 100 s, without messages."""
         self.source, self.time, self.answers = Source(RATE), 100.0, []
         self.next = {}
 
     def send(self, name, count, lost=0):
-        """Deliver the next message of a publisher, after some that are lost."""
+        """Deliver a publisher's next message, after `lost` lost ones; return the answer."""
         number = self.next.get(name, 1) + lost
         self.next[name] = number + 1
         self.answers.append(
@@ -41,7 +41,7 @@ class Traffic:
         return self.answers[-1][2]
 
     def run(self, duration, *names, count=None, each=PERIOD):
-        """Deliver messages of several publishers in turn, for a while [s]."""
+        """Let the publishers send in turn for `duration` seconds; return the answers."""
         count = len(names) if count is None else count
         since = len(self.answers)
         for _ in range(round(duration / each)):
@@ -53,7 +53,7 @@ class Traffic:
 
 
 def taken(answers):
-    """Names of the publishers whose messages were taken."""
+    """Return the names of the publishers whose messages were accepted."""
     return {name for _, name, answer in answers if answer in (KNOWN, NEW)}
 
 
@@ -84,7 +84,7 @@ def test_second_publisher_is_taken_when_the_first_has_been_silent_for_the_time_o
     traffic.run(1.0, 'a')
     traffic.run(0.2, 'a', 'b')
     silent = traffic.time
-    answers = traffic.run(0.2, 'b', count=2)  # killed: it is on the graph until its lease ends
+    answers = traffic.run(0.2, 'b', count=2)  # 'a' was killed: DDS lists it until its lease ends
     first = next(time for time, _, answer in answers if answer == NEW)
     assert TIMEOUT - PERIOD < first - silent < TIMEOUT + 2.0 * PERIOD
     assert taken(traffic.run(0.2, 'b', 'a', count=2)) == {'b'}
@@ -119,14 +119,14 @@ def test_publishers_that_start_at_the_same_time_are_both_refused():
     traffic = Traffic()
     assert taken(traffic.run(0.5, 'a', 'b')) == set()
     assert UNCLEAR in {answer for *_, answer in traffic.answers}
-    # until one of them ends
+    # then 'a' ends
     assert taken(traffic.run(0.5, 'b', count=2)) == {'b'}
 
 
 def test_publisher_whose_numbers_come_near_those_of_the_first_leaves_none():
     traffic = Traffic()
     traffic.run(0.4, 'a')
-    for _ in range(1000):  # it is twice as fast
+    for _ in range(1000):  # 'b' sends twice as fast as 'a'
         answers = traffic.run(PERIOD, 'a', 'b', 'b', count=2)
         assert 'b' not in taken(answers)
     assert answers[-1][2] == UNCLEAR

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What somebody does who has Python, numpy and a URDF: help, a first motion, own loops, errors."""
+"""Use of the package from Python alone: help, a first motion, own loops, error messages."""
 
 import ast
 from dataclasses import fields, replace
@@ -57,18 +57,18 @@ ROBOT = Robot.from_urdf(URDF, 'panda_link0', 'panda_hand_tcp')
 
 @pytest.fixture(scope='module')
 def arm():
-    """Return a simulated Panda under a law with all defaults; for tests that reset it."""
+    """Return a simulated Panda under a law with default settings; tests reset it before use."""
     return Simulation(URDF, Law(ROBOT))
 
 
 def lines_of_help():
-    """Return the lines of Python in the help on the package."""
+    """Return the Python code in the docstring of the package."""
     indented = re.findall(r'^    (.*)$', osc_ros.__doc__, re.MULTILINE)
     assert len(indented) > 5
     return '\n'.join(indented)
 
 
-# help, and imports
+# Help and imports
 
 def test_help_on_the_package_begins_with_how_to_start():
     shown = pydoc.plain(pydoc.render_doc(osc_ros)).splitlines()
@@ -160,7 +160,7 @@ def test_type_checker_sees_the_types_of_a_users_script(tmp_path):
     assert 'error: Argument 1 to "change" of "Law" has incompatible type "Robot"' in wrong
 
 
-# a law with defaults
+# A law with default settings
 
 def test_law_of_a_robot_works_at_once_within_the_limits_of_the_robot(arm):
     arm.reset()
@@ -206,7 +206,7 @@ def test_pose_of_the_law_may_be_changed_and_used_as_a_goal(arm):
     goal[2, 3] += 0.05
     assert abs(arm.law.pose[2, 3] - goal[2, 3]) > 0.04
     arm.law.follow(goal)
-    goal[2, 3] += 1.0  # later changes do not count
+    goal[2, 3] += 1.0  # a change after `follow` has no effect
     arm.run(1.5)
     assert abs(arm.pose()[2, 3] - goal[2, 3] + 1.0) < 1e-3
 
@@ -228,7 +228,7 @@ def test_point_is_enough_for_a_task_that_looks_at_it_and_no_goal_for_another(arm
         law.follow(point)
 
 
-# the simulation
+# Simulation
 
 def test_simulation_runs_resets_and_records(arm):
     arm.reset()
@@ -247,7 +247,7 @@ def test_simulation_runs_resets_and_records(arm):
     arm.reset()
     assert arm.time == 0.0
     np.testing.assert_allclose(arm.pose(), start, atol=1e-12)
-    arm.run(0.2)  # it holds that pose
+    arm.run(0.2)  # the law holds the start pose
     np.testing.assert_allclose(arm.pose(), start, atol=1e-4)
 
 
@@ -256,7 +256,7 @@ def test_simulation_steps_at_the_rate_that_is_asked_for(rate):
     arm = Simulation(URDF, Law(ROBOT), rate=rate, position_noise=1e-6)
     record = arm.run(0.1)
     np.testing.assert_allclose(np.diff(record.time), 1.0 / rate, atol=1e-12)
-    assert record.q.std(axis=0).max() > 1e-7  # as measured
+    assert record.q.std(axis=0).max() > 1e-7  # recorded positions contain the measurement noise
 
 
 @pytest.mark.parametrize('name, base, tip', [('panda', 'panda_link0', 'panda_hand_tcp'),
@@ -290,7 +290,7 @@ def test_arm_of_five_joints_gets_the_axes_that_it_has_and_reaches_what_it_can():
     assert np.abs(arm.pose()[:3, 3] - goal[:3, 3]).max() < 1e-3
 
 
-# errors
+# Error messages
 
 WRONG = {
     'change(robot, settings)': (
@@ -348,7 +348,7 @@ def test_arguments_in_the_wrong_order_or_of_another_kind_are_refused_by_name(arm
     arm.reset()
     with pytest.raises(ValueError, match=message):
         wrong(arm.law)
-    arm.run(0.01)  # the law goes on
+    arm.run(0.01)  # the law still works
 
 
 def test_robot_and_law_print_as_one_line(arm):
@@ -366,10 +366,10 @@ def test_documented_scripts_use_only_what_the_package_exports():
     assert (CHECKOUT / 'osc_ros' / 'py.typed').exists()
 
 
-# paths without velocities
+# Paths of poses without velocities
 
 def line(times, speed, start):
-    """Return poses on a line along y with a speed, from a pose."""
+    """Return poses from `start` along y at a constant speed."""
     poses = np.repeat(start[None], len(times), axis=0)
     poses[:, 1, 3] += speed * (np.asarray(times) - times[0])
     return poses
@@ -386,10 +386,10 @@ def test_poses_that_are_in_motion_from_the_first_on_are_followed(arm):
     record = arm.run(1.5)
     assert np.abs(arm.pose() - poses[-1]).max() < 1e-3
     beyond = (record.target[:, 1, 3] - poses[-1, 1, 3]).max()
-    assert beyond < 1e-6  # it brakes before the end, not after it
+    assert beyond < 1e-6  # the target brakes before the last pose and does not overshoot
     speed = np.diff(record.target[:, 1, 3]) / arm.period
     assert np.abs(speed[100:200] - 0.4).max() < 1e-3 and speed.max() < 0.4 + 1e-3
-    assert path.times[-1] < times[-1] + 0.2  # 0.09 s later at either end
+    assert path.times[-1] < times[-1] + 0.2  # starting and braking take 0.09 s each
 
 
 def test_path_that_begins_where_the_target_moves_goes_on_with_its_velocity(arm):
@@ -404,7 +404,7 @@ def test_path_that_begins_where_the_target_moves_goes_on_with_its_velocity(arm):
     arm.law.follow(path)
     record = arm.run(1.0)
     speeds = np.diff(record.target[:, 1, 3]) / arm.period
-    assert speeds[:100].min() > 0.15  # it does not stop to begin
+    assert speeds[:100].min() > 0.15  # the target does not stop before the path begins
 
 
 def test_sparse_poses_from_rest_start_and_end_at_rest(arm):
@@ -420,7 +420,7 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
     arm.reset()
     times = np.linspace(0.0, 1.0, 11)
     poses = line(times, 0.0, arm.pose())
-    poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # 1.9 m/s
+    poses[:, 1, 3] += 0.3 * np.sin(2.0 * np.pi * times)  # greatest speed: 1.9 m/s
     with pytest.raises(InputError) as refused:
         arm.law.follow(arm.law.path(times, poses))
     found = re.search(r'asks for (\S+) m/s at point (\d+) of 11, (\S+) s after the first: '
@@ -432,11 +432,11 @@ def test_too_fast_path_names_the_point_or_is_slowed_down_as_the_limits_say(arm):
     arm.law.change(replace(arm.law.settings, tasks=(Task(limits=TargetLimits(too_fast='slow')),)))
     path = arm.law.path(times, poses)
     arm.law.follow(path)
-    assert 1.8 < path.times[-1] < 3.5  # 1.9 for the speed, and the rest to start and to brake
+    assert 1.8 < path.times[-1] < 3.5  # 1.9 s for the limit of speed, the rest to start and brake
     record = arm.run(path.times[-1] + 0.7)
     assert np.abs(record.pose[-1] - poses[-1]).max() < 1e-3
     reached = record.target[:, 1, 3] - poses[0, 1, 3]
-    assert 0.29 < reached.max() < 0.31 and reached.min() < -0.29  # the same path
+    assert 0.29 < reached.max() < 0.31 and reached.min() < -0.29  # slower on the same path
     speed = np.abs(np.diff(record.target[:, 1, 3])) / arm.period
     assert 0.5 < speed.max() <= 1.001
     arm.law.change(Settings.of(ROBOT))

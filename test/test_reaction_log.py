@@ -23,28 +23,28 @@ from osc_ros.nodes.reaction_log import ReactionLog
 
 
 class Logger:
-    """Keeps what is logged."""
+    """Takes the place of a ROS logger, and records the lines."""
 
     def __init__(self):
-        """Start empty."""
+        """Start without lines."""
         self.lines = []
 
     def info(self, text):
-        """Keep a line."""
+        """Record a line of level info."""
         self.lines.append(('info', text))
 
     def warning(self, text):
-        """Keep a line."""
+        """Record a line of level warning."""
         self.lines.append(('warning', text))
 
     def error(self, text):
-        """Keep a line."""
+        """Record a line of level error."""
         self.lines.append(('error', text))
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Give a list whose first entry is the time [s]."""
+    """Replace the clock, and return a list whose first entry is the time [s]."""
     now = [100.0]
     monkeypatch.setattr(reaction_log, 'perf_counter', lambda: now[0])
     return now

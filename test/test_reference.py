@@ -44,10 +44,10 @@ STRETCHED = np.array([0.0, 0.3, 0.0, -0.05, 0.0, 0.4, 0.0])
 
 
 class Plain:
-    """Friction compensation of a law, a second time: plain numpy, and a solve of its own."""
+    """Second implementation of a law's friction compensation: in numpy, with its own solver."""
 
     def __init__(self, law, at, axes):
-        """Begin at rest; `at` is the link of each task, `axes` gives the (3, 3) of its frame."""
+        """Start at rest; task i is on link at[i], its frame has the rotation axes(q)[i] (3, 3)."""
         self.law, self.at, self.axes = law, at, axes
         links = list(dict.fromkeys(level.task.link or law.robot.tip
                                    for level in law.levels.values()))
@@ -60,7 +60,7 @@ class Plain:
         self.time, self.tick = -np.inf, 0.0
 
     def posture(self, q, qd):
-        """Acceleration (n,) of the posture."""
+        """Return the joint acceleration (n,) of the posture."""
         law, table, n = self.law, self.law.limiter.table, len(q)
         away = law.posture - q
         turns = ~np.isfinite(law.robot.position_limits).any(axis=1) & ~law.robot.prismatic
@@ -76,7 +76,7 @@ class Plain:
         return qdd
 
     def advance(self, time, q):
-        """Bring the reference motion to a time; return the highest rate of feedback."""
+        """Advance the reference motion to `time`; return the tasks' highest feedback rate."""
         found = self.space.outward(q, np.zeros(len(q)))
         J, Lambda_inv = self.space.jacobian(), found.Lambda_inv
         dt, before = time - self.time, self.velocity
@@ -108,7 +108,7 @@ class Plain:
         return highest
 
     def torque(self, time, q, qd, tau):
-        """Torques (n,) against friction beside tau."""
+        """Return the torques (n,) against friction; `tau` (n,): the law's other torques."""
         rate = self.advance(time, q)
         model = self.dynamics.inverse_dynamics(q, qd, self.acceleration)
         return compensation(
@@ -119,7 +119,7 @@ class Plain:
 
 def compensation(friction, q, qd, reference, acceleration, model, tau, fading, gain, inertia,
                  table):
-    """Torques (n,) against friction, in numpy."""
+    """Return the torques (n,) against friction, computed with numpy."""
     most = PUSH * inertia * table[SPEED] * table[RATE]
     sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / friction.velocity)
     wanted = friction.coulomb * sliding + friction.viscous * reference
@@ -140,7 +140,7 @@ def compensation(friction, q, qd, reference, acceleration, model, tau, fading, g
 
 
 def told(name):
-    """Return a foreign or the shipped robot and a friction that it is told."""
+    """Return a robot of robot_cases() and random friction parameters."""
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     rng = np.random.default_rng(5)
@@ -148,7 +148,7 @@ def told(name):
 
 
 def compare(law, plain, q, steps=200):
-    """Let a law follow a path with states that stray from it, and compare every tick."""
+    """Return the largest difference between law and `plain` on a path; states stray from it."""
     rng, time, worst, helped = np.random.default_rng(3), 0.0, 0.0, 0.0
     law.latch(q)
     law.follow(figure_of_eight(law.pose, 0.1, 0.06, 2.0, 50.0, 0.0), 0.0)
@@ -172,7 +172,7 @@ def test_arm_is_helped_against_friction_as_plain_numpy_says(name, q):
     law = Law(robot, replace(settings(robot), friction=friction))
     lower, upper = np.clip(robot.position_limits, -2.0, 2.0).T
     q = 0.5 * (lower + upper) if q is None else q
-    # the law and the judge factor the inertia in two ways: near the singularity that is rounding
+    # law and `plain` factor the inertia differently: near the singularity rounding errors differ
     assert compare(law, Plain(law, [0], lambda q: [np.eye(3)]), q) < 1e-11
 
 

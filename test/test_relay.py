@@ -54,7 +54,7 @@ class Ends(Node):
     """Both ends of the relay: sends the commands of a controller, receives as the hardware."""
 
     def __init__(self):
-        """Listen."""
+        """Create the subscriptions and the publishers."""
         super().__init__('ends')
         self.tick, self.torques, self.labels, self.diagnoses = 0, [], [], []
         listen, tell = self.create_subscription, self.create_publisher
@@ -71,13 +71,13 @@ class Ends(Node):
         self.diagnoses.extend(message.status)
 
     def state(self, q=READY, qd=(0.0,) * 7):
-        """Say where the joints are, at a new time."""
+        """Publish a joint state with the next time stamp."""
         self.tick += 1
         self.states.publish(messages.joint_state(
             JOINTS, 0.002 * self.tick, np.array(q), np.array(qd), np.zeros(7)))
 
     def command(self, tau=GOOD, label=None):
-        """Answer the last state."""
+        """Send torques as the command for the last state, or with another label."""
         message = Float64MultiArray(data=list(map(float, tau)))
         if label is None:
             label = messages.label_of(messages.stamp(0.002 * self.tick))
@@ -86,10 +86,10 @@ class Ends(Node):
 
 
 class Rig:
-    """A relay in this process, and both its ends."""
+    """A relay in this process, and the node at both its ends."""
 
     def __init__(self, spin, **parameters):
-        """Connect them."""
+        """Create the two nodes and connect them."""
         self.spin, self.ends, self.last = spin, Ends(), 0.0
         self.relay = relay.Relay(parameter_overrides=given(**({
             **ROBOT, 'command_timeout': NEVER, 'state_timeout': NEVER, 'settle_time': 0.02,
@@ -99,19 +99,19 @@ class Rig:
              and self.ends.count_publishers('osc_relay/commands') > 0, self.ends, self.relay)
 
     def until(self, happened, act, why=''):
-        """Do something again and again until something is true."""
+        """Repeat `act` until `happened()` is true."""
         def done():
             act()
             return happened()
         self.spin(done, why=why)
 
     def talk(self, tau=GOOD):
-        """Send a state and its answer."""
+        """Send a state and the command for it."""
         self.ends.state()
         self.ends.command(tau)
 
     def paced(self, act):
-        """Return what does something no more often than a controller at 500 Hz would."""
+        """Return a function that calls `act` at most 500 times a second, as a controller does."""
         def perhaps():
             if time.perf_counter() - self.last >= 0.002:
                 self.last = time.perf_counter()
@@ -119,13 +119,13 @@ class Rig:
         return perhaps
 
     def until_sent(self, torque, act):
-        """Do something until the hardware gets a torque."""
+        """Repeat `act` until the hardware receives this torque."""
         self.until(lambda: self.ends.torques and np.allclose(
             self.ends.torques[-1], torque, rtol=0.0, atol=GRAVITY_HELD), act,
             f'for {torque}')
 
     def forwarding(self):
-        """Get it to forward."""
+        """Send good commands until the relay forwards one; return the rig."""
         self.until_sent(GOOD, self.talk)
         return self
 
@@ -159,7 +159,7 @@ BAD = {
 @pytest.mark.parametrize('bad, message', BAD.values(), ids=BAD)
 def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
     rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
-    # answers may be lost, and a step is judged by the time since the last one that came
+    # commands may be lost; the relay limits a step by the time since the last one received
     now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
     rig.until(lambda: rig.ends.labels[-1] == now, rig.ends.command)
     seen = len(rig.ends.torques)
@@ -190,14 +190,14 @@ def test_what_the_driver_adds_by_itself_is_left_to_it(spin):
     rig = Rig(spin, command_timeout=0.2, driver_compensates='gravity', **load).forwarding()
     arm = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     J = OperationalSpace(arm).evaluate(READY, np.zeros(7)).J
-    rig.until_sent(2.0 * 9.81 * J[5], rig.ends.state)  # the driver was not told of the payload
+    rig.until_sent(2.0 * 9.81 * J[5], rig.ends.state)  # the driver does not know the payload
 
 
 def test_without_states_the_weight_is_carried_where_the_arm_was(spin):
     rig = Rig(spin, state_timeout=0.2).forwarding()
     weight = gravity(READY)
     before = rig.ends.tick
-    # an arm that rests has its weight's torque, and so have all the states that are remembered
+    # an arm at rest under its gravity torque: 100 such states replace all that the relay stored
     rig.until(lambda: rig.ends.tick > before + 100, lambda: rig.talk(weight))
     rig.until(lambda: rig.ends.labels[-1] == commands.HOLD_LABEL,
               lambda: rig.ends.command(weight))
@@ -255,15 +255,15 @@ def test_relay_refuses_bad_parameters(ros, parameters, message):
 
 
 class Intruder(Node):
-    """Publishes where the controller does."""
+    """A second node that publishes on the controller's command topic."""
 
     def __init__(self):
-        """Join."""
+        """Create the publisher."""
         super().__init__('intruder')
         self.commands = self.create_publisher(Float64MultiArray, 'osc_controller/commands', 10)
 
     def command(self, tau):
-        """Send torques."""
+        """Publish torques without a label."""
         self.commands.publish(Float64MultiArray(data=list(map(float, tau))))
 
 
@@ -349,15 +349,15 @@ def test_torque_does_not_step_when_controllers_are_killed_and_take_over(spin):
             process.kill()
             process.wait()
     steps = np.abs(np.diff(rig.ends.torques, axis=0))
-    # of a cubic fade between a controller's torque and that of the hold
+    # largest step of a cubic fade between a controller's torque and the hold torque
     assert (steps <= 1.5 * 0.002 / fade * 1.5 * LIMITS).all()
 
 
 class Judge(Node):
-    """Sees what MuJoCo says, and tells the controller where to go."""
+    """Records the states of the simulated arm and the commands, and sends targets."""
 
     def __init__(self):
-        """Listen."""
+        """Create the subscriptions and the publisher."""
         super().__init__('judge')
         self.times, self.q, self.qd, self.answered, self.pose = [], [], [], [], None
         listen = self.create_subscription
@@ -381,7 +381,7 @@ class Judge(Node):
 
     @property
     def speed(self):
-        """Of the fastest joint, relative to its limit."""
+        """Speed of the fastest joint, relative to 2.175 rad/s, the limit of joints 1 to 4."""
         return np.max(np.abs(self.qd[-1]) / 2.175)
 
 
@@ -414,7 +414,7 @@ def test_arm_whose_controller_is_killed_at_full_speed_rests_within_a_second(spin
     assert np.abs(qd[times >= killed + 1.0]).max() < 0.01
     limits = simulator._plant._position_limits
     assert ((q > limits[:, 0]) & (q < limits[:, 1])).all()
-    # the hardware stepped with a command for every state, and was never left without
+    # the plant stepped in every period, each time with the command for its state
     np.testing.assert_allclose(np.diff(times), 0.002, atol=1e-9)
     assert simulator._unanswered == 0
 

@@ -131,7 +131,7 @@ def test_limits_are_the_ones_of_the_description():
 
 
 def test_shipped_panda_is_the_published_one():
-    """The kinematics, inertias and limits agree with an independent copy of the numbers."""
+    """Kinematics, inertias and limits agree with the URDF of example-robot-data."""
     ours, theirs = (robot_of(robot_cases()[name]) for name in ('panda', 'panda_of_erd'))
     assert ours.joint_names == theirs.joint_names
     assert set(ours.frames) == set(theirs.frames)

@@ -35,7 +35,7 @@ from tolerances import PERTURBED, PERTURBED_LEAST
 
 PAGE = Path(__file__).parents[1] / 'doc' / 'robustness.md'
 WRITE = "make test ARGS='-k robustness --write-tables'"
-START, EIGHT, HOLD, SETTLED = 0.1, 4.0, 1.5, 0.5  # when, how long, how long, from when of it [s]
+START, EIGHT, HOLD, SETTLED = 0.1, 4.0, 1.5, 0.5  # start, durations of eight, hold, settling [s]
 BITS, NOISE, DRY, WRONG = 16, 0.01, 0.2, 0.1
 SEED = 7
 
@@ -83,7 +83,7 @@ class Wrong:
 
 
 def any_share(rng):
-    """Return the factor of one link's mass."""
+    """Return a random factor for the mass of one link."""
     return 1.0 + rng.uniform(-WRONG, WRONG)
 
 
@@ -105,7 +105,7 @@ COLUMNS = ('eight rms [mm]', 'max [mm]', 'rms [°]', 'max [°]',
 
 
 def altered(masses, rng):
-    """Return the Panda's URDF with other masses."""
+    """Return the Panda's URDF; `masses(rng)` gives the factor of each link's mass and inertia."""
     root = ElementTree.fromstring(PANDA.urdf_text)
     for link in root.iterfind('link[inertial]'):
         factor = masses(rng)
@@ -118,7 +118,7 @@ def altered(masses, rng):
 
 @cache
 def measured(case, frequency=20.0):
-    """Return the row of the table: errors of the eight and of the hold."""
+    """Return a table row: the tip errors during the figure of eight and during the hold."""
     wrong, rng = CASES[case], np.random.default_rng(SEED)
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     plant = Plant(altered(wrong.masses, rng), PANDA.base, robot.joint_names,
@@ -150,7 +150,7 @@ def measured(case, frequency=20.0):
 
 
 def table():
-    """Return the page."""
+    """Return the text of doc/robustness.md."""
     lines = ['| error of the model | ' + ' | '.join(COLUMNS) + ' |',
              '|---|' + '---:|' * len(COLUMNS)]
     lines += [f'| {case} | ' + ' | '.join(f'{x:.3f}' for x in measured(case)) + ' |'
@@ -160,7 +160,7 @@ def table():
 
 @pytest.fixture(scope='module')
 def page(request):
-    """Give the page in doc/, written anew if that is wanted."""
+    """Return the text of doc/robustness.md; with --write-tables, write the page first."""
     if request.config.getoption('--write-tables'):
         PAGE.write_text(table(), encoding='utf-8')
     return PAGE.read_text(encoding='utf-8')

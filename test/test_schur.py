@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The papers' factorization compared with Pinocchio, with the textbook, and with physics."""
+"""The papers' factorization compared with Pinocchio, dense matrices and momentum balances."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -61,7 +61,7 @@ def name(request):
 
 @cache
 def arm(name, rotors=True):
-    """Return a robot of robot_cases(), and Pinocchio's model, data and tip frame of it."""
+    """Return a robot of robot_cases(), and its Pinocchio model, data and tip frame."""
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     if rotors:
@@ -74,7 +74,7 @@ def arm(name, rotors=True):
 
 
 def states(n, count=STATES):
-    """Return positions, velocities, torques, and forces on the tip."""
+    """Return random states: positions, velocities, torques, and a wrench on the tip."""
     rng = np.random.default_rng(17)
     return [(rng.uniform(-2.5, 2.5, n), rng.normal(size=n), 10 * rng.normal(size=n),
              10 * rng.normal(size=6)) for _ in range(count)]
@@ -95,7 +95,7 @@ def jacobian(judge, q):
 
 @cache
 def regular_positions(name):
-    """Return positions that are not near a singularity, with Pinocchio's Λ⁻¹ there."""
+    """Return positions that are not near a singularity, each with its Λ⁻¹ by Pinocchio."""
     robot, judge = arm(name)
     rng, found = np.random.default_rng(13), []
     while len(found) < STATES:
@@ -112,7 +112,7 @@ def error(found, expected):
 
 
 def dense(matrix):
-    """Return a Tridiagonal as one array."""
+    """Return a block-tridiagonal matrix as one dense array."""
     n, a, b = matrix.diagonal.shape
     whole = np.zeros((n, n, a, b))
     whole[range(n), range(n)] = matrix.diagonal
@@ -125,7 +125,7 @@ def in_last_block(block, n):
     return np.vstack([np.zeros(((n - 1) * len(block), 6)), block])
 
 
-# the factors
+# Schur complements and their factors
 
 @pytest.mark.parametrize('rotors', [False, True])
 def test_schur_complements_are_the_inverse_inertias(name, rotors):
@@ -162,7 +162,7 @@ def test_transpose_and_product_are_those_of_the_matrix():
     assert error(matrix.T.times(y).ravel(), dense(matrix).T @ y.ravel()) < AGREEMENT
 
 
-# the operators
+# Products with M⁻¹, Λ⁻¹ and Λ
 
 def test_joint_inertia_and_its_inverse_cancel(name, factorization):
     robot, judge = arm(name)
@@ -231,7 +231,7 @@ def test_any_chain_has_its_inverse_inertias(n, seed, decades):
         assert error(blocks.Lambda_inv, J @ np.linalg.solve(M, J.T)) < limit
 
 
-# forward dynamics and the joint reactions
+# Forward dynamics and joint reactions
 
 @pytest.mark.parametrize('rotors', [False, True])
 def test_joint_reactions_are_pinocchios(name, rotors, factorization):
@@ -280,7 +280,7 @@ def test_wrenches_on_a_body_are_the_change_of_its_momentum(name, factorization):
 
 
 def about_base(R, p, wrench):
-    """Return a wrench about p, in axes R, as one about the base's origin in its axes."""
+    """Return a wrench, given about p in axes R, about the origin and in the axes of the base."""
     moment, force = R @ wrench[:3], R @ wrench[3:]
     return np.hstack([moment + np.cross(p, force), force])
 
@@ -315,7 +315,7 @@ def test_a_hanging_chain_at_rest_bears_its_weight(factorization):
         assert error(force, -robot.inertia[:, 5, 5].sum() * robot.gravity) < AGREEMENT
 
 
-# the law
+# Control law
 
 def test_torques_of_the_factors_give_the_commanded_acceleration(name, factorization):
     robot, judge = arm(name)
@@ -335,11 +335,11 @@ def test_torques_of_the_factors_give_the_commanded_acceleration(name, factorizat
             assert np.abs(moved.vector[ANGULAR_FIRST] - u).max() < limit * scale
 
 
-# long chains
+# Long chains
 
 @cache
 def long_chain(n):
-    """Return a chain of n bodies, one joint in four sliding, some with rotors."""
+    """Return a chain of n bodies, a quarter of all joints prismatic, half of all with rotors."""
     rng = np.random.default_rng(0)
     T = np.tile(np.eye(4), (n, 1, 1))
     for i in range(n):
@@ -349,7 +349,7 @@ def long_chain(n):
         pin.Inertia(m, c, pin.Inertia.FromBox(m, *sides).inertia).matrix()
         for m, c, sides in zip(rng.uniform(0.5, 3, n), rng.uniform(-0.1, 0.1, (n, 3)),
                                rng.uniform(0.05, 0.2, (n, 3)))])
-    inertia = np.roll(inertia, 3, axis=(1, 2))  # [linear; angular] there
+    inertia = np.roll(inertia, 3, axis=(1, 2))  # Pinocchio has [linear; angular]
     free = np.full(n, np.inf)
     return Robot(
         name='long', base='base', tips=('tip',), joints=tuple(f'joint_{i}' for i in range(n)),
@@ -375,7 +375,7 @@ def test_commanded_acceleration_is_met_by_five_thousand_links(method):
     qdd = judge.forward_dynamics(q, qd, tau)
     Jdot_qd = judge.outward(q, qd, posture_acceleration=rest).a0.copy()
     J = judge.jacobian()
-    # what the joints do to the tip; most of it cancels
+    # sum of the joints' contributions to the tip acceleration; most of them cancel
     scale = (np.abs(J) @ np.abs(qdd)).max() + np.abs(Jdot_qd).max()
     assert np.abs(J @ qdd + Jdot_qd - u).max() < LONG_CHAIN_COMMAND * scale
     other = judge.outward(q, qd)
@@ -383,7 +383,7 @@ def test_commanded_acceleration_is_met_by_five_thousand_links(method):
     assert error(found.pose, other.pose) < AGREEMENT
 
 
-# where there is nothing to find, and what is refused
+# Singular task inertia, and invalid arguments
 
 @pytest.mark.parametrize('n', range(1, 6))
 def test_fewer_than_six_joints_have_no_task_inertia(n, factorization):

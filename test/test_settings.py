@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Parameter values as settings of a law, without a node."""
+"""Conversion of parameter values to the settings of a law, without a node."""
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -34,14 +34,14 @@ PANDA = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda
 
 
 def values(**changed):
-    """Return the defaults, with some values changed: a double underscore is a dot."""
+    """Return the default parameters with some values changed; `__` in a name becomes a dot."""
     changed = {name.replace('__', '.'): value for name, value in changed.items()}
     table = with_tasks(changed.get('tasks', ()))
     return {entry.name: entry.default for entry in table} | PANDA | changed
 
 
 def robot(found):
-    """Return the robot of these values."""
+    """Return the robot that these parameters describe."""
     return description.robot(found, description.description(found))
 
 
@@ -134,7 +134,7 @@ def test_table_has_every_parameter_once():
     assert len(set(names)) == len(names)
 
 
-# in a process of its own: what other tests have compiled would be there already
+# In a new process: kernels that other tests have compiled would hide a compilation.
 LIVE = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})

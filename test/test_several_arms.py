@@ -46,14 +46,14 @@ from test_nodes import given  # noqa: E402
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
-SETTLED = 6.0  # that both hands have for their way [s]
+SETTLED = 6.0  # time in which both hands reach their goals [s]
 SIDES = 'left', 'right'
 HANDS = [f'{side}_panda_hand_tcp' for side in SIDES]
 PAIR = {'robot_description_file': 'dual_panda', 'base': 'pedestal', 'tip': HANDS[0],
         'further_tips': HANDS[1:]}
 BENT = {'s0': 0.2, 's1': -1.2, 'e0': 0.3, 'e1': 2.0, 'w0': 0.1, 'w1': 1.2, 'w2': 0.2}
 SHIFTS = np.array([[0.06, 0.03, 0.05], [-0.04, 0.06, -0.05]])
-LOAD = 2.0  # [kg]
+LOAD = 2.0  # mass in the hand that the model lacks [kg]
 TURNS = np.array([[0.0, 0.3, 0.2], [-0.3, 0.0, 0.1]])
 
 
@@ -68,10 +68,10 @@ def simulated_pair():
 
 
 class Rig:
-    """A simulator and controllers in this process, and somebody who sends targets."""
+    """A simulator and controllers in this process, and a node that sends targets."""
 
     def __init__(self, spin, simulator, controllers):
-        """Bring the controllers to work, one after the other."""
+        """Configure all controllers, then activate them one after the other."""
         self.spin, self.simulator, self.user = spin, simulator, Node('user')
         spin(lambda: True, simulator, self.user, *controllers)
         for controller in controllers:
@@ -82,7 +82,7 @@ class Rig:
             assert controller.trigger_activate() == SUCCESS
 
     def follow(self, base, topics):
-        """Send each hand, by its topic, elsewhere; return how far it is from there in the end."""
+        """Send each hand a new goal by its topic; return the final pose error of each hand."""
         plant, publishers, targets = self.simulator._plant, [], {}
         for (hand, topic), shift, turn in zip(topics.items(), SHIFTS, TURNS):
             publisher = self.user.create_publisher(PoseStamped, topic, 10)

@@ -45,15 +45,15 @@ START, DURATION, STEPS = 0.2, 6.0, 2
 @dataclass(frozen=True)
 class Sheet:
     """
-    What the maker's data sheet says of an arm.
+    Values of an arm from the manufacturer's data sheet.
 
     Attributes
     ----------
-    weight : of the arm without a hand [kg]
-    slack : how far the links' masses may be from it, relative
+    weight : mass of the arm without a hand [kg]
+    slack : accepted difference between the sum of the link masses and `weight`, relative
     shoulder : height above the base at which axes 1 and 2 cross [m]
-    flange : link that the flange carries the tool by
-    reach : least and greatest distance from the shoulder to the flange that the sheet allows [m]
+    flange : name of the link of the flange
+    reach : accepted range of the greatest distance from the shoulder to the flange [m]
 
     """
 
@@ -65,16 +65,16 @@ class Sheet:
 
 
 SHEETS = {
-    # Franka Emika Robot's Arm & Control, 2020: 18 kg, 855 mm. The masses are identified, one of
-    # many sets with the same torques, hence the slack.
+    # Franka Emika Robot's Arm & Control, 2020: 18 kg, 855 mm. The masses are identified; other
+    # sets of masses give the same torques, hence the slack.
     'panda': Sheet(18.0, 0.1, 0.333, 'panda_link8', (0.85, 0.86)),
     # Franka Research 3 data sheet, 2022: 17.8 kg, 855 mm.
     'fr3': Sheet(17.8, 0.01, 0.333, 'fr3_link8', (0.85, 0.86)),
-    # UR5e and UR10e technical details, 2023: 20.6 and 33.5 kg with cable; 850 and 1300 mm are
-    # where the wrist gets, short of the flange that is beyond it by up to 0.12 and 0.14 m.
+    # UR5e and UR10e technical details, 2023: 20.6 and 33.5 kg with cable; the reaches of 850 and
+    # 1300 mm end at the wrist, and the flange is up to 0.12 and 0.14 m farther out.
     'ur5e': Sheet(20.6, 0.01, 0.1625, 'tool0', (0.85, 0.85 + 0.12)),
     'ur10e': Sheet(33.5, 0.01, 0.1807, 'tool0', (1.3, 1.3 + 0.14)),
-    # KUKA, LBR iiwa 14 R820: 29.9 kg; 820 mm to the wrist, and 126 mm from there to the flange.
+    # KUKA, LBR iiwa 14 R820: 29.9 kg; 820 mm to the wrist, 126 mm from the wrist to the flange.
     'iiwa14': Sheet(29.9, 0.001, 0.36, 'tool0', (0.945, 0.947)),
     # Kinova Gen3, 7 joints with vision: 8.2 kg, 902 mm.
     'gen3': Sheet(8.2, 0.01, 0.15643 + 0.12838, 'end_effector_link', (0.9, 0.905)),
@@ -83,7 +83,7 @@ SHEETS = {
 
 @cache
 def parameters(name, node='/**'):
-    """Return what the robot's configuration gives to a node."""
+    """Return the parameters of a node in the robot's configuration file."""
     text = (CHECKOUT / 'config' / f'{name}.yaml').read_text(encoding='utf-8')
     return yaml.safe_load(text)[node]['ros__parameters']
 
@@ -98,7 +98,7 @@ def ends(name):
 
 
 def on_a_rail(name):
-    """Return (URDF, base, tip) of a shipped robot on a rail of 1.5 m across its front."""
+    """Return (URDF, base, tip) of a shipped robot on a rail of 1.5 m along y."""
     base, tip = ends(name)
     rail = f"""
       <link name="rail"/>
@@ -120,7 +120,7 @@ def on_a_rail(name):
 
 
 def demonstrated(text, base, tip, q, seconds=DURATION):
-    """Let MuJoCo's arm do what osc_demo asks of it; return what it was asked and what it did."""
+    """Run the motions of osc_demo in MuJoCo; return robot, phases, times, errors and torques."""
     robot = Robot.from_urdf(text, base, tip)
     plant = Plant(text, base, robot.joint_names)
     law = Law(robot, settings(robot))
@@ -140,7 +140,7 @@ def demonstrated(text, base, tip, q, seconds=DURATION):
 
 
 def require_followed(run, wanted):
-    """Fail where a run is not within the thresholds of a configuration."""
+    """Require that the errors of a run are within the thresholds of a configuration."""
     robot, plan, times, errors, torques = run
     eight = errors[(times >= plan[0].start) & (times <= plan[0].end)]
     rms = np.sqrt((eight ** 2).mean(axis=0))
@@ -233,10 +233,10 @@ def test_eight_joints_follow_too():
 
 
 @pytest.mark.parametrize('name, other, apart, weight', [
-    # The same arm by two descriptions, and its successor, of which Franka gives all parameters.
+    # The same arm in another package, and its successor, whose parameters Franka publishes.
     ('panda', 'panda_of_erd', 1e-9, 1e-9),
     ('fr3', 'panda_of_erd', 1e-9, 0.05),
-    # The generation before: the same upper arms, other wrists.
+    # Arms of the previous generation: the same upper arms, other wrists.
     ('ur5e', 'ur5', 0.1, 0.15),
     ('ur10e', 'ur10', 0.1, 0.15),
 ])
@@ -265,7 +265,7 @@ def _pose_and_gravity(states, text, base, tip, names):
 
 
 def test_every_robot_can_be_drawn(request):
-    """With --write-tables, doc/arms.png."""
+    """With --write-tables, write doc/arms.png."""
     pictures = []
     for name in NAMES:
         base, tip = ends(name)

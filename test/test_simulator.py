@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What a person who drives a simulation sees: its clock, its names, its transforms."""
+"""The simulator from its user's view: clock, namespaces, transforms."""
 
 from time import perf_counter
 
@@ -67,31 +67,31 @@ def test_user_starts_a_second_simulation_in_a_namespace_with_a_clock_of_its_own(
 
 
 class Recorder:
-    """Stands where a node stands, and keeps what is published."""
+    """Takes the place of a node and of its publisher, and records the messages."""
 
     def __init__(self, node):
-        """Ask that node about others."""
+        """Use the graph and the logger of a real node."""
         self.sent, self.topic_name = [], '/tf'
         self.get_publishers_info_by_topic = node.get_publishers_info_by_topic
         self.get_logger = node.get_logger
         self.publish = self.sent.append
 
     def create_publisher(self, *given):
-        """Return the publisher."""
+        """Return this object in place of a publisher."""
         return self
 
 
 class Message:
-    """Stands where tf2_msgs.msg.TFMessage stands: there is no wheel of it."""
+    """Takes the place of tf2_msgs.msg.TFMessage, which pip cannot install."""
 
     def __init__(self, transforms):
-        """Keep the transforms."""
+        """Store the transforms."""
         self.transforms = transforms
 
 
 @pytest.fixture
 def published(ros, monkeypatch):
-    """Give a node, the transforms of a Panda's links, and what is published."""
+    """Yield a node, the publisher of a Panda's link transforms, and the list of its messages."""
     monkeypatch.setattr(transforms, 'TFMessage', Message)
     monkeypatch.setattr(transforms, 'LOOK_PERIOD', 0.0)
     node, text = Node('user'), urdf_text('panda')
@@ -149,6 +149,6 @@ def test_user_drives_a_simulation_and_its_time_passes_like_that_of_the_wall(spin
     commands = user.create_publisher(messages.Float64MultiArray, 'osc_controller/commands', 10)
     command = Command(7).fill(np.zeros(7), '')
     spin(lambda: stamps or commands.publish(command), simulator, user)
-    # commands in plenty do not hurry it
+    # many commands do not make the simulation faster than the wall clock
     spin(lambda: stamps[-1] > 0.5 or commands.publish(command))
     assert stamps[-1] <= perf_counter() - simulator._began + simulator._period

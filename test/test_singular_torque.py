@@ -28,23 +28,23 @@ from osc_ros.errors import InputError
 from texts import blocks
 from tolerances import AGREEMENT
 
-DAMPING = SingularityDamping(length=0.3, low=0.1, high=0.2)  # those of doc/python.md
-BRAKE = 5.0  # [1/s], as there
-SPEED = 0.2  # of the target [m/s], as there
+DAMPING = SingularityDamping(length=0.3, low=0.1, high=0.2)  # as in doc/python.md
+BRAKE = 5.0  # damping rate of the joints [1/s], as in doc/python.md
+SPEED = 0.2  # speed of the target [m/s], as in doc/python.md
 START = {'panda': [0.0, -0.79, 0.0, -2.36, 0.0, 1.57, 0.79],
          'ur5': [0.3, -1.2, 1.6, -1.0, -1.2, 0.4], 'kinova': [0.2, 2.6, 1.8, 0.5, 1.2, 0.4]}
 
 
 @cache
 def space(name):
-    """Return the dynamics of one arm."""
+    """Return the OperationalSpace of an arm of robot_cases()."""
     case = robot_cases()[name]
     return OperationalSpace(Robot.from_urdf(case.urdf_text, case.base, case.tip,
                                             locked=case.locked))
 
 
 def peak_speed(name, direction, duration, **how):
-    """Largest speed of a joint, relative to its limit, while the tip is pulled out of reach."""
+    """Return the largest joint speed over its limit, while the target leaves the workspace."""
     osc = space(name)
     plant = ForeignPlant(name, osc.robot.joint_names)
     plant.reset(START[name])
@@ -67,7 +67,7 @@ def peak_speed(name, direction, duration, **how):
 @pytest.mark.parametrize('name', START)
 def test_arm_that_is_pulled_through_a_singularity_exceeds_no_speed_limit_with_damping(
         name, direction):
-    # the trap: without damping it does
+    # without damping the arm exceeds a speed limit
     assert peak_speed(name, direction, 6.0) > 1.0
     assert peak_speed(name, direction, 5.0, damping=DAMPING) < 1.0
 
@@ -84,12 +84,12 @@ def test_damping_changes_nothing_far_from_singularities(method):
 
 def test_damping_leaves_a_lost_direction_to_the_posture():
     osc, units = space('panda'), np.array([1.0, 1.0, 1.0, 1.0 / 0.3, 1.0 / 0.3, 1.0 / 0.3])
-    q, qd = np.array([0.2, 0.3, 0.0, -0.08, 0.0, 0.6, 0.0]), np.zeros(7)  # stretched
+    q, qd = np.array([0.2, 0.3, 0.0, -0.08, 0.0, 0.6, 0.0]), np.zeros(7)  # the arm is stretched
     qdd = np.linspace(-1.0, 1.0, 7)
     s = osc.evaluate(q, qd)
     directions, values, _ = np.linalg.svd(units[:, None] * s.J)
     assert values[-1] < DAMPING.low * values[0]
-    met = s.J @ qdd + s.Jdot_qd  # what the posture alone gives
+    met = s.J @ qdd + s.Jdot_qd  # tip acceleration under the posture alone
     asked = met + 5.0 * directions[:, -1] / units
     posture = osc.inverse_dynamics(q, qd, qdd)
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Faults of all kinds, singly and at random, on arms that the project does not ship."""
+"""Faults of all kinds, one by one and in random order, on arms that osc_ros does not ship."""
 
 from dataclasses import asdict
 
@@ -27,16 +27,16 @@ from faults import FAULTS  # noqa: E402
 from hardware import ARMS, LATE, OUTSIDE, SPEED, STEP  # noqa: E402
 from soak import resident, SILENCE, SILENT, System  # noqa: E402
 
-SEED = 13  # quick: 5 kg too many, 1000 rad/s, 0.2 N·m of no friction, a gap of 0.2 s
+SEED = 13  # draws 5 kg too much, 1000 rad/s, 0.2 N·m where friction is 0, and a gap of 0.2 s
 PACES = ('lockstep', 'paced')
-MEMORY = 4.0  # that the relay may grow by in a long run [MiB]
-# these start processes, which takes seconds: in the long soak only
+MEMORY = 4.0  # accepted growth of the relay's memory in a long run [MiB]
+# faults that start processes, which takes seconds: only in the long soak
 LONG = ('interrupted', 'second controller')
 
 
 @pytest.fixture(scope='module')
 def xarm7(ros, tmp_path_factory):
-    """Give one arm and its nodes, in lockstep, for all quick tests."""
+    """Yield one arm and its nodes, in lockstep, shared by all quick tests."""
     folder = tmp_path_factory.mktemp('xarm7')
     system = System(ARMS['xarm7'], Processes(folder), folder, False, SEED)
     yield system
@@ -78,7 +78,7 @@ def test_arm_survives_all_faults_at_random(ros, tmp_path, request, name, pace):
                    for arm in ARMS for way in PACES}
         (CHECKOUT / 'doc' / 'soak.md').write_text(page(results))
     assert not (system.judge.broken or raised), '\n'.join([report(system), *raised[:20]])
-    # what is allocated once is not counted
+    # growth is counted after the first quarter, which has the one-time allocations
     if duration >= 300.0:
         assert memory[-1] - memory[len(memory) // 4] < MEMORY, memory
 
@@ -91,7 +91,7 @@ def test_page_has_a_row_for_every_fault_and_run(xarm7):
 
 
 def measured(system, memory, raised):
-    """Return all figures of a run, as JSON has it."""
+    """Return all figures of a run, as values that JSON can store."""
     hardware, judge = system.hardware, system.judge
     return {
         'time': hardware.time, 'commands': hardware.counts['commands'],
@@ -106,13 +106,13 @@ def measured(system, memory, raised):
 
 
 def report(system):
-    """Return what must not be, a line each."""
+    """Return the violations of the accepted bounds in a run, one per line."""
     return '\n'.join(f'{kind}: {what}: {count} times, first at {first:.3f} s, worst {worst:.3g}'
                      for (kind, what), (count, first, worst) in system.judge.broken.items())
 
 
 def page(results):
-    """Return doc/soak.md: a table of the faults over the foreign arms, and one of the runs."""
+    """Return the text of doc/soak.md: a table of faults over all foreign arms, and one of runs."""
     arms = [name for name in ARMS if name != 'panda']
     ran = {key: found for key, found in results.items() if found}
     longest = max(found['time'] for found in ran.values())
@@ -179,7 +179,7 @@ def page(results):
 
 
 def _cell(rows):
-    """Return the cells of one kind of fault, over several arms."""
+    """Return the table cells of one kind of fault, over several arms."""
     if not rows:
         return ['–'] * 9
     took = [time for row in rows for time in row['took']]

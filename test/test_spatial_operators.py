@@ -47,7 +47,7 @@ def name(request):
 
 @cache
 def arm(name):
-    """Return a robot of robot_cases(), with rotors, gravity tilted; Pinocchio's view of it."""
+    """Return a robot of robot_cases() with rotors and tilted gravity, and its Pinocchio model."""
     case = robot_cases()[name]
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked,
                             gravity=TILTED)
@@ -87,13 +87,13 @@ def regular_states(name):
 
 
 def far(found, expected, scale=None):
-    """Return the largest difference relative to the scale, if not the largest entry."""
+    """Return the largest difference over `scale`, by default the largest expected entry."""
     scale = np.abs(expected).max() if scale is None else scale
     return np.abs(found - expected).max() / scale
 
 
 def long_chain(n):
-    """Return a chain of n bodies of one shape, one joint in four sliding, half with rotors."""
+    """Return a chain of n equal bodies: a quarter of the joints prismatic, half with rotors."""
     rng = np.random.default_rng(0)
     T = np.tile(np.eye(4), (n, 1, 1))
     T[:, :3, :3] = [pin.exp3(x) for x in rng.normal(size=(n, 3))]
@@ -104,13 +104,13 @@ def long_chain(n):
         name='long', base='base', tips=('tip',), joints=tuple(f'joint_{i}' for i in range(n)),
         parent=np.arange(-1, n - 1), prismatic=rng.random(n) < 0.25, spherical=np.zeros(n, bool),
         T_parent_body=T,
-        inertia=np.tile(np.roll(body, 3, axis=(0, 1)), (n, 1, 1)),  # [linear; angular] there
+        inertia=np.tile(np.roll(body, 3, axis=(0, 1)), (n, 1, 1)),  # Pinocchio: [linear; angular]
         rotor_inertia=rng.uniform(0, 0.5, n) * (rng.random(n) < 0.5),
         position_limits=np.stack([-free, free], axis=1), velocity_limits=free,
         effort_limits=free, gravity=TILTED, frames={'tip': (n - 1, T[0])})
 
 
-# the terms of the paper
+# Coriolis and gravity terms of the paper
 
 def test_task_coriolis_and_gravity_are_pinocchios(name):
     robot, judge = arm(name)
@@ -170,7 +170,7 @@ def test_coriolis_force_is_quadratic_in_the_velocity_and_knows_no_gravity():
                    -2.0 * task_gravity(robot, q)) < AGREEMENT
 
 
-# how long a chain, how heavy a rotor
+# Short and long chains, small and large rotor inertias
 
 @pytest.mark.parametrize('prismatic', [False, True])
 @pytest.mark.parametrize('rotor', [0.0, 0.3])
@@ -219,7 +219,7 @@ def test_rotors_of_any_size_are_as_in_the_textbook(rotor):
                    scale) < AGREEMENT
 
 
-# refusals
+# Refused arguments
 
 @pytest.mark.parametrize(('q', 'qd', 'message'), [
     (np.zeros(6), np.zeros(7), r'q has shape \(6,\), accepted is \(7,\)'),

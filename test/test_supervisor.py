@@ -45,32 +45,32 @@ ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
 SPACE = OperationalSpace(ROBOT)
 LIMITS = np.array(ROBOT.effort_limits)
 FADE = 0.05
-STEEPEST = 1.5  # of a fade, times its mean rate
+STEEPEST = 1.5  # largest rate of a fade, relative to its mean rate
 REST = np.zeros(7)
 
 
 class Clock:
-    """A clock that is set by hand [s]."""
+    """A clock that the test sets [s]."""
 
     time = 100.0
 
     def __call__(self):
-        """Tell the time."""
+        """Return the time [s]."""
         return self.time
 
 
 def watchdogs(reaction, latched=False):
-    """Return one for every cause, all with one reaction."""
+    """Return a watchdog for every cause, all with the same reaction."""
     return {'told': Watchdog(reaction, latched), JUMP: Watchdog(reaction, latched),
             NOT_FINITE: Watchdog(reaction, latched), DEADLINE: Watchdog(reaction, latched),
             STALE_STATE: Watchdog(reaction, latched, timeout=0.1)}
 
 
 class Bench:
-    """A supervised arm that stands still, and a clock."""
+    """A supervisor of an arm, and the clock that it reads."""
 
     def __init__(self, reaction='hold', latched=False, **given):
-        """See the arm once."""
+        """Create the supervisor, and send it one state."""
         self.clock, self.time, self.news = Clock(), 0.0, []
         self.supervisor = Supervisor(
             ROBOT, SPACE.inverse_dynamics,
@@ -80,17 +80,17 @@ class Bench:
         self.see()
 
     def see(self, q=READY, qd=REST, after=PERIOD):
-        """Let time pass, and a state come."""
+        """Advance the clock, and send a state to the supervisor."""
         self.wait(after)
         self.time += after
         self.supervisor.accept_state(self.time, np.array(q), np.array(qd))
 
     def wait(self, time):
-        """Let time pass."""
+        """Advance the clock."""
         self.clock.time += time
 
     def settled(self, law):
-        """Return the torque after a while of good states."""
+        """Return the torques after 150 good states."""
         for _ in range(150):
             self.see()
             tau = self.supervisor.torque(law)
@@ -98,18 +98,18 @@ class Bench:
 
 
 def gravity(q):
-    """Return the torque that holds the arm, by Pinocchio."""
+    """Return the torques that hold the arm at q, by Pinocchio."""
     model, data, _ = pinocchio_model(PANDA.urdf_text, PANDA.base, PANDA.tip, ROBOT.joint_names, {})
     return pinocchio.computeGeneralizedGravity(model, data, configuration(model, q))
 
 
 def law(tau=0.5 * LIMITS):
-    """Return a law that asks for one torque."""
+    """Return a law that commands the same torques in every call."""
     return lambda: np.array(tau)
 
 
 def failing():
-    """Fail, as a law may."""
+    """Raise an error in place of a law."""
     raise ZeroDivisionError('nothing to divide by')
 
 
@@ -423,12 +423,12 @@ def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, d
 
 
 def at_speed(share):
-    """Return the speeds of an arm whose first joint has that share of its limit."""
+    """Return joint velocities: joint 1 at this share of its limit, the others at rest."""
     return np.array([share * ROBOT.velocity_limits[0], *REST[1:]])
 
 
 def braking(**given):
-    """Return a bench that watches for overspeed."""
+    """Return a bench whose only watchdog is the one for overspeed."""
     bench = Bench(**given)
     bench.supervisor.settings = replace(bench.supervisor.settings,
                                         watchdogs={OVERSPEED: Watchdog('hold')})

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Targets of all kinds in MuJoCo: the arm follows them, and they pause if it cannot."""
+"""Targets of all kinds in MuJoCo: the arm follows; if it cannot, the set-points pause."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ LIMITS = TargetLimits()
 
 
 class Watched(Arm):
-    """An arm whose targets are written down, and that somebody may hold by its joints."""
+    """An arm that records its set-points; while `held` is true, the arm is blocked."""
 
     def __init__(self, limits=LIMITS, **given):
         """Start at rest."""
@@ -34,7 +34,7 @@ class Watched(Arm):
         self.targets, self.held = [], False
 
     def run(self, until):
-        """Step to a time; a held arm stays where it is."""
+        """Simulate until a time; a held arm does not move."""
         while PERIOD * len(self.times) < until - 0.5 * PERIOD:
             self.times.append(PERIOD * len(self.times))
             self.poses.append(self.plant.pose(self.robot.tips[0]))
@@ -46,14 +46,14 @@ class Watched(Arm):
         return self
 
     def drawn_lines(self, axis):
-        """Return positions of the target and the tip along an axis, and speeds."""
+        """Return two dictionaries: positions and speeds of set-point and tip along an axis."""
         tip = np.array([T[axis, 3] for T in self.poses])
         return ({'set-point': [target.pose[axis, 3] for target in self.targets], 'tip': tip},
                 {'set-point': [target.twist[3 + axis] for target in self.targets],
                  'tip': np.gradient(tip, PERIOD)})
 
     def lag(self):
-        """Return the distance [m] of the tip from its target over time."""
+        """Return the distance [m] between tip and set-point over time."""
         return np.array([np.linalg.norm(T[:3, 3] - target.pose[:3, 3])
                          for T, target in zip(self.poses, self.targets)])
 

@@ -65,7 +65,7 @@ def test_angular_error_is_scipys_rotation_vector(axis, angle):
         turn = pose_error(T, target)[:3]
         relative = Rotation.from_matrix(target[:3, :3] @ T[:3, :3].T)
         assert np.abs(turn - relative.as_rotvec()).max() < POSE_ERROR
-        # near half a turn the axis, and so the sign, hangs on the last digits of the matrices
+        # near half a turn the axis, and thus the sign, depends on the rounding of the matrices
         nearest = min(np.abs(turn - angle * axis).max(), np.abs(turn + angle * axis).max())
         assert nearest < max(POSE_ERROR, HALF_TURN * (angle > 3.1))
 
@@ -144,7 +144,7 @@ def test_speed_limit_keeps_the_direction_of_the_approach(seed):
     g = gains(speed=[0.05, 0.02])
     omega, zeta = g.natural_frequency, g.damping_ratio
     u = task_acceleration(error, np.zeros(6), Target(np.eye(4)), g)
-    # the speed at which the feedback is nothing
+    # the speed of approach at which the feedback vanishes
     approach = u / (2 * zeta * omega)
     wanted = omega / (2 * zeta) * error
     for part, speed in ((slice(0, 3), 0.05), (slice(3, 6), 0.02)):

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The task force near singularities, and its 6 × 6 linear algebra, against numpy's."""
+"""The task force near singularities, and its 6 × 6 linear algebra, compared with numpy."""
 
 from functools import cache
 import re
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 LENGTH, LOW, HIGH = 0.3, 0.01, 0.04
 
 
-# operations are parts of kernels
+# Compiled wrappers, because Python cannot call the functions under test
 
 
 @njit
@@ -56,7 +56,7 @@ def definite(rng, spread=3.0, size=6):
 
 
 def jacobian_with(values, rng, n=7, length=LENGTH):
-    """Return J (6, n) whose scaled singular values are the given ones."""
+    """Return J (6, n) with scaled singular values `values`, and its left singular vectors."""
     U, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     V, _ = np.linalg.qr(rng.normal(size=(n, n)))
     J = U @ np.eye(6, n) * 1.0
@@ -84,7 +84,7 @@ def arm(name='panda'):
 
 
 def tip(space, q):
-    """Return J, Λ⁻¹ and a⁰ at a joint position, at rest, with gravity held."""
+    """Return J, Λ⁻¹ and a⁰ at joint positions q, at rest, with gravity compensated."""
     found = space.outward(q, np.zeros(len(q)), posture_acceleration=np.zeros(len(q)))
     return space.jacobian(), found.Lambda_inv.copy(), found.a0.copy()
 
@@ -109,7 +109,7 @@ def test_small_eigenvalues_of_a_graded_matrix_keep_their_digits():
     graded = scale[:, None] * inner * scale
     D, V = graded.ravel().copy(), np.empty(36)
     diagonalize(D, V, 6)
-    # the product of all, which the smallest enters as much as the largest
+    # the determinant depends on the smallest eigenvalue as much as on the largest, relatively
     log_det = np.log(D.reshape(6, 6).diagonal()).sum()
     assert abs(log_det - np.linalg.slogdet(inner)[1] - 2 * np.log(scale).sum()) < 1e-11
 
@@ -238,7 +238,7 @@ def test_share_rises_from_none_to_all_between_low_and_high():
 
 
 def stretching(robot, steps):
-    """Return joint positions on a straight way through a stretched elbow, at 0."""
+    """Return joint positions on a straight line that passes the stretched elbow, at 0."""
     bent = np.array([0.3, 0.4, -0.2, -0.9, 0.5, 0.8, 0.1])[:robot.n]
     other = -bent + 0.05
     return bent + np.linspace(0, 1, steps)[:, None] * (other - bent)
@@ -260,7 +260,7 @@ def test_force_is_continuous_through_a_singularity(name):
         assert conditioning < LOW
         largest.append(np.abs(np.diff(found, axis=0)).max())
         assert np.isfinite(found).all()
-    # a jump would stay as large on the finer way
+    # with four times as many steps a jump would stay as large
     assert largest[1] < 0.35 * largest[0]
 
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Tasks by priority, springs, forces and changes, on MuJoCo and by Pinocchio's dynamics."""
+"""Priorities, impedance, force control and live changes of tasks, by MuJoCo and Pinocchio."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
 POSITION, ORIENTATION = ('free',) * 3 + ('motion',) * 3, ('motion',) * 3 + ('free',) * 3
 ELBOW = Task(GAINS, 'elbow', 'panda_link4', POSITION)
 TIP = Task(GAINS)
-FAST = np.full(7, 100.0)  # joints that no task brings to their limits [rad/s]
+FAST = np.full(7, 100.0)  # speed limits that no task reaches [rad/s]
 
 
 def accelerations(arm, q, qd, tau, link):
@@ -165,19 +165,19 @@ def test_torque_goes_on_where_it_was_whatever_is_changed(change):
     arm.law.follow(path, 0.1)
     arm.run(0.7)
     plain = np.abs(np.diff(arm.torques, axis=0)).max()
-    arm.law.follow(Hold(moved(arm.law.pose, (0.02, 0.0, 0.01))), 0.6)  # some error to differ by
+    arm.law.follow(Hold(moved(arm.law.pose, (0.02, 0.0, 0.01))), 0.6)  # makes a pose error
     arm.run(0.75)
     first, usual = arm.law.settings, len(arm.torques)
     arm.law.change(change(first))
     arm.run(0.85)
-    arm.law.change(first)  # before the first change is over
+    arm.law.change(first)  # while the first change still blends in
     arm.run(1.3)
     steps = np.abs(np.diff(arm.torques, axis=0)).max(axis=1)[usual - 1:]
     assert steps.max() < 3.0 * plain + 1.0
 
 
 def second_order(times, frequency, ratio):
-    """Return the unit step response."""
+    """Return the unit step response of a second-order system at these times."""
     if ratio == 1.0:
         return 1.0 - np.exp(-frequency * times) * (1.0 + frequency * times)
     fast = frequency * np.sqrt(1.0 - ratio ** 2)
@@ -249,7 +249,7 @@ def test_spring_is_damped_as_asked_in_the_coordinates_that_inertia_and_stiffness
 
 
 def pressing(control, force=-15.0, **more):
-    """Return an arm whose tip stands 1 cm above a table, and pushes down on it."""
+    """Return an arm with a ball at its tip, 1 cm above a table, and a force set-point."""
     axes = ('motion',) * 5 + ('force',)
     probe = Arm()
     table = np.eye(4)
@@ -303,13 +303,14 @@ def test_lower_task_presses_while_the_upper_one_turns_the_tip():
     arm.run(3.0, lambda: arm.law.set_measured_wrench(
         np.hstack([np.zeros(3), arm.plant.contact_force()]), arm.plant.time, 'press'))
     assert arm.plant.contact_force()[2] == pytest.approx(-15.0, abs=0.5)
-    # both are off by what spares the upper task the push, where the table takes that away again
+    # position and angle have errors: the law compensates the effect of the push on the upper
+    # task, although the table already cancels this effect
     assert np.linalg.norm((arm.poses[-1] - arm.pose)[:2, 3]) < 0.015
     assert arm.errors(turned)[1][-1] < 0.06
 
 
 def flat(path, pose):
-    """Return the path turned down to the horizontal plane."""
+    """Return the path, rotated into the horizontal plane."""
     targets = [path.at(t) for t in path.times]
     poses, twists, rates = [], [], []
     down = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
@@ -356,7 +357,7 @@ def test_force_is_frozen_when_nothing_is_measured_any_more():
 
 
 def arm_of(n):
-    """Return a URDF of n equal links in a row, axes in turn, and where it begins."""
+    """Return the URDF of a chain of n revolute joints of varied axes, and a start (n,)."""
     axes = ['0 0 1', '0 1 0', '0 1 0', '1 0 0']
     links = ''.join(f"""<link name="link{k}"><inertial><origin xyz="0.1 0 0"/><mass value="1.5"/>
         <inertia ixx="0.004" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial></link>"""

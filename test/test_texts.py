@@ -15,8 +15,8 @@
 """
 Commands, snippets and links of README.md, CONTRIBUTING.md and doc/ are correct.
 
-Snippets run as they stand; every command is parsed and compared with what it calls. What talks to
-a node is in test_texts_ros.py.
+Every snippet runs unchanged; every command is compared with the program that it calls. Commands
+that talk to a node are checked in test_texts_ros.py.
 
 """
 
@@ -117,7 +117,7 @@ def test_every_block_names_its_language_and_hides_no_command(page):
 @pytest.mark.parametrize('page', PAGES)
 def test_files_and_names_in_the_prose_exist(page):
     for span in spans(page):
-        name = span.replace('NAME', 'panda')  # of a robot that comes with the package
+        name = span.replace('NAME', 'panda')  # NAME stands for any shipped robot
         if re.fullmatch(r'(test|doc|config|launch|requirements|benchmark|osc_ros)/[\w./]+', name):
             assert (CHECKOUT / name).exists(), f'{page}: {span}'
         if re.fullmatch(r'(model|dynamics|control|sim|nodes)/[\w./]+', name):
@@ -130,7 +130,7 @@ def test_files_and_names_in_the_prose_exist(page):
             require_tests(shlex.split(span))
 
 
-# Python
+# Python snippets
 
 def is_script(block):
     return '__main__' in block.text or block.text.startswith('# mpiexec')
@@ -165,7 +165,7 @@ def test_scripts_run_as_they_stand(page, block, tmp_path):
         words = shlex.split(block.text.splitlines()[0][2:])
         assert tuple(words) in commands(page), 'the command is in the prose, too'
         words = [MPIEXEC, '-n', words[2], sys.executable, words[4]]
-        runs = [[MPIEXEC, '-n', '1', *words[3:]], words]  # the first alone: it fills the cache
+        runs = [[MPIEXEC, '-n', '1', *words[3:]], words]  # one process first, to fill the cache
     (tmp_path / words[-1]).write_text(block.text, encoding='utf-8')
     for run in runs:
         done = subprocess.run(run, cwd=tmp_path, env={**os.environ, **extra}, timeout=300,
@@ -208,7 +208,7 @@ def require_make(words):
 
 
 def require_tests(words):
-    """Require that a selection of tests by `-k` or by file has some."""
+    """Require that a selection of tests, by `-k` or by file, is not empty."""
     options = iter(words)
     for word in options:
         if word == '-k':
@@ -224,7 +224,7 @@ def require_tests(words):
 
 
 def require_options(words, source):
-    """Require that the program of a source file has the options; and the robots, the package."""
+    """Require that a source file defines these options, and that the named robots exist."""
     text = (CHECKOUT / source).read_text(encoding='utf-8')
     for word, following in zip(words, [*words[1:], '']):
         if word.startswith('--'):
@@ -244,7 +244,7 @@ def require_ros2(words):
         assert words[1] == 'set' and words[2] in ('/osc_controller', *FOREIGN)
         assert words[3:] in [(change,) for change in ('configure', 'activate', 'deactivate',
                                                       'cleanup', 'shutdown')]
-    elif words[0] in ('topic', 'param', 'service'):  # nodes: test_texts_ros.py
+    elif words[0] in ('topic', 'param', 'service'):  # test_texts_ros.py checks the names
         verbs = {'topic': ['pub', 'echo'], 'param': ['set', 'describe', 'dump', 'load'],
                  'service': ['call']}
         assert words[1] in verbs[words[0]], words
@@ -311,7 +311,7 @@ CHECKS = {'make': require_make, 'ros2': require_ros2, 'pip': require_pip,
           'mpiexec': require_mpi}
 
 
-# The demo, in the ways that the texts call it
+# The demo, with the arguments that the texts give
 
 DEMOS = sorted({words[2].removeprefix('ARGS=') for _, words in COMMANDS
                 if words[:2] == ('make', 'demo') and len(words) > 2})
@@ -330,7 +330,7 @@ def test_demo_runs_as_the_texts_call_it(arguments, tmp_path):
         [sys.executable, '-m', 'osc_ros.nodes.demo', '--headless', *shlex.split(arguments)],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, env=ENVIRONMENT)
     # my.yaml has friction that is not compensated: doc/demo.md says that the arm does not follow.
-    # On the wall clock of a loaded machine the errors have no bound: either is right.
+    # On the wall clock of a loaded machine the errors have no bound: both codes are accepted.
     codes = [1] if 'my.yaml' in arguments else [0, 1] if '--real-time' in arguments else [0]
     assert done.returncode in codes, done.stdout + done.stderr
     assert (tmp_path / 'osc_demo').is_dir()

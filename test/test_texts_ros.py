@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The commands of the pages that talk to nodes: accepted by a node, in the order of the page."""
+"""The node accepts the commands of every page that talk to it, in the order of the page."""
 
 import re
 
@@ -29,12 +29,12 @@ from test_nodes import Rig  # noqa: E402
 from test_texts import FOREIGN  # noqa: E402
 from texts import blocks, commands, PAGES, read  # noqa: E402
 
-# ros2 topic, param and service; what describes or dumps without naming a parameter needs no check
+# ros2 topic, param and service; a mention without arguments, `ros2 param dump`, is not checked
 TALKS = {page: [words[1:] for words in dict.fromkeys(commands(page))
                 if words[:1] == ('ros2',) and words[1] in ('topic', 'param', 'service')
                 and len(words) > 3 and words[3] not in FOREIGN]
          for page in PAGES}
-MOVES = 0.05  # of a torque, by a target that is accepted [N·m]
+MOVES = 0.05  # least change of a torque after an accepted target [N·m]
 
 
 def kind(name):
@@ -45,7 +45,7 @@ def kind(name):
 
 
 def filled(message, values):
-    """Fill a message with what YAML has, as `ros2 topic pub` does."""
+    """Fill a message with values from YAML, as `ros2 topic pub` does; return the message."""
     for name, value in values.items():
         of = message.SLOT_TYPES[list(message.get_fields_and_field_types()).index(name)]
         if isinstance(of, NamespacedType):
@@ -57,7 +57,7 @@ def filled(message, values):
 
 
 def further_tasks(page):
-    """Return the parameters of the page's files that declare further tasks."""
+    """Return the parameters in those YAML blocks of a page that declare further tasks."""
     found = {}
     for block in blocks(page, 'yaml'):
         for section in yaml.safe_load(block.text).values():
@@ -67,21 +67,21 @@ def further_tasks(page):
 
 
 class Conversation:
-    """An active controller, and a terminal in which commands are typed."""
+    """An active controller, and methods for the commands `ros2 topic`, `param`, `service`."""
 
     def __init__(self, spin, **parameters):
-        """Start with the shipped Panda."""
+        """Activate a controller of the shipped Panda."""
         self.rig = Rig(spin, **parameters).activate()
         self.spin, self.hardware = spin, self.rig.hardware
         self.said = ''
 
     def offers(self, what):
-        """Return what the node has, subscriptions, publishers or services: names to classes."""
+        """Return the node's subscriptions, publishers or services: {name: class}."""
         return {getattr(one, 'topic_name', None) or one.service_name: getattr(
             one, 'msg_type', None) or one.srv_type for one in getattr(self.rig.controller, what)}
 
     def topic(self, verb, *words):
-        """Publish a message, until the torques answer it; or find the topic to listen to."""
+        """Publish a message until the torques change; for `echo`, require the topic."""
         if verb == 'echo':
             assert words[-1] in self.offers('publishers'), words
             return
@@ -103,7 +103,7 @@ class Conversation:
         self.spin(answered, why=f'for an answer to {topic}')
 
     def param(self, verb, node, name, value):
-        """Set a parameter."""
+        """Set a parameter, and require that the node accepts it."""
         assert (verb, node) == ('set', '/osc_controller')
         controller = self.rig.controller
         assert controller.has_parameter(name), name
@@ -112,7 +112,7 @@ class Conversation:
         self.rig.ask()
 
     def service(self, verb, name, of):
-        """Call a service."""
+        """Call a service, and require that the call succeeds."""
         assert verb == 'call' and self.offers('services').get(name) is kind(of), f'{name} of {of}'
         client = self.hardware.create_client(kind(of), name)
         self.spin(client.service_is_ready, why=f'for {name}')
@@ -140,7 +140,7 @@ def test_topics_and_services_of_the_page_are_those_of_the_node(spin):
     for names, types in rows:
         if 'NAME' not in names:
             listed |= dict(zip(re.findall(r'`(\S+)`', names), types.split(', '), strict=True))
-    del listed['joint_states']  # the hidden node subscribes to it
+    del listed['joint_states']  # the subscriber is the controller's hidden node
     for name, of in listed.items():
         found = offered.get(name) or offered.get(f'/{name}')
         assert found == of.rpartition('/')[2], name

@@ -25,7 +25,7 @@ from osc_ros.control.trajectory import figure_of_eight, Hold, Path, Schedule
 from osc_ros.errors import InputError
 from tolerances import PATH_KNOT, PATH_RATE
 
-STEP = 1e-6  # [s] of difference quotients
+STEP = 1e-6  # step of the difference quotients [s]
 
 
 def poses(count, seed=0, spread=0.8):
@@ -50,7 +50,7 @@ def eight(**changes):
 
 
 def quotients(motion, time):
-    """Return twist and acceleration (6,) of a motion, from poses and twists nearby."""
+    """Return twist and acceleration (6,) of a motion, by central differences."""
     before, after = motion.at(time - STEP), motion.at(time + STEP)
     return (pose_error(before.pose, after.pose) / (2 * STEP),
             (after.twist - before.twist) / (2 * STEP))
@@ -96,7 +96,7 @@ def test_twist_and_acceleration_are_the_derivatives(given):
 
 
 def test_small_turns_have_the_same_derivatives():
-    # where the coefficients of rotation vectors come from their series
+    # for these turns the path uses series for the coefficients of rotation vectors
     for spread in (1e-9, 1e-5, 3e-3, 1e-2):
         T = poses(4, spread=spread)
         assert_derivatives(Path([0.0, 1.0, 2.0, 3.0], T), [0.3, 0.9, 1.5, 2.9])
@@ -132,7 +132,7 @@ def test_path_without_rates_keeps_a_steady_turn_in_base_axes():
     T[:, :3, :3] = Rotation.from_rotvec(times[:, None] * omega).as_matrix() @ T[:, :3, :3]
     T[:, 0, 3] = times ** 2
     target = Path(times, T).at(2.0)
-    # the splines' clamped ends are forgotten by a factor 3.7 a knot
+    # the effect of the splines' clamped ends decays by a factor of 3.7 per knot
     assert np.abs(target.twist - [*omega, 4.0, 0.0, 0.0]).max() < 1e-4
 
 

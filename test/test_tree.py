@@ -32,7 +32,7 @@ from survey import urdf_texts
 from tolerances import AGREEMENT, COMMAND_MET, DUAL_ARM_TRACKING, NO_EFFECT
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
-SWAP = [3, 4, 5, 0, 1, 2]  # [angular; linear] is ours, [linear; angular] Pinocchio's
+SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]
 TREE_METHODS = [name for name in METHODS if name not in ONE_TIP]
 TALOS = 'talos_data/robots/talos_full_v2.urdf'
 LIMBS = ('gripper_left_base_link', 'gripper_right_base_link', 'left_sole_link', 'right_sole_link')
@@ -63,9 +63,10 @@ def tree(name):
 
 class Judge:
     """
-    Pinocchio's whole robot, with the joints that do not move here locked.
+    Pinocchio model of a whole robot; all joints that do not move in the Robot are locked.
 
-    A free-flyer's velocity is in the body's axes there; here its linear part is in the parent's.
+    Pinocchio has the velocity of a free-flyer in the axes of the body; osc_ros has its linear part
+    in the axes of the parent.
 
     """
 
@@ -83,12 +84,12 @@ class Judge:
         self.T_base_world = (pin.SE3.Identity() if self.floats else T.placement.inverse())
         self.model, self.data = model, model.createData()
         self.frames = [model.getFrameId(tip, pin.FrameType.BODY) for tip in tips]
-        joint_of = dict(zip(robot.joints, range(len(robot.joints))))  # the last body of each
+        joint_of = dict(zip(robot.joints, range(len(robot.joints))))  # last body of each joint
         ids = [joint_of['floating_base' if name == 'root_joint' else name]
                for name in list(model.names)[1:]]
         self.v, self.q = [], []
         for i in ids:
-            wide = robot.spherical[i]  # floating: three freedoms before the ball
+            wide = robot.spherical[i]  # floating: three prismatic freedoms before the ball joint
             self.v += range(robot.v_index[i] - 3 * wide, robot.v_index[i] + 1 + 2 * wide)
             self.q += range(robot.q_index[i] - 3 * wide, robot.q_index[i] + 1 + 3 * wide)
         assert sorted(self.v) == list(range(robot.n))
@@ -108,7 +109,7 @@ class Judge:
         return full
 
     def change(self, q, qd):
-        """Return E, with v = E q̇ of Pinocchio's v, and Ė q̇."""
+        """Return E and Ė q̇; E q̇ is Pinocchio's velocity v."""
         E, more = np.eye(self.model.nv)[:, np.argsort(self.v)], np.zeros(self.model.nv)
         if self.floats:
             R = pin.XYZQUATToSE3(self.position(q)[:7]).rotation
@@ -118,7 +119,7 @@ class Judge:
         return E, more
 
     def terms(self, q, qd):
-        """Return M, h, J, J̇q̇, poses and twists, in this project's coordinates."""
+        """Return M, h, J, J̇q̇, poses and twists, in the coordinates of osc_ros."""
         model, data, full = self.model, self.data, self.position(q)
         E, more = self.change(q, qd)
         model.gravity.linear = self.T_base_world.rotation.T @ [0.0, 0.0, -9.81]
@@ -177,7 +178,7 @@ def test_accelerations_of_all_tips_are_met(name, method):
     rng = np.random.default_rng(1)
     for q, qd in states(robot):
         M, h, J, Jdot_qd, _ = judge.terms(q, qd)
-        # what the tips can do, where they share joints or lack some
+        # an acceleration that the tips can reach, although they share joints or have too few
         u = J @ rng.normal(size=robot.n) + Jdot_qd
         for given in ({}, {'tau_null': rng.normal(size=robot.n)},
                       {'posture_acceleration': rng.normal(size=robot.n)},

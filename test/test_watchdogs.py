@@ -38,10 +38,10 @@ from texts import read  # noqa: E402
 
 
 class Watched(Rig):
-    """An active controller whose diagnostics are heard, with one cause that takes the torque."""
+    """An active controller that reacts to one cause, and a record of its diagnostics."""
 
     def __init__(self, spin, cause, reaction='zero', **parameters):
-        """Listen from the start."""
+        """Subscribe to the diagnostics, then activate the controller."""
         super().__init__(spin, **{f'watchdog__{cause}__reaction': reaction} | parameters)
         self.found, self.sent, self.label = [], -np.inf, ''
         self.hardware.create_subscription(
@@ -50,12 +50,12 @@ class Watched(Rig):
         self.activate()
 
     def pulse(self):
-        """Send a state if the last one was answered: timers have to come to their turn too."""
+        """Send a state if the last one is answered or 50 ms old, so that timers can run, too."""
         if self.hardware.answer(self.label) is not None or time.perf_counter() - self.sent > 0.05:
             self.sent, self.label = time.perf_counter(), self.hardware.state()
 
     def until_commanded(self, tau):
-        """Send states until a command is this one."""
+        """Send states until a command has these torques."""
         def commanded():
             self.pulse()
             return self.hardware.commands and np.allclose(
@@ -64,7 +64,7 @@ class Watched(Rig):
         self.spin(commanded, why=f'for {tau}')
 
     def until_told(self, level, text, act=lambda: None):
-        """Wait for a status of that level whose text begins so; return its values by key."""
+        """Wait for a status of a level whose message begins with `text`; return its values."""
         def told():
             act()
             return any(status.level == level and status.message.startswith(text)
@@ -76,32 +76,32 @@ class Watched(Rig):
 
 
 def bad_state(rig):
-    """Say that a joint is nowhere."""
+    """Send a state in which the position of a joint is NaN."""
     rig.hardware.state(q=[np.nan, *READY[1:]])
 
 
 def jump(rig):
-    """Say that a joint is elsewhere."""
+    """Send a state in which a joint is 0.5 rad away from its last position."""
     rig.hardware.state(q=READY + [0.5, 0, 0, 0, 0, 0, 0])
 
 
 def too_fast(rig):
-    """Say that a joint moves at 1.6 times its limit."""
+    """Send a state in which a joint moves at 1.6 times its limit."""
     rig.hardware.state(velocity=[3.5, *[0.0] * 6])
 
 
 def publisher(rig):
-    """Publish where the controller does."""
+    """Create a second publisher on the controller's command topic."""
     rig.other = rig.hardware.create_publisher(
         Float64MultiArray, 'osc_controller/commands', 1)
 
 
 def nothing(rig):
-    """Let time pass."""
+    """Do nothing: the parameters alone are the cause."""
 
 
 def no_more_of_it(rig):
-    """Take the cause away."""
+    """Remove the cause."""
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
     rig.controller.set_parameters_atomically(given(target_timeout=60.0, state_timeout=60.0))
@@ -118,7 +118,7 @@ CAUSES = {
 }
 
 
-# A rate, and what it carries.
+# A rate of 10 Hz, and gains that the controller accepts at this rate.
 SLOW = {'rate': 10.0, 'translation.natural_frequency': [2.0] * 3,
         'rotation.natural_frequency': [2.0] * 3, 'posture.natural_frequency': 2.0,
         'force.damping': 5.0, 'stop_rate': 2.0, 'limits.reaction_time': 0.4,
@@ -148,7 +148,7 @@ def test_cause_takes_the_torque_is_told_of_and_gives_it_back(spin, cause):
         rig.spin(lambda: np.array_equal(rig.hardware.commands[-1].data, np.zeros(7)))
     elif cause == 'deadline':
         rig.until_commanded(np.zeros(7))
-        return  # every update misses it
+        return  # every update misses its deadline
     else:
         rig.until_commanded(np.zeros(7))
     no_more_of_it(rig)
@@ -161,7 +161,7 @@ def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
     if cause in ('stale_state', 'jump', 'not_finite'):
         pytest.skip('without a state there is no other torque')
     act, parameters, reason = CAUSES[cause]
-    # a deadline that a loaded machine misses would be told of first
+    # at a low rate, because a loaded machine would first report a missed deadline
     rig = Watched(spin, cause, 'report', **SLOW | parameters)
     act(rig)
     rig.until_told(DiagnosticStatus.WARN, f'{cause}: {reason}', rig.pulse)
@@ -204,7 +204,7 @@ def test_torque_goes_from_one_source_to_the_next_without_a_step(spin):
     rig.until_commanded(np.zeros(7))
     rig.until_commanded(gravity(READY))
     steps = np.abs(np.diff([one.data for one in rig.hardware.commands], axis=0)).max(axis=0)
-    # of a cubic fade in 25 periods, and one command may be lost
+    # largest steps of a cubic fade in 25 periods; twice as large where one command is lost
     assert (steps <= 2.0 * 1.5 / 25.0 * np.abs(gravity(READY)) + 1e-6).all()
     assert len(rig.hardware.commands) > 50
 

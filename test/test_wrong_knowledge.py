@@ -33,12 +33,12 @@ from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.errors import InputError
 
-NOISE = 0.01  # of velocities [rad/s]
+NOISE = 0.01  # standard deviation of measured velocities [rad/s]
 FOREIGN_Q = np.array([0.3, -0.8, 0.5, -1.2, 0.4, 0.9, 0.2, 0.3])
 
 
 class Stranger:
-    """A foreign arm under a law, in a plant of another make."""
+    """An arm that the package does not ship, under a law, simulated by ForeignPlant."""
 
     def __init__(self, name, told=None, friction=0.0, noise=0.0, delay=0):
         """Start at rest, away from the limits."""
@@ -60,7 +60,7 @@ class Stranger:
         self.speeds, self.torques, self.away, self.helped = [], [], [], []
 
     def run(self, until):
-        """Step to a time."""
+        """Simulate until a time."""
         plant = self.plant
         while plant.time < until - 0.5 * PERIOD:
             qd = plant.qd + self.noise * self.rng.normal(size=plant.n)
@@ -74,18 +74,18 @@ class Stranger:
         return self
 
     def fastest(self):
-        """Return the largest speed as a share of the limit."""
+        """Return the largest joint speed, relative to the limit."""
         return (np.array(self.speeds) / self.robot.velocity_limits).max()
 
     def steepest(self):
-        """Return the largest step of torque as a share of the limit."""
+        """Return the largest step of a torque, relative to the limit."""
         return (np.abs(np.diff(self.torques, axis=0)) / self.robot.effort_limits).max()
 
 
 @pytest.mark.parametrize('name', ['xarm7', 'kinova', 'ur10'])
 def test_arm_without_friction_that_is_told_some_does_not_run_away(name):
     arm = Stranger(name, told=0.2)
-    arm.plant.qd[:] = 1e-3 * np.sign(FOREIGN_Q[:arm.robot.n])  # a touch
+    arm.plant.qd[:] = 1e-3 * np.sign(FOREIGN_Q[:arm.robot.n])  # a slight push
     arm.run(0.5)
     assert arm.fastest() < 0.02
     assert max(arm.away) < 1e-3
@@ -126,7 +126,7 @@ def test_friction_of_the_other_joints_that_is_not_there_drives_no_light_wrist_to
 
 @pytest.mark.parametrize('told, true', [(0.6, 0.5), (0.6, 0.0)])
 def test_late_torques_do_not_turn_the_compensation_of_friction_into_a_drive(told, true):
-    """A busy computer: after one tick in ten it misses 1 to 5; one torque in three is late."""
+    """Busy computer: one tick in ten begins 1 to 5 missed ticks, one torque in three is late."""
     arm, rng = Stranger('kinova', told=told, friction=true), np.random.default_rng(4)
     plant, law = arm.plant, arm.law
     sent = law.bias_torque(arm.q, np.zeros(arm.robot.n))
@@ -143,7 +143,7 @@ def test_late_torques_do_not_turn_the_compensation_of_friction_into_a_drive(told
                 sent = law.torque(plant.time, plant.q, plant.qd)
             plant.step(before if rng.random() < 0.3 else sent, PERIOD)
             arm.speeds.append(np.abs(plant.qd))
-    assert arm.fastest() < 1.15  # 1.5 to 1.6 with feedback as if no tick had been late
+    assert arm.fastest() < 1.15  # 1.5 to 1.6 if the feedback gain ignored the late ticks
 
 
 def test_viscous_friction_that_is_not_there_makes_no_joint_run_away():
@@ -160,7 +160,7 @@ def test_arm_that_is_told_a_little_too_much_friction_does_not_chatter(noise):
     real.law.latch(READY)
     rng, speeds = np.random.default_rng(0), []
     real.law.follow(Hold(moved(real.pose, (0.0, 0.05, 0.03))), 0.1)
-    waiting = [real.law.bias_torque(READY, np.zeros(7))]  # a torque is late by a tick
+    waiting = [real.law.bias_torque(READY, np.zeros(7))]  # every torque acts one tick late
     while real.plant.time < 2.0:
         qd = real.plant.qd + noise * rng.normal(size=7)
         tau = real.law.torque(real.plant.time, real.plant.q, qd)
@@ -189,7 +189,7 @@ def test_compensation_feeds_no_energy_into_a_joint_that_only_it_moves():
             work.append(np.sum(arm.speeds) * PERIOD * told if known is None
                         else np.sum(arm.helped))
             rests = np.max(arm.speeds[-50:])
-        # no more than dry friction takes away from an arm that has it and moves in the same way
+        # at most the energy that dry friction of this size dissipates in the same motion
         assert work[1] < work[0] + 0.01
         assert rests < 0.1
         assert arm.fastest() < 1.0
@@ -220,7 +220,7 @@ def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_fe
     assert ((helped - plain) * demand >= 0.0).all()
     assert (np.abs(helped - plain) <= FEEDBACK * np.abs(demand) + 1e-12).all()
     assert (np.abs(helped) <= coulomb + viscous * np.abs(reference) + 1e-12).all()
-    # it goes where the joint is as fast as it may be, and is small for a joint without inertia
+    # the compensation is zero at the speed limit, and small for a joint with little inertia
     np.testing.assert_array_equal(found(demand, np.full(n, 2.0)), 0.0)
     shares = [np.abs(found(demand, np.full(n, v))).sum() for v in np.linspace(1.5, 2.0, 50)]
     assert (np.diff(shares) <= 0.0).all()
@@ -238,7 +238,7 @@ def test_law_that_is_fast_for_its_rate_is_not_amplified():
 
 
 def heaviest(name, robot, q, centre=(0.0, 0.0, 0.0)):
-    """Return the mass at the tip that Pinocchio says may be held, and the joint."""
+    """Return the largest mass at the tip that the arm can hold, by Pinocchio, and its joint."""
     case = robot_cases()[name]
 
     def weight(mass):
