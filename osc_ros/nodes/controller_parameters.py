@@ -50,7 +50,7 @@ _GAINS: Any = _LAW.tasks[0].gains
 
 
 def _parts(vector: Any) -> tuple[Any, Any]:
-    """Return what is for rotation and for translation of a (6,) or (2,): tuples, or numbers."""
+    """Return the rotation and translation parts of a (6,) as tuples, or of a (2,) as numbers."""
     if len(vector) == 2:
         return float(vector[0]), float(vector[1])
     return tuple(vector[:3].tolist()), tuple(vector[3:].tolist())
@@ -80,7 +80,7 @@ class WatchdogEntry:
     timeout : str
         The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
     reactions : tuple of str
-        Those that are accepted.
+        Accepted reactions.
 
     """
 
