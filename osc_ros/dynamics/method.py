@@ -72,8 +72,8 @@ class Method(Protocol):
     """
     Dynamics of one robot, as seen from its m tips.
 
-    A method checks shapes and numbers where it says so, and nothing else: its arrays are
-    contiguous, aligned, writeable float64. `OperationalSpace` validates what users give. An
+    A method checks shapes and numbers only where its docstring says so, and requires contiguous,
+    aligned, writeable float64 arrays. `OperationalSpace` validates the input of users. An
     instance owns its memory: use one per thread. A method derives from this class, and inherits
     what it does not override.
 
@@ -120,7 +120,7 @@ class Method(Protocol):
         tau : (n,), optional
             τ⁰ [N·m].
         qdd : (n,), optional
-            Posture acceleration [rad/s²]: τ⁰ is M q̈ + h for it, plus tau if that is given too.
+            Posture acceleration [rad/s²]: then τ⁰ is M q̈ + h, plus tau if tau is given too.
 
         Returns
         -------

@@ -160,7 +160,7 @@ def _finite(what: str, value: object) -> float:
 
 def _freed_links(description: urdf.Description, free: Sequence[str] | bool, base: int,
            given: Mapping[int, float]) -> list[int]:
-    """Return the links off the paths whose joints move: named in `free`, or on the way there."""
+    """Return the links off the paths whose joints move: named in `free`, or on their way."""
     can_move = [i for i, kind in enumerate(description.kinds)
                 if kind != 'fixed' and i not in given and i not in description.mimics]
     if isinstance(free, (bool, np.bool_)):

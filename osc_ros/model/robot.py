@@ -112,8 +112,8 @@ class Robot:
     described_inertia : (b, 6, 6), optional
         `inertia` without payloads; None if there is no payload.
     coulomb_friction, viscous_friction : (n,), optional
-        Friction and damping of the joints as described, not in force in any equation of the
-        dynamics [N·m, N], [N·m·s/rad, N·s/m]; default zero.
+        Friction and damping of the joints as described [N·m, N], [N·m·s/rad, N·s/m]; no equation
+        of the dynamics uses them; default zero.
 
     """
 

@@ -58,11 +58,11 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-_LATE = 20.0  # the deadline is at least so many times the duration of a serial call
+_LATE = 20.0  # least deadline, relative to the duration of a serial call
 
 
 class _Keeper:
-    """The team of a Parallel, which is replaced by a new one after a fault."""
+    """Owns the team of a `Parallel`, and replaces it by a new team after a fault."""
 
     def __init__(self, start: Callable[[], Team]) -> None:
         self._start = start
@@ -118,8 +118,8 @@ class Parallel(Sweep):
     """
     The method 'sweep', computed for one robot by a team of processes.
 
-    The team evaluates the law, `outward` and `inward`; this process evaluates the rest, as `Sweep`
-    does. Call `close` at the end; otherwise the garbage collector does.
+    The team evaluates the law, `outward` and `inward`; this process evaluates all else, as `Sweep`
+    does. Call `close` at the end; otherwise the garbage collector closes the team.
 
     Parameters
     ----------

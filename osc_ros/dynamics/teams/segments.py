@@ -213,7 +213,7 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments to one, in the slot of the left one; handle: None at the base."""
+    """Join two segments into the slot of the left one; `handle` is None if this is at the base."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])

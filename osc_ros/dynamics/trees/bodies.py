@@ -247,7 +247,7 @@ def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
 
 @inlined
 def put_motion_torques(tree, bodies, gravity, rotors, qdd, work, out):
-    """Joint torques for q̈ into out (n,), as `put_torques`, after any pass over these states."""
+    """Joint torques for q̈ into out (n,), as `put_torques`; needs placements and velocities."""
     for i in range(len(tree)):
         v = spatial_at(work[i], VELOCITY)
         bias = force_cross(v, momentum(bodies[i], v))
