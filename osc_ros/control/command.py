@@ -63,7 +63,7 @@ class CommandCheck:
         ----------
         values : sequence of float
         time : float
-            Time at which it was computed, or at which it arrived [s].
+            Time at which the command was computed, or at which it arrived [s].
 
         Raises
         ------

@@ -83,7 +83,7 @@ def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Arra
     tau = before.tau
     if setup.settings.driver is not None:
         tau = tau + setup.driver_torque(before.q, before.qd)
-    # by the kernels of the tick: forward dynamics would be compiled for this alone
+    # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
     dynamics, rest, no_force = setup.dynamics, np.zeros_like(tau), np.zeros(len(setup.J))
     h, predicted = np.empty_like(tau), np.empty_like(tau)
     dynamics.outward(before.q, before.qd, None, rest)

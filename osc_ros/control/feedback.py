@@ -136,9 +136,9 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     Parameters
     ----------
     integers, numbers : `Priorities.arrays`
-        The wrenches and the highest natural frequencies in its rows are set before.
+        The caller has set the wrenches and the highest natural frequencies in its rows.
     tasks : (k, TASK_WIDTH)
-        Their results are written.
+        Rows of the tasks, to which the results are written.
     poses, twists : (m, 4, 4), (6 m,)
         Of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)

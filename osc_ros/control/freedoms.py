@@ -123,7 +123,7 @@ def freedoms_of(robot: Robot) -> Freedoms:
             for chosen in _choices(rank, translations):
                 freedoms = Freedoms(tuple(k in chosen for k in range(6)), link)
                 score = _score(robot, freedoms, states, scaled)
-                if score > 1.05 * best:  # a link that is no better than one before is not taken
+                if score > 1.05 * best:  # ignores links hardly better than one before
                     best, found = score, freedoms
         if best > FAIR:
             break

@@ -102,8 +102,8 @@ class CommandedCycle(ControlCycle):
         """
         Return a path through poses for a task, with estimated velocities.
 
-        It begins with the velocity of the target if the target will be at the first pose at that
-        time. See `osc_ros.control.waypoints.path_through`.
+        It begins with the velocity of the target if the target will be at the first pose at the
+        first time. See `osc_ros.control.waypoints.path_through`.
 
         Parameters
         ----------

@@ -43,9 +43,9 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
     effort : (n,)
         Limits [N·m, N]; may be infinite.
     before : (Robot, (3,)), optional
-        Model in force: a joint that takes no more than with this one is accepted.
+        Model in force: a joint that needs no more torque than with this model is accepted.
     weight : Weight, optional
-        Of the robot, if there is one at hand.
+        `Weight` of the robot, if it is already constructed.
 
     Raises
     ------

@@ -172,7 +172,7 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
         relative to the base if not given.
     speed : (6,), optional
         Speed limits of single components [rad/s, m/s]. A component with a finite limit goes to
-        zero, of the others only the velocity. All components go to zero if not given.
+        zero; of the others only the velocity goes to zero. All components go to zero if not given.
 
     Returns
     -------

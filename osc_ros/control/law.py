@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The control law: start, changes of robot and settings, diagnosis."""
+"""The control law: construction, changes of robot and settings, diagnosis."""
 
 from __future__ import annotations
 

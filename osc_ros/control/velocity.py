@@ -176,8 +176,8 @@ class VelocitySource:
         self._estimator = VelocityEstimator(robot)
         self._limits = np.asarray(robot.velocity_limits)
         self._last: Sample | None = None
-        self._away: Sample | None = None  # at the change of source
-        self._still: Sample | None = None  # since velocities are 0
+        self._away: Sample | None = None  # difference of the sources at the last change
+        self._still: Sample | None = None  # start of a time with velocities of 0 only
         self._is_wrong = False
         self._before: tuple[str, str, Sample | None, Sample | None]
         self._before = self.used, self.reason, self._last, self._away

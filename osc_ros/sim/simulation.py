@@ -60,7 +60,7 @@ class Record:
     pose, target : (k, 4, 4)
         Pose of the first task's link, and its set-point, in the base frame.
     error : (k, 6) [rad, m]
-        Error of the link relative to the set-point, base axes, [angular; linear].
+        Error from the link to its set-point, base axes, [angular; linear].
 
     """
 

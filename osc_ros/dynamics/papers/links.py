@@ -253,7 +253,7 @@ class Located:
 
     def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
-        Bias forces p (b, 6) plus those of the branches beside the path, for links at rest.
+        Bias forces p (b, 6) plus those of the branches beside the path, links not accelerating.
 
         Also returns the drives D⁻¹(τ - Hᵀp - Uᵀζ) of the branches' joints, ordered as `beside`.
 
