@@ -56,7 +56,7 @@ class CommandCheck:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
-        Its rate is computed from the previous command, also if that one was refused: a step to a
+        The rate is computed from the previous command, even if that was refused: a step to a
         new level is refused once, a single outlier twice.
 
         Parameters

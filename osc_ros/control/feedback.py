@@ -79,7 +79,7 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Fill the spring's part of a row: force, roots of the stiffness and of the damping."""
+    """Write the spring's part of a row: force, roots of the stiffness and of the damping."""
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]

@@ -55,7 +55,7 @@ class Freedoms:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """'motion' or 'free' for each axis, as `Task.axes` takes it."""
+        """'motion' or 'free' for each axis, in the form of `Task.axes`."""
         return tuple('motion' if own else 'free' for own in self.controlled)
 
     @property

@@ -127,7 +127,7 @@ class TargetLimits:
         return bool(np.isfinite(self.speed[0]))
 
     def inside(self, pose: Array) -> Array:
-        """The pose (4, 4) with its position in the box: the same array if it is inside."""
+        """The pose (4, 4) with its position clipped to the box; the same array if it is inside."""
         position = np.clip(pose[:3, 3], *self.box)
         if (position == pose[:3, 3]).all():
             return pose

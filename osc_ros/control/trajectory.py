@@ -268,7 +268,7 @@ def require_rigid(what: str, poses: Array) -> None:
     Raises
     ------
     InputError
-        Names the first that is not: `what` and, of several, its index.
+        Names the first pose that is not rigid: `what`, and its index if there are several.
 
     """
     k = _first_not_rigid(poses)

@@ -32,7 +32,7 @@ Sample: TypeAlias = tuple[float, Array]  # time [s], values (n,)
 SOURCES = ('measured', 'estimated', 'auto')
 
 WINDOW = 0.03  # duration of the positions of a fit [s]
-LEAST, MOST = 5, 48  # number of positions of a fit: at low rates the window is longer
+LEAST, MOST = 5, 48  # least and largest number of positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 JUMP_FACTOR = 2.0  # times the velocity limit: a faster change of a position is a jump
 JUMP_FLOOR = 2e-3  # added to the largest step without a jump, for noise [rad, m]

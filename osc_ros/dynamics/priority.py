@@ -172,7 +172,7 @@ class Room(NamedTuple):
         The link of each level.
     rows : (k, WIDTH)
     F, forces, ratios, shares, directions
-        As `Priorities` has them.
+        See `Priorities`.
     J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
         Of c solves, one for each value of the activations: Jacobian of each level in the null
         space of the levels above, base axes; L, below the diagonal blocks; Λ of the controlled

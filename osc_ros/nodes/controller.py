@@ -188,7 +188,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _ending(self) -> bool:
         return self._loop is not None and self._loop.mode == ENDING
 
-    # configured
+    # configuration and clean-up
 
     def _configure(self) -> None:
         if self._ending:
@@ -247,7 +247,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._cleans_up_at_rest = False
         realtime.collect_garbage_as_usual()
 
-    # active
+    # activation, start-up check and deactivation
 
     def _activate(self) -> None:
         self._require_states()

@@ -44,7 +44,7 @@ from osc_ros.nodes.states import VELOCITY
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# Default values of the parameters are those of the library.
+# Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
 
@@ -72,7 +72,7 @@ class WatchdogEntry:
     Attributes
     ----------
     name : str
-        The cause, as `Supervisor.trip` and `Supervisor.feed` take it.
+        Name of the cause in `Supervisor.trip` and `Supervisor.feed`.
     reaction : str
         The default reaction.
     cause : str

@@ -122,8 +122,8 @@ class Loop:
         Names of the joints in the order of a command.
     listener : callable or None
         Called in the owner's thread with (time, command (n,)) for each command, within
-        POST_PERIOD. The time is the stamp of the state, or for a command that was not computed
-        from a state a number of seconds on the same clock.
+        POST_PERIOD. The time is the stamp of the state; for a command that was not computed from
+        a state, it is in seconds on the same clock.
 
     Parameters
     ----------

@@ -178,7 +178,7 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
-    A value from a file or the command line that is out of range is declared all the same:
+    A value from a file or the command line that is out of range is declared nevertheless:
     `values` then refuses it with an error that names the accepted values.
 
     """

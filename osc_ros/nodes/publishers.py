@@ -149,7 +149,7 @@ class Source:
         -------
         str
             KNOWN: of the chosen publisher; NEW: of a publisher that is chosen now; OTHER: of
-            another one than the chosen one; UNCLEAR: there are several, and none is chosen.
+            a publisher that is not chosen; UNCLEAR: there are several, and none is chosen.
 
         """
         if count > 1:

@@ -184,7 +184,7 @@ class Relay(Node):  # type: ignore[misc]
         self._guard.settings = _settings(found, self._robot)
         self._states.mode = found['velocity']
 
-    # the loop
+    # reception and forwarding of commands
 
     def _on_joint_states(self, message: JointState) -> None:
         if self._guard is None:
@@ -306,7 +306,7 @@ class Relay(Node):  # type: ignore[misc]
         response.message = self._state()
         return response
 
-    # the end
+    # stop at the end of the process
 
     def ready_to_stop(self) -> bool:
         """Begin to stop the arm; return whether it is at rest, or was never commanded."""

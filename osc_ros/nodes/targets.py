@@ -250,7 +250,7 @@ class Targets:
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
-    # the arm itself
+    # posture, payload and gravity of the arm
 
     def _on_posture(self, message: JointState) -> None:
         if not self._active:

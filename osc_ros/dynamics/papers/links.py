@@ -213,7 +213,7 @@ class Located:
         return x
 
     def across_groups(self, x: Array) -> Array:
-        """Motions x (b, 6) across the joints of bodies, as those across joints of links (g, 6)."""
+        """Motions (g, 6) across joints of links, for motions x (b, 6) across joints of bodies."""
         whole: Array = x[self.bodies.links]
         for g, group in enumerate(self.bodies.groups):
             if len(group) > 1:

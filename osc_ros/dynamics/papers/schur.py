@@ -145,8 +145,8 @@ class Schur(NumpyMethod):
     The law by the factorization of 𝒜: methods 'bcr', and 'ldl' off plain chains.
 
     With `BlockLDL` it computes the same as `osc_ros.dynamics.chain.ldl.LDL`, in readable form. The
-    factors of the last position are kept, and serve M⁻¹, Λ⁻¹ and the constraint forces as long as
-    q stays the same.
+    factors of the last position are stored, and used for M⁻¹, Λ⁻¹ and the constraint forces until
+    q changes.
 
     Parameters
     ----------

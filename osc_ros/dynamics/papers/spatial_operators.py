@@ -135,7 +135,7 @@ class SpatialOperators(NumpyMethod):
     """
     The law by the recursions of the paper, for chains.
 
-    The articulated-body inertias of the last position are kept as long as q stays the same.
+    The articulated-body inertias of the last position are reused until q or gravity changes.
 
     """
 

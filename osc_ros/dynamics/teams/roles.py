@@ -274,7 +274,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
 
 @kernel
 def commanded_force(u, tip, F):
-    """F = Λ(u - a⁰) (6,), written, from what `lead` found; DONE, or WRONG_SHAPE."""
+    """F = Λ(u - a⁰) (6,), written, from the results of `lead`; DONE, or WRONG_SHAPE."""
     if len(u) != 6:
         return WRONG_SHAPE
     task_force(u, tip, F)

@@ -220,4 +220,4 @@ class Team:
         try:
             self._block.close()
         except BufferError:
-            pass  # the traceback of an exception still holds a view; it is released with it
+            pass  # the traceback of an exception still holds a view, and releases it later

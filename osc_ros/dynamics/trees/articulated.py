@@ -168,7 +168,7 @@ def D_inv_times(kind, store, x):
 
 @inlined
 def U_times(kind, I, x):
-    """U x."""
+    """U x: the spatial force for x, one number per degree of freedom."""
     if kind == SPHERICAL:
         return times(I[0], x), unrotate(I[1], x)
     U = column_of(kind, I)

@@ -105,7 +105,7 @@ def along_joint(tree, x, i):
 
 @inlined
 def momentum(body, v):
-    """I v of the body itself."""
+    """I v: spatial momentum of the body, with its own inertia only."""
     mc = vector_at(body, FIRST_MOMENT)
     return (add(times(symmetric_at(body, INERTIA), v[0]), cross(mc, v[1])),
             along(body[MASS], v[1], cross(v[0], mc)))
