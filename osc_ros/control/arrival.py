@@ -57,7 +57,7 @@ class Approach(NamedTuple):
     goal : (4, 4), optional
         None if there is no goal.
     axes : (3, 3)
-        Of the task's frame.
+        Axes of the task's frame.
 
     """
 
@@ -90,7 +90,7 @@ class Arrival:
         NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
         even if the link leaves it.
     angle, distance : float
-        From the link to the goal, at the last update [rad, m]; NaN without a goal.
+        Error from the link to the goal, at the last update [rad, m]; NaN without a goal.
 
     """
 
@@ -116,7 +116,7 @@ class Arrival:
         time : float
             Stamp of the joint state from which the error was computed [s].
         error : (6,), optional
-            From the link to the goal, [angular; linear] [rad, m]; None without a goal.
+            Error from the link to the goal, [angular; linear] [rad, m]; None without a goal.
         tolerance : Tolerance
 
         """

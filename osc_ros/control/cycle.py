@@ -206,7 +206,7 @@ class ControlCycle:
         Parameters
         ----------
         time : float
-            Of the state, on the clock of the motions.
+            Stamp of the state, on the clock of the motions.
         q, qd : (n,)
 
         Raises

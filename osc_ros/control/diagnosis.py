@@ -76,7 +76,7 @@ def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Arra
     ----------
     setup : Setup
     before, last : Tick
-        With different stamps.
+        Two ticks with different stamps.
 
     """
     measured = (last.qd - before.qd) / (last.time - before.time)

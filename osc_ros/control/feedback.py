@@ -100,7 +100,7 @@ def _put_row(task, pose, twist, row):
     ----------
     task : (TASK_WIDTH,)
     pose, twist : (4, 4), (6,)
-        Of the link.
+        Pose and twist of the link.
     row : (WIDTH,), written
 
     """
@@ -140,10 +140,10 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     tasks : (k, TASK_WIDTH)
         Rows of the tasks, to which the results are written.
     poses, twists : (m, 4, 4), (6 m,)
-        Of the links.
+        Poses and twists of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
     length, low, high : float
-        Of `SingularityDamping`.
+        Parameters of `SingularityDamping`.
 
     Returns
     -------
@@ -181,9 +181,9 @@ def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
     Parameters
     ----------
     error : (6,)
-        From `pose_error`.
+        Result of `pose_error`.
     twist : (6,)
-        Of the tip [rad/s, m/s].
+        Twist of the tip [rad/s, m/s].
     target : Target
     gains : Gains
     out : (6,), optional

@@ -166,7 +166,7 @@ class Guide:
         Parameters
         ----------
         time : float
-            On the clock of the motions [s].
+            Time on the clock of the motions [s].
         limits : TargetLimits
             For motions that start now.
         error : (6,), optional

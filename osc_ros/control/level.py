@@ -51,7 +51,7 @@ class Level:
     task : Task
     target : Target
     pose, twist : (4, 4), (6,)
-        Of the link.
+        Pose and twist of the link.
     error, u : (6,)
         Error as the kind of the task defines it; see `osc_ros.control.kinds`.
     activation : (6,)

@@ -226,7 +226,7 @@ class Reference:
         ----------
         dt : float
         solves : int
-            How many solves were made.
+            Number of solves that were made.
         q, qd : (n,)
         posture, posture_gains
             See `osc_ros.control.posture.posture_acceleration`.

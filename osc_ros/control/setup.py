@@ -66,7 +66,7 @@ class Setup:
     longest_period : float
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
-        In force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
+        Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
 
     """
 
@@ -236,7 +236,7 @@ class Setup:
         Parameters
         ----------
         time : float
-            Of the state [s].
+            Stamp of the state [s].
         q, qd : (n,)
         posture : PostureSetPoint
         more : (n,), optional [N·m]

@@ -52,7 +52,7 @@ class Hold:
     Attributes
     ----------
     pose : (4, 4)
-        In the base frame.
+        Pose in the base frame.
     arrival : float
         Time of arrival [s]; as early as possible if not given, or if this time is too early.
 
@@ -91,7 +91,7 @@ class Path:
     times : (m,)
         Increasing [s], on the clock of the joint states.
     poses : (m, 4, 4)
-        In the base frame.
+        Poses in the base frame.
     twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
         Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
         through the poses. See `osc_ros.control.waypoints.path_through`, too.
@@ -220,7 +220,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     pose : (4, 4)
         Crossing of the eight, in the base frame.
     width, height : float
-        Of the whole figure [m].
+        Size of the whole figure [m].
     period : float
         Duration of one eight at full speed [s].
     turns : float

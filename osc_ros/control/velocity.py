@@ -161,7 +161,7 @@ class VelocitySource:
     used : str
         'measured' or 'estimated': the source of the last velocities.
     reason : str
-        Why they are estimated; empty if they are measured, or if the mode is 'estimated'.
+        Reason why velocities are estimated; empty if measured, or if the mode is 'estimated'.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class VelocitySource:
         measured : (n,), optional
             Measured velocities, finite; None if there are none.
         missing : str
-            Why there are no measured velocities.
+            Reason why there are no measured velocities.
 
         Raises
         ------

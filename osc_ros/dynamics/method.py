@@ -85,7 +85,7 @@ class Method(Protocol):
     ----------
     robot : Robot
     gravity : (3,)
-        In the base frame [m/s²]; write to it to change it.
+        Gravity in the base frame [m/s²]; write to the array to change it.
     Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
         Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
         (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.

@@ -310,7 +310,7 @@ def forces_for(room, count, r, parts, F):
     Parameters
     ----------
     room : Room
-        With the factors.
+        Memory of the solver, with the factors.
     count : int
         `Priorities.solves`.
     r, parts : (6 k,), (6 k,)

@@ -59,7 +59,7 @@ class TaskState:
     ----------
     q, qd : (nq,), (n,)
     pose : (4, 4), or (m, 4, 4) where m tips are more than one
-        Of the tips in the base frame.
+        Poses of the tips in the base frame.
     twist : (6 m,)
         J q̇ [rad/s, m/s].
     J : (6 m, n)

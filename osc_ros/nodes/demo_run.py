@@ -116,7 +116,7 @@ class Run:
     ----------
     robot : Robot
     processes : dict of str to NodeProcess
-        By the name of the node.
+        Processes by the name of the node.
     recording : Recording
         Receives the data of the run.
     freedoms : Freedoms

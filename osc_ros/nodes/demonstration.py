@@ -52,7 +52,7 @@ class Demonstration:
     values : dict of str to dict
         All parameters, checked, of each of NODES.
     duration : float
-        Of the motions [s].
+        Duration of the motions [s].
     notes : tuple of str
         Choices that were made for the arm, with reasons.
 

@@ -52,9 +52,9 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     found : mapping of str to value
         All parameters of the controller.
     period : float [s]
-        From one joint state to the next.
+        Time from one joint state to the next.
     delay : float [periods]
-        From a joint state to the torque that is computed from it.
+        Time from a joint state to the torque that is computed from it.
     before : mapping of str to value, optional
         The present parameters. A gain that exceeds its bound already, because the delay has
         grown, does not make a change of other parameters be refused.

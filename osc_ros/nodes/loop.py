@@ -115,7 +115,7 @@ class Loop:
     missed, refused : int
         Number of states that did not arrive in time, and of refused states.
     refusal : str
-        Why the last state was refused.
+        Reason of the last refusal of a state.
     torque_use : (n,) or float
         Largest torques so far, relative to the effort limits.
     joints : tuple of n str

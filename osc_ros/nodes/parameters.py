@@ -53,9 +53,9 @@ class Entry:
     ----------
     name : str
     default : bool, int, float, str, or a tuple of float or str
-        Its type is that of the parameter; an integer is accepted for a float.
+        Default value; its type is that of the parameter, but an integer is accepted for a float.
     description : str
-        With the unit.
+        Description of the parameter, with its unit.
     lower, upper : float
         Bounds of a number, or of every number of an array.
     size : int, optional

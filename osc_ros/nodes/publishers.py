@@ -140,7 +140,7 @@ class Source:
         Parameters
         ----------
         number : int, optional
-            Its `publication_sequence_number`; None if the middleware has none.
+            `publication_sequence_number` of the message; None if the middleware has none.
         count : int
             Number of publishers that the subscription is matched with.
         now, timeout : float [s]

@@ -48,7 +48,7 @@ class Recording:
     pose_times, poses : list of float [s], list of (4, 4)
         Poses of the tip from the physics engine, and their times.
     state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
-        As measured; torques as applied by the physics engine.
+        Measured states; torques as applied by the physics engine.
     diagnostics : dict of str to str
         Last diagnostics of the controller.
     wall_time : float

@@ -66,7 +66,7 @@ class Start:
     scale : float
         One of SCALES; 1 is the usual size of the motions.
     reason : str
-        Why the scale is less than 1; empty if it is 1.
+        Reason why the scale is less than 1; empty if it is 1.
 
     """
 
@@ -99,7 +99,7 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
     ----------
     tracer : Tracer
     duration : float
-        Of the motions [s].
+        Duration of the motions [s].
     scale : float, optional
         Default: the largest of SCALES at which the joints keep within MOST_USED of their limits.
     seed : int

@@ -52,7 +52,7 @@ class LoadedRobot:
     Parameters
     ----------
     bare : Robot
-        As described, without payload and tool.
+        Robot of the description, without payload and tool.
 
     """
 

@@ -47,7 +47,7 @@ class LinkTransforms:
     node : Node
     plant : Plant
     urdf_text : str
-        Of that plant.
+        URDF of the plant.
 
     """
 

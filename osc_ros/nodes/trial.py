@@ -55,7 +55,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
     ----------
     demonstration : Demonstration
     phases : int, optional
-        How many phases to run, from the first on; default all.
+        Number of phases to run, from the first on; default all.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def file_of(name: str, folder: Path) -> Path | None:
     Parameters
     ----------
     name : str
-        As in the URDF: 'package://…', 'file://…', an absolute path, or one relative to the folder.
+        Name in the URDF: 'package://…', 'file://…', an absolute path, or one relative to `folder`.
     folder : Path
         Folder of the URDF; packages are searched in it, in its parents, and in those of PACKAGES.
 

@@ -91,7 +91,7 @@ class Simulation:
     plant : Plant
         The arm itself: pushes, brakes, contact forces, pictures.
     period : float [s]
-        From one torque to the next.
+        Time from one torque to the next.
 
     Parameters
     ----------

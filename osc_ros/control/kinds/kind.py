@@ -45,7 +45,7 @@ class Kind:
         See `osc_ros.control.task_numbers`. Set-point and own numbers are read; AXES, if the kind
         determines them, ERROR and LAG are written.
     pose, twist : (4, 4), (6,)
-        Of the link, base frame, [angular; linear].
+        Pose and twist of the link, base frame, [angular; linear].
     row : (WIDTH,)
         See `osc_ros.dynamics.level_row`. Written, in the task's axes, 0 where not controlled:
         SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE, VELOCITY minus

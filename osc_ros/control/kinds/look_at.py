@@ -73,7 +73,7 @@ class LookAt(Kind):
     Attributes
     ----------
     axis : tuple of 3 float
-        In the link's frame, of any length from SHORTEST to LONGEST.
+        Axis in the link's frame, of any length from SHORTEST to LONGEST.
 
     Raises
     ------

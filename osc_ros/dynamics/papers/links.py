@@ -143,13 +143,13 @@ class Located:
     X_link : (g, 6, 6)
         Takes motions of a link to the next one; for the first one, motions of the base.
     X_tip, X_tip_inv : (6, 6)
-        From the last link to the tip, base axes, and back.
+        Motion transforms from the last link to the tip, base axes, and back.
     W, T : (g, 6, m), (g, 6, max k)
         W̃ and T of every link.
     I : (b, 6, 6)
         Articulated-body inertias of the bodies beside the path, and of the links with these.
     U, D_inv : dict of int to (6, k), (k, k)
-        Of the bodies beside the path: I H and (Hᵀ I H + d)⁻¹.
+        For each body beside the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
 
     """

@@ -72,9 +72,9 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
     Returns
     -------
     omega, alpha, a : (b, 3), (b, 3, k), (b, 3, k)
-        Of every body and its origin, base axes.
+        Angular velocity and acceleration of every body, acceleration of its origin; base axes.
     twist, acceleration : (6 m,), (6 m, k)
-        Of the tips, without the gravity term; [angular; linear], classical accelerations.
+        Twists and classical accelerations of the tips, without the gravity term.
 
     """
     b, k = len(robot.parent), qdd.shape[1]

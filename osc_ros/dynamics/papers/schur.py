@@ -288,7 +288,7 @@ class Response(NamedTuple):
     f, a : (g, 6)
         Wrenches through the joints of the links, and accelerations of the links.
     pulled, p : (b, 6)
-        As given, but p with the bias forces of the branches of every body.
+        The arguments `pulled` and `p`; p includes the bias forces of each body's branches.
     drives : list of (k,)
         Accelerations of the joints beside the path, while the body that carries them is held.
 

@@ -45,9 +45,9 @@ class Costs(NamedTuple):
     Attributes
     ----------
     serial : float
-        Of the serial sweep.
+        Seconds per body of the serial sweep.
     place, base, segment : (4,)
-        Of phase 1, of phase 2 at the base, and of phase 2 elsewhere, for every variant.
+        Phase 1, phase 2 at the base, and phase 2 of the other segments, for every variant.
 
     """
 

@@ -128,7 +128,7 @@ class Parallel(Sweep):
     workers : Workers
     costs : Costs
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`; given, the team uses cyclic reduction.
+        Result of `ldl.packed_blocks`; if given, the team uses cyclic reduction.
 
     """
 

@@ -79,7 +79,7 @@ class Team:
     spin, deadline : float
         See `Workers`.
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`, for cyclic reduction.
+        Result of `ldl.packed_blocks`, for cyclic reduction.
 
     Raises
     ------

@@ -65,7 +65,7 @@ class Constants(NamedTuple):
     paths : (Σ d,) int
         The bodies from the base to each tip, one tip after another.
     starts : (m + 1,) int
-        Where the path of each tip begins in `paths`.
+        Index in `paths` at which the path of each tip begins.
     common : (m, m) int
         Number of bodies that the paths of two tips have in common.
     carriers : (c,) int
