@@ -147,7 +147,7 @@ class Path:
                sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
 
     def at_lower_speed(self, factor: float) -> Path:
-        """The same path from its first time on, taking `factor` times as long."""
+        """Return this path, from its first time on, stretched to `factor` times its duration."""
         slow = copy(self)
         slow.times, slow.points, slow.peak_times, slow.extent_times = (
             self._start + factor * (times - self._start)

@@ -58,7 +58,7 @@ class Progress:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the progress in words."""
+        """Return a text that describes the progress."""
         of = f' of {self.total}' if self.total else ''
         return f'compiling kernels (first start only): {self.ready}{of}, {self.seconds:.0f} s'
 

@@ -84,7 +84,7 @@ class Diagnosis:
         self._publishers = []
 
     def state(self) -> str:
-        """Return the state of the controller in words, with the reason if a watchdog acts."""
+        """Return a text with the state of the controller, and the reason if a watchdog acts."""
         return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
@@ -224,7 +224,7 @@ class Diagnosis:
 
 
 def _direction(twist: Array) -> str:
-    """Return the larger components of a direction (6,), [angular; linear], in words."""
+    """Return a text with the larger components of a direction (6,), [angular; linear]."""
     names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
     return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, twist)
                      if abs(part) > SHOWN_DIRECTION)

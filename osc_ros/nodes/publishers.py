@@ -107,12 +107,12 @@ class Source:
     Chooses one publisher of a topic, and distinguishes its messages from those of others.
 
     rclpy does not say which publisher sent a message, but every publisher numbers its messages
-    1, 2, 3, …, and they arrive in this order. A message whose number continues that of an earlier
-    one is therefore of the same publisher. A publisher is chosen at once if it is alone, otherwise
-    when no other one has published for the time-out; it stays chosen until it has been silent for
-    the time-out. If the numbers of two are so close that a message may be of either, none is
-    chosen until only one of them publishes. If the middleware does not number messages, none is
-    chosen while there are several publishers.
+    1, 2, 3, …, and they arrive in this order. So a message whose number continues that of an
+    earlier message is of the same publisher. A publisher is chosen at once if it is alone,
+    otherwise when no other publisher has sent a message for the time-out; it stays chosen until
+    it has been silent for the time-out. If the message numbers of two publishers are so close that
+    a message may be of either, none is chosen until only one of them publishes. If the middleware
+    does not number messages, none is chosen while there are several publishers.
 
     Parameters
     ----------

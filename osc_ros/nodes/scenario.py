@@ -154,7 +154,7 @@ def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usa
 
 
 def excess(robot: Robot, use: Usage) -> str:
-    """Return in words which joint comes closest to a limit, or exceeds it."""
+    """Return a text that names the joint that comes closest to a limit, or exceeds it most."""
     for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
                                        (use.torque, robot.effort_limits, 'take', 'N m')):
         i = int(np.argmax(shares))

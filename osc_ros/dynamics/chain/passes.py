@@ -244,7 +244,7 @@ def outward(chain, q, qd, tau, qdd):
     chain : see `layout.Parts`
     q, qd : (n,)
     tau : (n,) or None
-        Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
+        Joint torques τ⁰ [N·m]; with a posture acceleration, torques added to its τ⁰.
     qdd : (n,) or None
         Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
 

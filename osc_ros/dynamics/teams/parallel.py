@@ -16,12 +16,13 @@
 The sweep of one long chain by a team of processes: a method that replaces a failed team.
 
 The kernels are in `segments.py`, the processes in `team.py` and `worker.py`. The owner of a team
-is its member 0 and works too. The others are started once, by 'spawn', and share one block of
-memory with it; its name is removed as soon as all have opened it, so nothing is left behind when
-a process is killed. A call pickles nothing. A waiting member makes no system call until it has
-spun for `Workers.spin` seconds; then it sets its sleep flag, checks once more, and blocks until
-another member wakes it. All words are sequentially consistent (`atomic.py`), so either the member
-sees the word that it waits for, or the member that writes the word sees the sleep flag.
+is its member 0 and works too. The other members are started once, by 'spawn', and share a block
+of memory with the owner. The name of the block is removed as soon as all members have opened it,
+so nothing remains when a process is killed. A call pickles nothing. A waiting member makes no
+system call until it has spun for `Workers.spin` seconds; then it sets its sleep flag, checks once
+more, and blocks until another member wakes it. All words are sequentially consistent
+(`atomic.py`), so either the member sees the word that it waits for, or the member that writes the
+word sees the sleep flag.
 
 If a member ends, or is late by more than `Workers.deadline`, the whole team is discarded: the
 owner finishes the call alone, and a new team starts in the background.
