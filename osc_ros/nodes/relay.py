@@ -93,7 +93,7 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards the commands of one publisher; if they are missing or invalid, stops the arm.
+    Forwards one publisher's commands; if missing or invalid, stops the arm by its own model.
 
     Nothing is sent before the first valid command after a valid joint state. From then on the
     relay always sends commands, because the hardware would apply the last torque for ever. Of
