@@ -47,17 +47,17 @@ class Tolerance(NamedTuple):
 
 class Approach(NamedTuple):
     """
-    Where the link of a task is, and where it shall go, in the base frame.
+    Present pose of a task's link, and its goal, in the base frame.
 
     Attributes
     ----------
     task : Task
     pose : (4, 4)
-        Of the link.
+        Pose of the link.
     goal : (4, 4), optional
         None if there is no goal.
     axes : (3, 3)
-        Of the task's frame.
+        Axes of the task's frame.
 
     """
 
@@ -68,7 +68,7 @@ class Approach(NamedTuple):
 
     def error(self) -> Array | None:
         """
-        Return the error (6,) of the link from its goal, [angular; linear] [rad, m].
+        Return the error (6,) from the link to its goal, [angular; linear] [rad, m].
 
         Base axes; zero along axes without motion control. None without a goal.
 
@@ -90,7 +90,7 @@ class Arrival:
         NO_GOAL, ON_THE_WAY or REACHED. A goal stays reached until the next motion is commanded,
         even if the link leaves it.
     angle, distance : float
-        From the link to the goal, at the last update [rad, m]; NaN without a goal.
+        Error from the link to the goal, at the last update [rad, m]; NaN without a goal.
 
     """
 
@@ -109,14 +109,14 @@ class Arrival:
 
     def update(self, time: float, error: Array | None, tolerance: Tolerance) -> bool:
         """
-        Return whether the goal has been reached since the update before.
+        Return whether the goal has been reached since the previous update.
 
         Parameters
         ----------
         time : float
-            Of the joint state that the error is from [s].
+            Stamp of the joint state from which the error was computed [s].
         error : (6,), optional
-            From the link to the goal, [angular; linear] [rad, m]; None without a goal.
+            Error from the link to the goal, [angular; linear] [rad, m]; None without a goal.
         tolerance : Tolerance
 
         """

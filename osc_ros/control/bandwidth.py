@@ -70,7 +70,7 @@ def largest_natural_frequency(damping_ratio: float, period: float, delay: float 
     period : float [s]
         Sampling period.
     delay : float [periods]
-        From a sample to the torque computed from it; at least 1, need not be an integer.
+        Time from a sample to the torque computed from it; at least 1, need not be an integer.
 
     Raises
     ------

@@ -113,7 +113,7 @@ def acceleration_bounds(q, qd, table, quickest, lower, upper):
     quickest : float
         Highest rate that the length of a tick allows [1/s].
     lower, upper : (n,), written [rad/s², m/s²]
-        With lower ≤ upper.
+        Bounds, with lower ≤ upper.
 
     """
     _put_bounds(q, qd, table, quickest, lower, upper)

@@ -63,7 +63,7 @@ class Finding:
     ----------
     verdict : Verdict
     reason : str
-        In words, with the figures.
+        Explanation of the verdict, with the figures.
     mass : (float, float) or None [kg]
         Interval of the mass missing in the model at the first tip; None if no mass there explains
         the efforts.
@@ -137,7 +137,7 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
     Parameters
     ----------
     robot : Robot
-        Of revolute and prismatic joints.
+        Robot with revolute and prismatic joints only.
     q, efforts : (n,), or (k, n) for k configurations
         Positions and averaged efforts of the arm at rest [rad, m], [N·m; N].
     tolerance : (n,), optional

@@ -56,14 +56,14 @@ class CommandCheck:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
-        Its rate is computed from the previous command, also if that one was refused: a step to a
+        The rate is computed from the previous command, even if that was refused: a step to a
         new level is refused once, a single outlier twice.
 
         Parameters
         ----------
         values : sequence of float
         time : float
-            Time at which it was computed, or at which it arrived [s].
+            Time at which the command was computed, or at which it arrived [s].
 
         Raises
         ------

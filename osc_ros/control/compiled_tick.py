@@ -60,8 +60,8 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
     table, posture, wraps, frequency, rate, push
         See `osc_ros.control.posture.posture_acceleration`.
     accelerations : (4, n), overwritten
-        0: what the tasks and `more` add to the acceleration of the posture; 3: that of the
-        posture [rad/s²].
+        Row 0: acceleration due to the tasks and `more`, without that of the posture; row 3:
+        acceleration of the posture [rad/s²].
     integers, numbers, tasks, J, length, low, high
         See `osc_ros.control.feedback.put_task_forces`.
     reference : array

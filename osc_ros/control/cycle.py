@@ -206,7 +206,7 @@ class ControlCycle:
         Parameters
         ----------
         time : float
-            Of the state, on the clock of the motions.
+            Stamp of the state, on the clock of the motions.
         q, qd : (n,)
 
         Raises
@@ -229,7 +229,7 @@ class ControlCycle:
         return self._leave(time, q, qd, tau)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
-        """Return the state as arrays for the kernels; advance gains, gravity, posture to it."""
+        """Return the state as arrays for the kernels; advance gains, gravity, posture in time."""
         if not math.isfinite(time):
             raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
         try:

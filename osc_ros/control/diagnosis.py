@@ -76,14 +76,14 @@ def predicted_and_measured(setup: Setup, before: Tick, last: Tick) -> tuple[Arra
     ----------
     setup : Setup
     before, last : Tick
-        With different stamps.
+        Two ticks with different stamps.
 
     """
     measured = (last.qd - before.qd) / (last.time - before.time)
     tau = before.tau
     if setup.settings.driver is not None:
         tau = tau + setup.driver_torque(before.q, before.qd)
-    # by the kernels of the tick: forward dynamics would be compiled for this alone
+    # by kernels of the tick: forward dynamics would have to be compiled for this purpose only
     dynamics, rest, no_force = setup.dynamics, np.zeros_like(tau), np.zeros(len(setup.J))
     h, predicted = np.empty_like(tau), np.empty_like(tau)
     dynamics.outward(before.q, before.qd, None, rest)

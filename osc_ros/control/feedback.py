@@ -79,7 +79,7 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Fill the spring's part of a row: force, roots of the stiffness and of the damping."""
+    """Write the spring's part of a row: force, roots of the stiffness and of the damping."""
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]
@@ -100,7 +100,7 @@ def _put_row(task, pose, twist, row):
     ----------
     task : (TASK_WIDTH,)
     pose, twist : (4, 4), (6,)
-        Of the link.
+        Pose and twist of the link.
     row : (WIDTH,), written
 
     """
@@ -136,14 +136,14 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     Parameters
     ----------
     integers, numbers : `Priorities.arrays`
-        The wrenches and the highest natural frequencies in its rows are set before.
+        The caller has set the wrenches and the highest natural frequencies in its rows.
     tasks : (k, TASK_WIDTH)
-        Their results are written.
+        Rows of the tasks, to which the results are written.
     poses, twists : (m, 4, 4), (6 m,)
-        Of the links.
+        Poses and twists of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)
     length, low, high : float
-        Of `SingularityDamping`.
+        Parameters of `SingularityDamping`.
 
     Returns
     -------
@@ -181,9 +181,9 @@ def task_acceleration(error: Array, twist: Array, target: Target, gains: Gains,
     Parameters
     ----------
     error : (6,)
-        From `pose_error`.
+        Result of `pose_error`.
     twist : (6,)
-        Of the tip [rad/s, m/s].
+        Twist of the tip [rad/s, m/s].
     target : Target
     gains : Gains
     out : (6,), optional

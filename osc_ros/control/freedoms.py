@@ -55,7 +55,7 @@ class Freedoms:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """'motion' or 'free' for each axis, as `Task.axes` takes it."""
+        """'motion' or 'free' for each axis, in the form of `Task.axes`."""
         return tuple('motion' if own else 'free' for own in self.controlled)
 
     @property
@@ -123,7 +123,7 @@ def freedoms_of(robot: Robot) -> Freedoms:
             for chosen in _choices(rank, translations):
                 freedoms = Freedoms(tuple(k in chosen for k in range(6)), link)
                 score = _score(robot, freedoms, states, scaled)
-                if score > 1.05 * best:  # a link that is no better than one before is not taken
+                if score > 1.05 * best:  # ignores links hardly better than one before
                     best, found = score, freedoms
         if best > FAIR:
             break

@@ -66,9 +66,9 @@ class CommandedCycle(ControlCycle):
         Parameters
         ----------
         motion : Hold, Path or Jog, a pose (4, 4), or a point (3,) for a task that looks at one
-            In the base frame. A pose or a point is a goal to move to and to hold.
+            Motion in the base frame. A pose or a point is a goal to move to and to hold.
         start : float
-            On the clock of the states [s]; the next tick if not given.
+            Start on the clock of the states [s]; the next tick if not given.
         task : str, optional
             Name of the task; the first one if not given.
 
@@ -102,22 +102,22 @@ class CommandedCycle(ControlCycle):
         """
         Return a path through poses for a task, with estimated velocities.
 
-        It begins with the velocity of the target if the target will be at the first pose at that
-        time. See `osc_ros.control.waypoints.path_through`.
+        It begins with the velocity of the target if the target will be at the first pose at the
+        first time. See `osc_ros.control.waypoints.path_through`.
 
         Parameters
         ----------
         times : (m,)
             Increasing [s], on the clock of the states.
         poses : (m, 4, 4)
-            In the base frame.
+            Poses in the base frame.
         task : str, optional
             Name of the task; the first one if not given.
 
         Raises
         ------
         InputError
-            As of `Path`; an unknown task.
+            See `Path`; or an unknown task.
 
         """
         level = self._level(task)
@@ -137,8 +137,8 @@ class CommandedCycle(ControlCycle):
         Parameters
         ----------
         wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link and in the axes of
-            the task's frame, [moment; force]. It comes into force within `blend_time`.
+            Wrench by the robot on the environment, at the origin of the task's link, in the axes
+            of the task's frame, [moment; force]. It comes into force within `blend_time`.
         task : str, optional
             Name of the task; the first one if not given.
 
@@ -165,7 +165,7 @@ class CommandedCycle(ControlCycle):
         Parameters
         ----------
         wrench : (6,) [N·m, N]
-            By the robot on the environment, at the origin of the task's link, base axes.
+            Wrench by the robot on the environment, at the origin of the link, base axes.
         time : float
             Stamp, on the clock of the states [s]. The integral pauses while it is too old.
         task : str, optional

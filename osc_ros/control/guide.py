@@ -160,13 +160,13 @@ class Guide:
         """
         The target at a time [s], from the present plan.
 
-        A motion that starts now is planned by `plan`, from this target, and affects the next one.
+        A motion that starts now is planned by `plan` from this target; it affects the next target.
         If `plan` was not called since the last tick, this calls it first.
 
         Parameters
         ----------
         time : float
-            On the clock of the motions [s].
+            Time on the clock of the motions [s].
         limits : TargetLimits
             For motions that start now.
         error : (6,), optional
@@ -188,7 +188,7 @@ class Guide:
         return self.target
 
     def plan(self) -> None:
-        """Plan the motions that start at the last target; call this when it has been used."""
+        """Plan the motions that start at the last target; call this after using that target."""
         if self._open is None:
             return
         (limits, error), self._open = self._open, None
@@ -225,7 +225,7 @@ class Guide:
     def _begin(self, motion: Motion, limits: TargetLimits, late: float = 0.0,
                now: float | None = None) -> None:
         """
-        Start the transition to a motion; after an error everything is as before.
+        Start the transition to a motion; an error leaves the state unchanged.
 
         Parameters
         ----------

@@ -43,15 +43,15 @@ def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,
     effort : (n,)
         Limits [N·m, N]; may be infinite.
     before : (Robot, (3,)), optional
-        Model in force: a joint that takes no more than with this one is accepted.
+        Model in force: a joint that needs no more torque than with this model is accepted.
     weight : Weight, optional
-        Of the robot, if there is one at hand.
+        `Weight` of the robot, if it is already constructed.
 
     Raises
     ------
     InputError
-        With the joint, what it would take, and the mass of the payload, or the gravity, that it
-        could hold there. Both are exact, as torque is affine in them.
+        Names the joint, its torque, and the largest payload or gravity that the joint could hold
+        at q. Both are exact, because the torque is affine in them.
 
     """
     most = HOLDING * effort
@@ -94,7 +94,7 @@ def require_effort(robot: Robot, q: Array, effort: Array, before: Array) -> None
     Raises
     ------
     InputError
-        With the joint, what it takes, and the least limit that is accepted there.
+        Names the joint, its torque, and the least limit that is accepted at q.
 
     """
     lowered = effort < before

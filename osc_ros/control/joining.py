@@ -66,7 +66,7 @@ class Drift:
     Attributes
     ----------
     pose : (4, 4)
-        At the time `since`, in the base frame.
+        Pose at the time `since`, in the base frame.
     twist : (6,) [rad/s, m/s]
         Base axes, [angular; linear].
     since : float [s]
@@ -96,7 +96,7 @@ class Offset:
     Attributes
     ----------
     start, end : float [s]
-        On the clock of the motion.
+        Start and end on the clock of the motion.
     pieces : (6, PIECES, 5)
         Segments of each component: their beginning [s] after `start`, and the position, velocity,
         acceleration and jerk there.
@@ -172,14 +172,14 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
         relative to the base if not given.
     speed : (6,), optional
         Speed limits of single components [rad/s, m/s]. A component with a finite limit goes to
-        zero, of the others only the velocity. All components go to zero if not given.
+        zero; of the others only the velocity goes to zero. All components go to zero if not given.
 
     Returns
     -------
     Offset or None
         The plan with the smallest ratio to a limit; None if no plan was found.
     float
-        Its largest ratio to a limit, 2 or more outside of the box; WITHIN if it keeps all limits,
+        Largest ratio of the plan to a limit, 2 or more outside of the box; WITHIN if it keeps all,
         0 without a plan.
 
     """

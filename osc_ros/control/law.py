@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The control law: start, changes of robot and settings, diagnosis."""
+"""The control law: construction, changes of robot and settings, diagnosis."""
 
 from __future__ import annotations
 
@@ -261,8 +261,8 @@ class Law(CommandedCycle):
         'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
         higher priority includes the compensation of the tasks below it. 'friction' is the friction
         compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
-        the change by the limits, 'fading' what remains of the difference after a change of
-        settings.
+        the change by the limits, 'fading' is the remaining difference of torques after a change
+        of settings.
 
         Raises
         ------

@@ -51,14 +51,14 @@ class Level:
     task : Task
     target : Target
     pose, twist : (4, 4), (6,)
-        Of the link.
+        Pose and twist of the link.
     error, u : (6,)
         Error as the kind of the task defines it; see `osc_ros.control.kinds`.
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
     wanted_wrench, wrench : (6,) [N·m, N]
-        By the robot on the environment along the axes of force, in the task's axes: as commanded,
-        and its present value on the way there.
+        Wrench by the robot on the environment along the axes of force, in the task's axes: the
+        commanded one, and the one in force, which approaches it.
     longest_period : float [s]
         Longest period of the states for which the set gains are stable.
     moves : (6,)
@@ -133,7 +133,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # behind the last target, as its leash counts it
+        # lag behind the last target, which the guide compares with the leash
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -206,7 +206,7 @@ class Level:
         self._time: float = math.nan
 
     def carry(self, T: Array) -> None:
-        """Move the controlled frame by T (4, 4), given in that frame; the target as its kind."""
+        """Move the controlled frame by T (4, 4), in its own axes; the kind moves the target."""
         self._seen[:] = self._seen @ T
         self.target = Target(self.task.kind.set_point_with_link(self.target.pose, T))
         self.guide = Guide(self.target.pose)
@@ -229,7 +229,7 @@ class Level:
         return self.guide.goal(self.task.limits)
 
     def approach(self) -> Approach:
-        """Where the link is and where it shall go, at the last tick."""
+        """Pose of the link and its goal, at the last tick."""
         return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:

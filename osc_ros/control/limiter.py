@@ -106,7 +106,7 @@ class Limiter:
         self._has_rates = bool(np.isfinite(self.table[EFFORT_RATE]).any())
 
     def go_on_from(self, before: Limiter) -> None:
-        """Copy another limiter's state; its limits change to the own ones in `blend_time`."""
+        """Copy another limiter's state; its limits change to those of this one in `blend_time`."""
         self._sides[:], self._calm[:] = before._sides, before._calm
         self.saturated[:] = before.saturated
         self.is_at_work, self._was_at_bound = before.is_at_work, True

@@ -149,7 +149,7 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """Least deceleration (n,) by BRAKING_SHARE of the torque beside gravity, others held."""
+    """Least deceleration (n,) by BRAKING_SHARE of the torque left by gravity, others held."""
     inertia, weight = _loads(robot)
     # at least a tenth of the limit: an arm that cannot hold itself needs a deceleration above 0
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)

@@ -207,7 +207,7 @@ def bounded_loads(bodies, gravity, q, qd, effort, near, work, load, rows, most, 
     qd, effort : (n,)
         Velocities; effort limits, which may be infinite.
     near : float
-        Share of the limits, see the result.
+        Share of the limits below which loads count as low, see Returns.
     rows, most : (n, n), (n,), written
         One row for every joint whose load is bounded, from the first row on.
     joints : (n, 2), written

@@ -179,7 +179,7 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
     ----------
     M_inv : (n, n)
     J, inertias : (6 k, n), (k, 6, 6)
-        Of the tasks, one solve after another: see `osc_ros.dynamics.priority.Room`.
+        Jacobians and inertias of the tasks by solve: see `osc_ros.dynamics.priority.Room`.
     levels : (l, WIDTH)
         `Priorities.rows`; k is a multiple of l.
     length : float

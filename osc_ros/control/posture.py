@@ -117,7 +117,7 @@ class PostureSetPoint:
     ----------
     robot : Robot
     q : (n,)
-        The first one.
+        The first set-point.
 
     """
 

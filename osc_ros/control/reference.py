@@ -52,11 +52,11 @@ class Memory(NamedTuple):
     buffer : (n + 12 k,)
         Stores the previous velocity, and buffers for the tasks' velocities.
     change : (n,)
-        Of the velocity, by the tasks [rad/s].
+        Change of the velocity by the tasks [rad/s].
     rest : (n,)
         Zeros, never written.
     forces : (6 m,)
-        That change the velocities of the links, as if they were accelerations.
+        Forces on the links that cause this change, computed as if it were an acceleration.
     rates : (k, 7)
         See `_feedback_rates`.
     rate : (1,)
@@ -95,7 +95,7 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
     """
     Integrate the nullspace motion for a tick; write the forces (6 m,) for the tasks' velocities.
 
-    See `Memory`, of which `memory` is the buffer.
+    The argument `memory` is `Memory.buffer`.
 
     """
     room = room_of(integers, numbers)
@@ -226,7 +226,7 @@ class Reference:
         ----------
         dt : float
         solves : int
-            How many solves were made.
+            Number of solves that were made.
         q, qd : (n,)
         posture, posture_gains
             See `osc_ros.control.posture.posture_acceleration`.

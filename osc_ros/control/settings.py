@@ -48,7 +48,7 @@ class Settings:
     posture : Posture
     damping : SingularityDamping
     limits : Limits
-        Of the joints. Default: the law takes `Limits.of(robot)`, and has them in `law.settings`.
+        Joint limits. Default: the law uses `Limits.of(robot)`, stored in `law.settings`.
     blend_time : float
         Duration of the blend after a change [s].
     friction : Friction, optional

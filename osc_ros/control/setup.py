@@ -45,7 +45,7 @@ PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are 
 
 class Setup:
     """
-    All that the law needs for one robot and one choice of settings; a change makes a new one.
+    All that the law needs for one robot and one choice of settings; each change needs a new one.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Setup:
     longest_period : float
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
-        In force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
+        Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
 
     """
 
@@ -202,7 +202,7 @@ class Setup:
             for level, i in zip(self.levels, self.at)))
 
     def _take_tool(self, before: Setup) -> None:
-        """Move the targets of the tip with it, if the tip is another point of its body now."""
+        """Move the targets of the tip along with the tip, if it has moved on its body."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -236,7 +236,7 @@ class Setup:
         Parameters
         ----------
         time : float
-            Of the state [s].
+            Stamp of the state [s].
         q, qd : (n,)
         posture : PostureSetPoint
         more : (n,), optional [N·m]

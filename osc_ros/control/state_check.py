@@ -37,7 +37,8 @@ OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 # Positions are frozen if none has changed by a bit although a joint would have travelled FROZEN
 # [rad, m] at the speed of the last change, which counts for FROZEN_TIME [s]: an arm that comes to
 # rest is slower than FROZEN / FROZEN_TIME when its last encoder count changes.
-# A driver may publish faster than its hardware answers: that is reported after FROZEN_LONG [s].
+# Repeated positions are reported only after FROZEN_LONG [s], as a driver may be faster than its
+# hardware.
 FROZEN, FROZEN_TIME, FROZEN_LONG = 2e-3, 0.05, 0.025
 
 
@@ -114,7 +115,7 @@ class FreezeCheck:
     changed : State
         The last accepted state whose positions differ from those before it; known after `record`.
     came : float [s]
-        When it came.
+        Arrival time of that state.
 
     """
 

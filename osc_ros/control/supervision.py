@@ -84,7 +84,7 @@ class Supervision:
     Attributes
     ----------
     watchdogs : mapping of str to Watchdog
-        By the name of the cause.
+        Watchdogs by the name of the cause.
     effort_limits : (n,)
         Largest torque of each joint [N·m]; may be infinite.
     stop_rate : float [1/s]

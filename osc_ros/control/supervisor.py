@@ -49,7 +49,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-AT_REST = 0.01  # [rad/s, m/s]
+AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
 LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
 INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
@@ -231,7 +231,7 @@ class Supervisor:
                 if time - freeze.changed.time > FROZEN_LONG:
                     self.trip(JUMP, frozen)
                 if self._state is not freeze.changed:
-                    # the frozen states before were no news: predict from the last real one
+                    # the frozen states held no information: predict from the last changed one
                     self._state, self._came = freeze.changed, freeze.came
                     self._prediction.forget()
                 return False
@@ -359,7 +359,7 @@ class Supervisor:
         is_answer = state.time != self._time and not self.blind
         self._source, self._time, self._at = source, state.time, now
         if self._fade is not None:
-            # at most one period, however long the gap: the joints had the last torque
+            # by at most one period after a gap, during which the joints had the last torque
             wanted = wanted + self._fade.remaining(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None

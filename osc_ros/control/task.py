@@ -72,8 +72,8 @@ class TargetLimits:
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
     too_fast : 'refuse' or 'slow'
-        What becomes of a path above the speed or acceleration; 'slow' stretches all of its times
-        by one factor, so that it keeps them.
+        Treatment of a path that exceeds the speed or acceleration: refuse it, or stretch all of
+        its times by one factor.
 
     Raises
     ------
@@ -127,7 +127,7 @@ class TargetLimits:
         return bool(np.isfinite(self.speed[0]))
 
     def inside(self, pose: Array) -> Array:
-        """The pose (4, 4) with its position in the box: the same array if it is inside."""
+        """The pose (4, 4) with its position clipped to the box; the same array if it is inside."""
         position = np.clip(pose[:3, 3], *self.box)
         if (position == pose[:3, 3]).all():
             return pose
@@ -186,7 +186,7 @@ class Stiffness:
 
     The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
     S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
-    same coordinates, and each of them has the damping ratio ζ (if that is the same on all axes).
+    same coordinates, and each mode has the damping ratio ζ (if that is the same on all axes).
 
     Attributes
     ----------
@@ -299,14 +299,14 @@ class Task:
         'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are left to
         the tasks below and to the posture.
     frame : str
-        Link whose axes are the task's, the point stays the link's origin; the base if empty.
+        Link whose axes the task uses, while the point is the origin of `link`; empty: the base.
     activation : float
         0 (off) to 1 (fully in force).
     force : ForceControl
     limits : TargetLimits
     kind : Kind
-        What the task controls. A kind that determines the axes, such as `LookAt`, takes their
-        default here, no frame, and Gains.
+        What the task controls. A kind that determines the axes, such as `LookAt`, accepts only
+        these or the default axes, no frame, and Gains.
 
     Raises
     ------
@@ -380,7 +380,7 @@ def pose(position: ArrayLike, quaternion_xyzw: ArrayLike) -> Array:
     """
     Pose (4, 4) of a position (3,) [m] and a unit quaternion (4,), x y z w.
 
-    It raises what `poses` raises.
+    For errors see `poses`.
 
     """
     p, xyzw = np.asarray(position, dtype=np.float64), np.asarray(quaternion_xyzw, dtype=np.float64)

@@ -41,7 +41,7 @@ def axes_of(task):
 
 @inlined
 def put_in_axes(R, x, mask, y):
-    """Y = mask · (Rᵀ x), of six numbers."""
+    """Write y = mask · (Rᵀ x), for six numbers [angular; linear]."""
     for part in range(0, 6, 3):
         turned = unrotate(R, (x[part], x[part + 1], x[part + 2]))
         for i in range(3):
@@ -50,6 +50,6 @@ def put_in_axes(R, x, mask, y):
 
 @inlined
 def put_in_base(R, x, y):
-    """Y = R x, of six numbers."""
+    """Write y = R x, for six numbers [angular; linear]."""
     for part in range(0, 6, 3):
         y[part], y[part + 1], y[part + 2] = rotate(R, (x[part], x[part + 1], x[part + 2]))

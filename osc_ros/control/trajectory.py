@@ -40,7 +40,7 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # of the entries of R Rᵀ - 1: products of rotations drift by far less
-PIECE, OVERLAP = 128, 28  # knots of a spline that are solved together, and more on either side
+PIECE, OVERLAP = 128, 28  # knots of a spline solved together; further knots on each side of them
 AT_REST = np.zeros(6)
 
 
@@ -52,7 +52,7 @@ class Hold:
     Attributes
     ----------
     pose : (4, 4)
-        In the base frame.
+        Pose in the base frame.
     arrival : float
         Time of arrival [s]; as early as possible if not given, or if this time is too early.
 
@@ -62,7 +62,7 @@ class Hold:
     arrival: float = -np.inf
 
     def at(self, time: float) -> Target:
-        """The target at a time [s]: at every time the pose, at rest."""
+        """The target at a time [s]: always the pose, at rest."""
         return Target(self.pose)
 
 
@@ -79,7 +79,7 @@ class Path:
     times, poses, twists, accelerations : (m,), (m, 4, 4), (m, 6), (m, 6)
         The knots.
     points : (k,)
-        Times by which errors name the points of the path: those of the knots, or as it was given.
+        Times of the points as given, by which errors name them; default: those of the knots.
     peaks, peak_times : (2, 2)
         Largest speeds [rad/s, m/s] and accelerations [rad/s², m/s²], of rotation and translation,
         at nine samples from each knot to the next, and their times [s].
@@ -91,13 +91,13 @@ class Path:
     times : (m,)
         Increasing [s], on the clock of the joint states.
     poses : (m, 4, 4)
-        In the base frame.
+        Poses in the base frame.
     twists, accelerations : (m, 6), optional [rad/s, m/s], [rad/s², m/s²]
         Base axes, [angular; linear]. Both or neither; if not given, those of cubic splines
         through the poses. See `osc_ros.control.waypoints.path_through`, too.
     ends : tuple of two (6,), optional
-        Twists of these splines at the first and the last knot, at rest if not given; for a None
-        in the tuple the splines are natural there: straight on.
+        Twists of these splines at the first and the last knot, at rest if not given; None in the
+        tuple: a natural end, without acceleration.
 
     Raises
     ------
@@ -147,7 +147,7 @@ class Path:
                sample.acceleration, self.peaks, self.peak_times, self.extent, self.extent_times)
 
     def at_lower_speed(self, factor: float) -> Path:
-        """The same path from its first time on, taking `factor` times as long."""
+        """Return this path, from its first time on, stretched to `factor` times its duration."""
         slow = copy(self)
         slow.times, slow.points, slow.peak_times, slow.extent_times = (
             self._start + factor * (times - self._start)
@@ -220,7 +220,7 @@ def figure_of_eight(pose: Array, width: float, height: float, period: float, tur
     pose : (4, 4)
         Crossing of the eight, in the base frame.
     width, height : float
-        Of the whole figure [m].
+        Size of the whole figure [m].
     period : float
         Duration of one eight at full speed [s].
     turns : float
@@ -268,7 +268,7 @@ def require_rigid(what: str, poses: Array) -> None:
     Raises
     ------
     InputError
-        Names the first that is not: `what` and, of several, its index.
+        Names the first pose that is not rigid: `what`, and its index if there are several.
 
     """
     k = _first_not_rigid(poses)
@@ -311,7 +311,7 @@ def _spline_rates(times: Array, poses: Array, ends: tuple[Array | None, Array | 
         R, t = poses[own, :3, :3], times[own]
         at_ends = [end if is_end else AT_REST
                    for end, is_end in zip(ends, (own.start == 0, own.stop == m))]
-        # the velocity there, or no acceleration
+        # the given velocity at this end, or no acceleration
         conditions = [(2, AT_REST[3:]) if end is None else (1, end[3:]) for end in at_ends]
         linear = CubicSpline(t, poses[own, :3, 3], bc_type=conditions)
         turning = RotationSpline(t, Rotation.from_matrix(R))

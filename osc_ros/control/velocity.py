@@ -32,7 +32,7 @@ Sample: TypeAlias = tuple[float, Array]  # time [s], values (n,)
 SOURCES = ('measured', 'estimated', 'auto')
 
 WINDOW = 0.03  # duration of the positions of a fit [s]
-LEAST, MOST = 5, 48  # number of positions of a fit: at low rates the window is longer
+LEAST, MOST = 5, 48  # least and largest number of positions of a fit
 LONGEST_GAP = 0.1  # longest time between two positions of one window [s]
 JUMP_FACTOR = 2.0  # times the velocity limit: a faster change of a position is a jump
 JUMP_FLOOR = 2e-3  # added to the largest step without a jump, for noise [rad, m]
@@ -161,7 +161,7 @@ class VelocitySource:
     used : str
         'measured' or 'estimated': the source of the last velocities.
     reason : str
-        Why they are estimated; empty if they are measured, or if the mode is 'estimated'.
+        Reason why velocities are estimated; empty if measured, or if the mode is 'estimated'.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ class VelocitySource:
         self._estimator = VelocityEstimator(robot)
         self._limits = np.asarray(robot.velocity_limits)
         self._last: Sample | None = None
-        self._away: Sample | None = None  # at the change of source
-        self._still: Sample | None = None  # since velocities are 0
+        self._away: Sample | None = None  # difference of the sources at the last change
+        self._still: Sample | None = None  # start of a time with velocities of 0 only
         self._is_wrong = False
         self._before: tuple[str, str, Sample | None, Sample | None]
         self._before = self.used, self.reason, self._last, self._away
@@ -199,7 +199,7 @@ class VelocitySource:
         measured : (n,), optional
             Measured velocities, finite; None if there are none.
         missing : str
-            Why there are no measured velocities.
+            Reason why there are no measured velocities.
 
         Raises
         ------

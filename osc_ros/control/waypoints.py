@@ -56,16 +56,16 @@ def path_through(times: ArrayLike, poses: ArrayLike, limits: TargetLimits,
     times : (m,)
         Increasing [s], on the clock of the states.
     poses : (m, 4, 4)
-        In the base frame.
+        Poses in the base frame.
     limits : TargetLimits
-        Of the task.
+        Limits of the task's target.
     present : Target, optional
         The target at the first time.
 
     Raises
     ------
     InputError
-        As of `Path`.
+        See `Path`.
 
     """
     path = Path(times, poses)

@@ -29,9 +29,9 @@ FLOAT64 = np.dtype(np.float64)  # the dtype object of this machine's byte order
 
 def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     """
-    Values as the kernels take them: contiguous, aligned, writeable float64.
+    Return the values in the form that kernels require: contiguous, aligned, writeable float64.
 
-    An array that is so already is returned itself.
+    An array that has this form is returned itself, not copied.
 
     Raises
     ------

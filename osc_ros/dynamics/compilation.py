@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Several processes compile the kernels that a call uses, and say how far they are."""
+"""Several processes compile the kernels that a call uses, and report their progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TELL_PERIOD = 1.0  # [s]
 @dataclass(frozen=True)
 class Progress:
     """
-    How far the compilation is.
+    Progress of the compilation.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Progress:
         Number of kernels that have been compiled, by all processes; a kernel counts once for
         every set of argument types.
     total : int
-        Number of all that are used, those in the cache included; 0 while it is not known.
+        Number of all kernels that are used, including those in the cache; 0 while it is unknown.
     name : str
         The kernel that this process compiles or waits for.
     seconds : float
-        Since the first one.
+        Time since the first compilation began.
 
     """
 
@@ -58,7 +58,7 @@ class Progress:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the progress in words."""
+        """Return a text that describes the progress."""
         of = f' of {self.total}' if self.total else ''
         return f'compiling kernels (first start only): {self.ready}{of}, {self.seconds:.0f} s'
 
@@ -144,13 +144,13 @@ def compile_in_parallel(function: Callable[..., object], *arguments: Any,
     Parameters
     ----------
     function : callable
-        Of a module, so that it can be pickled; started twice it does no harm.
+        A function of a module, so that it can be pickled; a second call must do no harm.
     arguments
-        Of the call; picklable.
+        Arguments of the call; picklable.
     tell : callable
         Called with the progress every second, by another thread.
     by_several : bool
-        False: only tell.
+        False: no helper processes, only reports of the progress.
 
     """
     job = None

@@ -57,7 +57,7 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
-_ANNOUNCED: list[bool] = []  # that this process compiles
+_ANNOUNCED: list[bool] = []  # not empty once the log says that this process compiles
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -73,8 +73,8 @@ def inlined(function: Function) -> Function:
     """
     Compile a small operation that is inlined into the kernel that calls it.
 
-    Without an entry for Python, which takes longer to compile than the operation: a call from
-    Python raises TypeError.
+    There is no entry point for Python, which would take longer to compile than the operation: a
+    call from Python raises TypeError.
 
     """
     operation = njit(forceinline=True, no_cpython_wrapper=True, **_OPTIONS)(function)
@@ -161,7 +161,7 @@ def on_demand() -> Iterator[None]:
     Within this context, compile each kernel at its first call, not all of them in advance.
 
     At the end, the kernels that have been used are locked: other types of arguments raise
-    TypeError, as after a compilation `ahead`. So use everything once within it that a loop needs.
+    TypeError, as after a compilation `ahead`. So call every kernel that a loop needs once in it.
 
     """
     _ON_DEMAND.append(True)
@@ -235,7 +235,7 @@ def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
         return
     for observer in OBSERVERS:
         observer(compiled.py_func.__name__, begins)
-    if not (OBSERVERS or _ANNOUNCED):  # nobody else says why this takes so long
+    if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)
         logging.getLogger(_PACKAGE.name).warning(
             'osc_ros compiles its kernels: up to a minute, once; then they are in %s', _CACHE)
@@ -258,7 +258,7 @@ def is_being_compiled(compiled: Any) -> bool:
 
 @contextmanager
 def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
-    """Hold the lock of a kernel; give False if another process holds it."""
+    """Hold the lock of a kernel; yield False if another process holds it."""
     if fcntl is None or not isinstance(compiled._cache, _KernelCache):
         yield True
         return
@@ -418,7 +418,7 @@ def _defines_kernels(text: str) -> bool:
 
 
 def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
-    """Return the modules that define kernels, and those that these import, directly or not."""
+    """Return the modules that define kernels, and all that they import, directly or indirectly."""
     found: dict[str, ast.Module] = {}
     waiting = [name for name, text in sources.items() if _defines_kernels(text)]
     while waiting:
@@ -435,7 +435,7 @@ def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
 
 
 def _source_digest() -> str:
-    """Digest of all that kernels are compiled from in the package."""
+    """Digest of the package's source code from which the kernels are compiled."""
     sources = {'.'.join([_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix('').parts]):
                path.read_text(encoding='utf-8') for path in _PACKAGE.rglob('*.py')}
     digest = hashlib.sha256(numba.__version__.encode())

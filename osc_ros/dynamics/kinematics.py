@@ -105,7 +105,7 @@ def motion_transforms(R: Array, p: Array) -> Array:
     """
     Motion transforms X (n, 6, 6) from a frame to those with axes R (n, 3, 3), origins p (n, 3).
 
-    The angular velocity turns with Rᵀ, and the origin moves with v + ω × p.
+    The angular velocity becomes Rᵀω, the linear velocity of the new origin Rᵀ(v + ω × p).
 
     """
     X = np.zeros((len(R), 6, 6))

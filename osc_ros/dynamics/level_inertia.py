@@ -81,7 +81,7 @@ def _yielded(row, W, A, V, x, r):
     r += W (spring + damping) by double diagonalization; all in the frame's axes.
 
     A mode whose natural frequency is too high has less stiffness: with √K W √K = V a Vᵀ the
-    stiffness becomes √K V min(1, fastest/a) Vᵀ √K, and the damper that of this stiffness.
+    stiffness becomes √K V min(1, fastest/a) Vᵀ √K, and the damping is that of this stiffness.
 
     """
     stiffest = 0.0
@@ -163,7 +163,7 @@ def _is_regular(A, largest, high, X):
     Whether all eigenvalues of A (6 × 6, flat) exceed high² times the largest; X is overwritten.
 
     Sufficient, not necessary: the Frobenius norm bounds the largest eigenvalue, and A - c 1 is
-    factored by Cholesky. It takes a tenth of what the eigenvalues take.
+    factored by Cholesky. It takes a tenth of the time of an eigenvalue decomposition.
 
     """
     norm = 0.0
@@ -220,9 +220,9 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
     """
     Λ of a level, base axes, from W (in B, the frame's axes) and the singular directions V.
 
-    With B = T S V √s and X = √s Vᵀ S W S V √s + D it is B X⁻¹ Bᵀ: for s = 1 the exact inverse, for
-    s = 0 the direction has no force, whatever D. That is about the mobility there, but made of
-    nothing that depends on which basis two equal singular values are given.
+    With B = T S V √s and X = √s Vᵀ S W S V √s + D, the result is B X⁻¹ Bᵀ: the exact inverse for
+    s = 1, and no force along the direction for s = 0, whatever D is. D approximates the mobility
+    of the direction, but does not depend on the choice of V for equal singular values.
 
     """
     count, squares = 0.0, 0.0

@@ -72,8 +72,8 @@ class Method(Protocol):
     """
     Dynamics of one robot, as seen from its m tips.
 
-    A method checks shapes and numbers where it says so, and nothing else: its arrays are
-    contiguous, aligned, writeable float64. `OperationalSpace` validates what users give. An
+    A method checks shapes and numbers only where its docstring says so, and requires contiguous,
+    aligned, writeable float64 arrays. `OperationalSpace` validates the input of users. An
     instance owns its memory: use one per thread. A method derives from this class, and inherits
     what it does not override.
 
@@ -85,7 +85,7 @@ class Method(Protocol):
     ----------
     robot : Robot
     gravity : (3,)
-        In the base frame [m/s²]; write to it to change it.
+        Gravity in the base frame [m/s²]; write to the array to change it.
     Lambda_inv, a0, pose, twist : (6 m, 6 m), (6 m,), (4, 4), (6 m,)
         Results of the last `outward`, at the tips, base axes, [angular; linear]; pose is
         (m, 4, 4) for m > 1 tips. Read only; the arrays stay the same objects.
@@ -120,7 +120,7 @@ class Method(Protocol):
         tau : (n,), optional
             τ⁰ [N·m].
         qdd : (n,), optional
-            Posture acceleration [rad/s²]: τ⁰ is M q̈ + h for it, plus tau if that is given too.
+            Posture acceleration [rad/s²]: then τ⁰ is M q̈ + h, plus tau if tau is given too.
 
         Returns
         -------

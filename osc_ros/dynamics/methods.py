@@ -46,13 +46,13 @@ class Entry(NamedTuple):
     Attributes
     ----------
     of_robot : callable
-        From any robot that the method takes.
+        Constructs the method for any robot that it accepts.
     of_chain : callable, optional
-        From a plain chain (`Robot.serial`), where another class is faster.
+        Constructs a faster class for a plain chain (`Robot.serial`).
     one_tip : bool
         Whether it takes one tip only: it evaluates the path from the base to the tip.
     of_team : callable, optional
-        From a plain chain and `Workers` of another count than 1, with the plan.
+        Constructs the method and the plan for a plain chain and `Workers` of a count other than 1.
 
     """
 

@@ -124,7 +124,7 @@ class OperationalSpace:
         Gravity in the base frame (3,) [m/s²]: the robot's, until it is set.
 
         If the base moves, set it in every cycle to gravity minus the acceleration of the base,
-        which is minus the reading of an accelerometer there.
+        which is minus the reading of an accelerometer on the base.
 
         Raises
         ------

@@ -16,22 +16,22 @@
 The forces of several tasks, each in the dynamically consistent null space of those above it.
 
 With J (6 k, n) and W = Λ⁻¹ (6 k, 6 k) of k levels, highest priority first, and r = u - a⁰, this is
-a block LDLᵀ of W from the top, whose pivots are inverted where that can be done well, i = 1 … k:
+a block LDLᵀ of W from the top, with pivots inverted in regular directions only, i = 1 … k:
 
     Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ
     for j > i:  L = Wⱼᵢ Λᵢ,  Wⱼₖ -= L Wᵢₖ,  rⱼ -= L rᵢ,  Jⱼ -= L Jᵢ
 
-and back, Fᵢ = fᵢ - Σ Lⱼᵢᵀ Fⱼ. What is left of Wⱼⱼ is the mobility of task j while the tasks above
-hold their accelerations, and what is left of Jⱼ how it can still move. E = V √s in the axes of the
-task's frame that are controlled; it takes out the singular directions V of the scaled Jⱼ by their
-share s, smoothly (see `osc_ros.dynamics.task_inertia`). D is 0 where s is 1.
+and by back substitution Fᵢ = fᵢ - Σ Lⱼᵢᵀ Fⱼ. The updated Wⱼⱼ is the mobility of task j while the
+tasks above hold their accelerations, the updated Jⱼ its Jacobian in their null space. E = V √s, in
+the controlled axes of the task's frame, fades out singular directions smoothly: V are those of the
+scaled Jⱼ, s the controlled shares (see `osc_ros.dynamics.task_inertia`). D is 0 where s is 1.
 
 A level whose coordinates are not those of its link's twist has S J in place of J (S is the MAP of
 its row): then W and a⁰ are mapped too, and the force on the link is Sᵀ f.
 
-An activation between 0 and 1 is no weight in there: a task that is held back a little would still
-win over all below it, or lose to them. Instead the answers with and without it are mixed. With
-several, F is the mean over θ in (0, 1) of the answers in which the axes count that have a > θ.
+An activation a between 0 and 1 is not a weight in this solve: a task with a small weight would
+still override all tasks below it. Instead the solutions with and without the task are blended: F
+is the mean over θ in (0, 1) of the solutions that control only the axes with a > θ.
 
 """
 
@@ -172,11 +172,11 @@ class Room(NamedTuple):
         The link of each level.
     rows : (k, WIDTH)
     F, forces, ratios, shares, directions
-        As `Priorities` has them.
+        See `Priorities`.
     J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
-        Of as many solves as the activations have values: how each level can move while those
-        above it hold their accelerations, base axes; L below the blocks of the diagonal; Λ as it
-        is controlled, times the share of the solve. The tasks resist a motion by Σ JᵢᵀΛᵢJᵢ q̈.
+        Of c solves, one for each value of the activations: Jacobian of each level in the null
+        space of the levels above, base axes; L, below the diagonal blocks; Λ of the controlled
+        directions, times the weight of the solve. The tasks resist a motion by Σ JᵢᵀΛᵢJᵢ q̈.
     masks, most, mobility, r, parts, scratch
         Working memory.
 
@@ -310,7 +310,7 @@ def forces_for(room, count, r, parts, F):
     Parameters
     ----------
     room : Room
-        With the factors.
+        Memory of the solver, with the factors.
     count : int
         `Priorities.solves`.
     r, parts : (6 k,), (6 k,)
@@ -340,12 +340,12 @@ def forces_for(room, count, r, parts, F):
 
 class Priorities:
     """
-    The solve for tasks on links, and what it found in the last call.
+    Solver for the forces of tasks on links, with the results of its last call.
 
     Parameters
     ----------
     at : sequence of int, length k
-        Which link each level belongs to, highest priority first.
+        Index of the link of each level, highest priority first.
     links : int
     n : int
         Number of joints.
@@ -353,11 +353,11 @@ class Priorities:
     Attributes
     ----------
     rows : (k, WIDTH)
-        What each level asks for; to be filled before each call.
+        Commands of the levels, see `level_row`; to be filled before each call.
     forces : (6 k,)
-        Of each level, base axes [N·m, N]; each also compensates the forces of the levels below.
+        Force of each level, base axes [N·m, N]; it also compensates the forces of lower levels.
     shares : (k, 6)
-        How much of each singular direction is controlled.
+        Controlled share of each singular direction, 0 to 1.
 
     """
 

@@ -16,10 +16,10 @@
 The task force F = Λ(u - a⁰): exact away from singularities, smoothly damped near them.
 
 The Jacobian tells the distance to a singularity, not the inertia: a light wrist on a heavy arm is
-not singular. A characteristic length ℓ makes radians and metres comparable: the measure are the
+not singular. A characteristic length ℓ makes radians and metres comparable: the measure is the
 singular values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the largest one. Control
-fades out along directions with small singular values; the rest is controlled with the inertia that
-it has without forces in those directions.
+fades out along directions with small singular values; the other directions are controlled with
+their inertia without forces along the faded ones.
 
 """
 
@@ -34,8 +34,8 @@ from osc_ros.errors import InputError
 Array = NDArray[np.float64]
 
 # Eigenvalues of Λ⁻¹ relative to the largest one: below LOW they count as zero, from HIGH on they
-# are exact. Rounding makes of a zero about 1e-16 times the largest entry of a body's inverse
-# inertia over the largest of Λ⁻¹: 1e-15 for most arms, 1e-11 for light links with a heavy load.
+# are exact. Rounding turns a zero into about 1e-16 times (the largest entry of a body's inverse
+# inertia) / (the largest of Λ⁻¹): 1e-15 for most arms, 1e-11 for light links with a heavy load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
 _SWEEPS = 30  # limit; Jacobi converges quadratically, in six or seven sweeps for 6 × 6
 SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
@@ -88,7 +88,7 @@ def diagonalize(A, V, m):
     """
     Replace A (m × m, flat) by its eigenvalues on the diagonal; the columns of V are eigenvectors.
 
-    Jacobi's method: other than LAPACK's, it keeps the relative accuracy of small eigenvalues of a
+    Jacobi's method: unlike LAPACK's, it keeps the relative accuracy of small eigenvalues of a
     positive definite matrix, and allocates nothing.
 
     """

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Records of what the tips have and do: under τ⁰, at one state, and at many."""
+"""Records of results at the tips: `Tip`, under τ⁰, and `TaskState`, all terms at one state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskState:
     ----------
     q, qd : (nq,), (n,)
     pose : (4, 4), or (m, 4, 4) where m tips are more than one
-        Of the tips in the base frame.
+        Poses of the tips in the base frame.
     twist : (6 m,)
         J q̇ [rad/s, m/s].
     J : (6 m, n)
@@ -104,7 +104,7 @@ class TaskState:
 
     @cached_property
     def gravity(self) -> Array:
-        """Task-space gravity force Λ J M⁻¹G (6 m,), 000 eq. 11 [N·m, N]."""
+        """Task-space gravity force Λ J M⁻¹G (6 m,) [N·m, N]; paper 000, eq. 11."""
         return np.asarray(-self.Lambda @ self._a0(np.zeros_like(self.qd)))
 
     @cached_property

@@ -160,7 +160,7 @@ def _finite(what: str, value: object) -> float:
 
 def _freed_links(description: urdf.Description, free: Sequence[str] | bool, base: int,
            given: Mapping[int, float]) -> list[int]:
-    """Return the links off the paths whose joints move: named in `free`, or on the way there."""
+    """Return the links off the paths whose joints move: named in `free`, or on their way."""
     can_move = [i for i, kind in enumerate(description.kinds)
                 if kind != 'fixed' and i not in given and i not in description.mimics]
     if isinstance(free, (bool, np.bool_)):
@@ -314,7 +314,7 @@ def _locked_origins(description: urdf.Description, q: Array) -> Array:
 def _axis_on_z(axis: Array) -> Array:
     """Return the rotation, (4, 4), whose third column is `axis`; the identity if that is +z."""
     T = np.eye(4)
-    up = axis if axis[2] >= 0 else -axis  # the shortest rotation from z, not singular here
+    up = axis if axis[2] >= 0 else -axis  # the formula below is singular at z = -1
     x, y, z = up
     T[:3, :3] = [[1 - x * x / (1 + z), -x * y / (1 + z), x],
                  [-x * y / (1 + z), 1 - y * y / (1 + z), y],

@@ -31,7 +31,7 @@ def shipped_urdf(name: str) -> Path:
     Raises
     ------
     ModelError
-        There is none of that name; the message has the names.
+        No robot has that name; the message lists the names.
 
     """
     names = sorted(path.stem for path in ROBOTS.glob('*.urdf'))
@@ -44,7 +44,7 @@ def shipped_urdf(name: str) -> Path:
 
 def urdf_text(urdf: str | os.PathLike[str]) -> str:
     """
-    Text of a URDF, which is given itself or as the path of its file.
+    Text of a URDF, given as text or as the path of its file.
 
     Raises
     ------

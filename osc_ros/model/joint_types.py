@@ -32,7 +32,7 @@ class JointType(NamedTuple):
     ----------
     steps : tuple of (str, (4, 4))
         The elementary joints from parent to child, each 'revolute', 'prismatic' or 'spherical',
-        with a rotation: its third column is the axis of the step where that of the joint is z.
+        with a rotation: its third column is the step's axis, in axes with the joint's axis as z.
     has_axis : bool
         Whether <axis> is read; if not, the axes of the joint are those of its frame.
     has_range : bool

@@ -105,15 +105,15 @@ class Robot:
     velocity_limits, effort_limits : (n,)
         [rad/s, m/s] and [N·m, N]; infinite where the description gives none.
     gravity : (3,)
-        In the base frame [m/s²].
+        Gravity in the base frame [m/s²].
     frames : mapping of str to (int, (4, 4))
         Every link of the description: the body that carries it (-1 is the base) and its pose in
         that body's frame, with locked joints at their locked positions.
     described_inertia : (b, 6, 6), optional
         `inertia` without payloads; None if there is no payload.
     coulomb_friction, viscous_friction : (n,), optional
-        Friction and damping of the joints as described, not in force in any equation of the
-        dynamics [N·m, N], [N·m·s/rad, N·s/m]; default zero.
+        Friction and damping of the joints as described [N·m, N], [N·m·s/rad, N·s/m]; no equation
+        of the dynamics uses them; default zero.
 
     """
 
@@ -312,7 +312,7 @@ class Robot:
         ----------
         mass : float [kg]
         center_of_mass : (3,), optional
-            In the link's frame [m].
+            Centre of mass in the link's frame [m].
         inertia : (3, 3), optional
             About the centre of mass, in the link's axes [kg m²]; default: a point mass.
         link : str, optional

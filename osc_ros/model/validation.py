@@ -208,7 +208,7 @@ def are_rigid(T: Array) -> NDArray[np.bool_]:
 
 
 def _motion_transform(T: Array) -> Array:
-    """Return X (6, 6), from motions in the parent to motions in a body at pose T there."""
+    """Return X (6, 6), which maps motions of the parent to a body at pose T in the parent."""
     R_t = T[:3, :3].T
     X = np.zeros((6, 6))
     X[:3, :3] = X[3:, 3:] = R_t

@@ -40,7 +40,7 @@ Changes = dict[str, Values]
 
 ROTORS = (0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
 BINDS = 0.98  # share of a limit from which on it counts as reached
-OTHER_STARTS = (1, 2, 3)  # seeds
+OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class _Candidate:
 
 def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
     """
-    Return the cause, found by trials in this process, without ROS.
+    Return why the arm does not follow, found by trials in this process, without ROS.
 
-    The first candidate with which the arm follows is returned, so no hint is given that does not
-    help: what is said of friction, for example, is said only if the arm follows without any.
+    The first candidate whose remedy makes the arm follow is returned, so every hint has helped in
+    a trial. Friction alone is named only if the arm also follows without any friction.
 
     """
     with on_demand():
@@ -99,7 +99,7 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
         for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
             tell(f'looking for the cause: trial {number}')
             if _follows(demonstration.changed(candidate.changes)):
-                # from the same positions: others might be chosen for the changed arm
+                # keep the start: other start positions might be chosen for the changed arm
                 return Cause(candidate.text, _merged(start_parameters(demonstration.start),
                                                      candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
@@ -109,10 +109,10 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield explanations, the most probable first."""
     friction = list(_compensations(demonstration))
-    others, again = tee(_other_motions(demonstration, limits))  # the search of a start is slow
+    others, again = tee(_other_motions(demonstration, limits))  # slow: searches for starts
     if friction and _follows(demonstration.changed(_without_friction(demonstration))):
         yield from friction
-    else:  # friction is not all of it: it is named only if nothing else helps alone
+    else:  # friction is not the only cause: combine it with others only if none helps alone
         yield from others
     for other in list(again)[1::2] if friction else ():
         for one in friction[:3]:
@@ -136,7 +136,7 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
 
 
 def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
-    """Yield ways to compensate all friction, if there is some that is not compensated."""
+    """Yield ways to compensate all friction of the simulated joints; none without friction."""
     simulator, controller = (demonstration.values[f'osc_{name}']
                              for name in ('simulator', 'controller'))
     robot, changes = demonstration.robot, {}
@@ -187,7 +187,7 @@ def _without_friction(demonstration: Demonstration) -> Changes:
 
 
 def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
-    """Return in words which limit of speed or torque a joint reaches for longest."""
+    """Return a text that names the joint that is longest at a limit of speed or torque."""
     robot = demonstration.robot
     found = []
     for values, limits, what, unit in (
@@ -202,7 +202,7 @@ def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
 
 
 def _follows(demonstration: Demonstration) -> bool:
-    """Whether the arm follows; a run that fails at the first phase ends there."""
+    """Whether the arm follows; all phases are simulated only if it follows in the first one."""
     try:
         return not any(result(*recording_of(demonstration, phases), demonstration).failures
                        for phases in (1, None))

@@ -36,8 +36,8 @@ def command_message(names: Sequence[str], tau: Array, time: Time | float) -> Joi
     """
     Return torques (n,) as a joint state of n joints that has only efforts.
 
-    `time` is the stamp of the state from which they were computed. Without such a state it is a
-    number of seconds on the same clock, and the message's frame is HOLD_LABEL.
+    `time` is the stamp of the joint state from which the torques were computed. If there was no
+    such state, it is a time on the same clock [s], and the frame_id is HOLD_LABEL.
 
     """
     message = JointState(name=list(names), effort=array('d', tau.tobytes()))

@@ -56,14 +56,14 @@ from osc_ros.nodes.targets import Targets
 
 SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
                            TransitionCallbackReturn.ERROR)
-# State that a transition leads to, by its number and label.
+# State that a transition leads to, by the number or the label of the transition.
 LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
             3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
-UPDATES_FOR_DELAY = 100  # smallest number of updates for an estimate of their duration
+UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
 class TooEarlyError(InputError):
-    """A transition that needs something which is still to come."""
+    """A transition was requested before its input, such as joint states, has arrived."""
 
 
 class Controller(LifecycleNode):  # type: ignore[misc]
@@ -71,10 +71,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
     A `Loop` with a thread of its own answers each joint state with one command, when it arrives
-    or on a timer. While the node is active there is always a command: if the state is too old, a
-    state or a torque is invalid, or another watchdog acts, the supervisor computes it. After
-    `deactivate` commands go on until the arm is at rest. Everything else runs in the thread that
-    spins this node: it prepares what takes long, and holds the loop's lock only to hand it over.
+    or on a timer. An active node always sends commands: if the state is too old, a state or a
+    torque is invalid, or another watchdog acts, the supervisor computes them. After `deactivate`
+    commands go on until the arm is at rest. All else runs in the thread that spins this node; it
+    does slow work first, and takes the loop's lock only to hand over the result.
 
     """
 
@@ -166,7 +166,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return response
 
     def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Return the result of a transition; rclpy would hide what `effect` raises."""
+        """Return the result of a transition; rclpy would hide an exception of `effect`."""
         try:
             effect()
         except TooEarlyError as error:
@@ -188,7 +188,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _ending(self) -> bool:
         return self._loop is not None and self._loop.mode == ENDING
 
-    # configured
+    # configuration and clean-up
 
     def _configure(self) -> None:
         if self._ending:
@@ -247,7 +247,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._cleans_up_at_rest = False
         realtime.collect_garbage_as_usual()
 
-    # active
+    # activation, start-up check and deactivation
 
     def _activate(self) -> None:
         self._require_states()
@@ -287,7 +287,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 f"accepted with {ON_ACTIVATION} 'accept'")
 
     def _check(self) -> None:
-        """Compare the efforts that the driver reports with the model, as startup_check says."""
+        """Compare the driver's efforts with the model; parameter startup_check sets the answer."""
         check = self.get_parameter('startup_check').value
         if check == 'off':
             self._finding = ''
@@ -383,7 +383,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _apply(self, found: dict[str, Any]) -> None:
         require_bandwidth(found, self._period, self._delay(), values(self, self._table))
         q = self._loop.q
-        with on_demand():  # outside, a model would compile all kernels of its method
+        with on_demand():  # without it, a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             settings = law_settings(found, robot, driver)
             if len(q):
@@ -395,7 +395,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._apply_times(found)
 
     def _delay(self) -> float:
-        """Time from the stamp of a state to its command, as far as it is known [periods]."""
+        """Measured delay from the stamp of a state to its command, at least DELAY [periods]."""
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
@@ -409,7 +409,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._targets.apply(found)
         self._goals.apply(found)
 
-    # the loop runs the first four in its own thread, and posts the others to that of this node
+    # the next four methods run in the loop's thread, the others in the thread of this node
 
     def _on_velocity(self, text: str) -> None:
         self._loop.post(self._log_velocity, text)

@@ -44,13 +44,13 @@ from osc_ros.nodes.states import VELOCITY
 STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
-# Default values of the parameters are those of the library.
+# Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
 
 
 def _parts(vector: Any) -> tuple[Any, Any]:
-    """Return what is for rotation and for translation of a (6,) or (2,): tuples, or numbers."""
+    """Return the rotation and translation parts of a (6,) as tuples, or of a (2,) as numbers."""
     if len(vector) == 2:
         return float(vector[0]), float(vector[1])
     return tuple(vector[:3].tolist()), tuple(vector[3:].tolist())
@@ -72,7 +72,7 @@ class WatchdogEntry:
     Attributes
     ----------
     name : str
-        The cause, as `Supervisor.trip` and `Supervisor.feed` take it.
+        Name of the cause in `Supervisor.trip` and `Supervisor.feed`.
     reaction : str
         The default reaction.
     cause : str
@@ -80,7 +80,7 @@ class WatchdogEntry:
     timeout : str
         The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
     reactions : tuple of str
-        Those that are accepted.
+        Accepted reactions.
 
     """
 

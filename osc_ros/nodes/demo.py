@@ -181,7 +181,7 @@ def _prepare_output(options: argparse.Namespace) -> None:
 
 
 def _isolate(work: Path) -> None:
-    """Use loopback and a ROS domain of its own, unless the environment says otherwise."""
+    """Use loopback and a separate ROS domain, unless environment variables choose others."""
     os.environ.setdefault('ROS_LOG_DIR', str(work))
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')

@@ -32,7 +32,7 @@ Values = dict[str, Any]
 
 ACCEPTED = "for each node, '/**/osc_controller: {ros__parameters: {name: value}}'"
 NODES = ('osc_simulator', 'osc_controller', 'osc_demo')
-OTHERS = ('osc_relay',)  # nodes that the demonstration does not start, but a file may be for
+OTHERS = ('osc_relay',)  # nodes that are not started, but may have parameters in a file
 DEMO = (
     Entry('tracking_position', 0.001, 'Largest RMS position error on the figure of eight [m]',
           lower=0.0),
@@ -48,7 +48,7 @@ DEMO = (
 
 class Parameters:
     """
-    The parameters of all nodes from some files; what comes later takes precedence.
+    The parameters of all nodes from some files; later files take precedence.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Parameters:
                 if name in entries}
 
     def values(self, node: str, own: Values) -> Values:
-        """Return all parameters of a node, checked: `own`, those of the files, or defaults."""
+        """Return all parameters of a node, checked: `own`, else of the files, else defaults."""
         given = {**self.given(node), **own}
         return {entry.name: entry.checked_value(given.get(entry.name, entry.default))
                 for entry in self._table(node)}

@@ -40,15 +40,15 @@ from osc_ros.nodes.demo_parameters import text_of
 from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.witness import Witness
 
-# Simulated times: the first motion begins at START and is sent before SENT, so that the
-# controller receives it before START even on a slow machine; so all runs are equal [s].
+# Simulated times [s]: the first motion begins at START. Targets must be sent before SENT, so that
+# the controller has them before START even on a slow machine, and all runs are equal.
 START, SENT = 5.0, 2.0
 LOST = 20.0  # a request without an answer is repeated after this wall time [s]
-IN_FILE = 5.0  # between two lines of progress that do not replace each other [s]
+IN_FILE = 5.0  # least time between two lines of progress in a file [s]
 SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
-WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first word of such a line in a log
-CONFIGURED = 180.0  # the same while configuring; every compiled kernel counts as progress [s]
+WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first words of warnings and errors in a log
+CONFIGURED = 180.0  # as STALLED, while configuring: every compiled kernel counts as progress [s]
 
 
 class DemoError(OscError, RuntimeError):
@@ -88,7 +88,7 @@ class NodeProcess:
         return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
 
     def warnings(self) -> list[str]:
-        """Return the warnings and errors of the log; those that differ in numbers only once."""
+        """Return the warnings and errors of the log; one of those that differ only in numbers."""
         found: dict[str, list[str]] = {}
         for line in self._log.read_text(errors='replace').splitlines():
             if line.startswith(WARNING):
@@ -116,11 +116,11 @@ class Run:
     ----------
     robot : Robot
     processes : dict of str to NodeProcess
-        By the name of the node.
+        Processes by the name of the node.
     recording : Recording
-        Is filled.
+        Receives the data of the run.
     freedoms : Freedoms
-        The controlled axes, for the error that is shown.
+        The controlled axes; the displayed error counts along them.
 
     """
 
@@ -209,7 +209,7 @@ class Run:
             self._witness.spin_once(0.05)
 
     def _wait_for(self, what: str, happened: Callable[[], bool], patience: float) -> None:
-        """Spin until something has happened, for `patience` [s] without a new kernel compiled."""
+        """Spin until `happened()`; raise after `patience` [s] without it or a new kernel."""
         began = perf_counter()
         while True:
             self._witness.spin_once(0.05)
@@ -232,8 +232,8 @@ class Run:
         """
         Request a transition; repeat it if no answer comes, or if `refusable` and it is refused.
 
-        A refusal after an unanswered request means that the first one was carried out, or that
-        what follows fails.
+        A refusal of a repeated request counts as success: either the first request was carried
+        out, or a later step fails.
 
         """
         answers: list[Any] = []
@@ -278,7 +278,7 @@ def make_run(wanted: Demonstration, plan: list[scenario.Phase],
 
 
 class Progress:
-    """Shows lines of progress: all on a terminal, in a file those that are IN_FILE apart."""
+    """Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s]."""
 
     def __init__(self) -> None:
         self._shown = -np.inf

@@ -38,8 +38,8 @@ Array = NDArray[np.float64]
 Values = dict[str, Any]
 
 AXES = ('rotation.axes', 'translation.axes', 'task.frame')
-DESCRIBED_SHARE = 0.5  # of the described friction, which may be twice what it is, is compensated
-LONGEST = 120.0  # of the durations that are tried to fit the usual size of the motions [s]
+DESCRIBED_SHARE = 0.5  # compensated share of the described friction, which may be twice too high
+LONGEST = 120.0  # longest duration that is tried for motions of the usual size [s]
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class Demonstration:
     values : dict of str to dict
         All parameters, checked, of each of NODES.
     duration : float
-        Of the motions [s].
+        Duration of the motions [s].
     notes : tuple of str
-        What was chosen for the arm, and why.
+        Choices that were made for the arm, with reasons.
 
     """
 
@@ -100,7 +100,7 @@ class Demonstration:
         return scenario.phases(self.robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
     def changed(self, changes: dict[str, Values]) -> Demonstration:
-        """Return a copy with other values by node, and '' for all nodes that have them."""
+        """Return a copy with changes by node; those of '' apply to all nodes that have them."""
         values = {}
         for node, old in self.values.items():
             new = {**changes.get('', {}), **changes.get(node, {})}
@@ -121,7 +121,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     """
     Return the demonstration for parameters from files and `own` ones of the robot.
 
-    What the files do not give is chosen: the controlled axes of an arm with fewer than six
+    Unless the files set them, this chooses the controlled axes of an arm with fewer than six
     freedoms, the joint positions at the start, and the size of the motions.
 
     Raises

@@ -150,7 +150,7 @@ LOAD_ENTRIES = (
 
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
     """
-    Return the robot with its payload, tool and gravity, and the robot as its driver has it.
+    Return the robot with its payload, tool and gravity, and the robot model of its driver.
 
     Raises
     ------

@@ -37,8 +37,8 @@ Array = NDArray[np.float64]
 Pairs = Iterator[tuple[str, object]]
 
 LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
-DEPTH = 100  # of ~/commands_stamped, which comes in bursts
-SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is named
+DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
+SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
 
 
 class Diagnosis:
@@ -77,14 +77,14 @@ class Diagnosis:
         self._diagnostics = publisher(DiagnosticArray, '/diagnostics')
 
     def close(self) -> None:
-        """Destroy the publishers; what is published afterwards is dropped."""
+        """Destroy the publishers; later calls publish nothing."""
         self._loop.listener = None
         for publisher in self._publishers:
             self._node.destroy_publisher(publisher)
         self._publishers = []
 
     def state(self) -> str:
-        """Return the state of the controller in words, with the reason if a watchdog acts."""
+        """Return a text with the state of the controller, and the reason if a watchdog acts."""
         return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
 
     def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
@@ -120,12 +120,12 @@ class Diagnosis:
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), stamp))
 
     def _listen_to_commands(self) -> None:
-        """Let the loop keep its commands for `~/commands_stamped` while somebody subscribes."""
+        """Have the loop record its commands while `~/commands_stamped` has subscribers."""
         self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
                                else None)
 
     def _publish_command(self, time: Any, tau: Array) -> None:
-        """Publish a command (n,); `time` is the stamp of the state, or seconds without one."""
+        """Publish a command (n,); `time` is the stamp of its state, or a time [s] without one."""
         if self._publishers:
             self._commands.publish(commands.command_message(self._loop.joints, tau, time))
 
@@ -224,7 +224,7 @@ class Diagnosis:
 
 
 def _direction(twist: Array) -> str:
-    """Return the larger components of a direction (6,), [angular; linear], in words."""
+    """Return a text with the larger components of a direction (6,), [angular; linear]."""
     names = [f'{kind} {axis}' for kind in ('turn', 'shift') for axis in 'xyz']
     return ', '.join(f'{name} {part:+.2f}' for name, part in zip(names, twist)
                      if abs(part) > SHOWN_DIRECTION)

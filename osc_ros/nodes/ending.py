@@ -29,7 +29,7 @@ SIGNALS = signal.SIGINT, signal.SIGTERM
 NOTICE_TIME = 1.0  # longest callback that is awaited after a signal [s]
 STOP_TIME = 3.0  # longest time in which the arm is brought to rest [s]
 TEAR_DOWN_TIME = 2.0  # longest tear-down of ROS after that [s]
-MARGIN = 0.5  # after that time the process ends without Python, whose lock may be taken [s]
+MARGIN = 0.5  # added to the times above before the process is ended by force [s]
 POLL_PERIOD = 0.02  # [s]
 
 
@@ -45,7 +45,7 @@ class Ending:
     Attributes
     ----------
     name : str
-        Of the node, for messages.
+        Name of the node, for messages.
     is_requested : bool
         Whether a signal has come.
     stops : callable
@@ -74,7 +74,7 @@ class Ending:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Remove the time limit; further signals are ignored."""
+        """Remove the time limits, and ignore further signals."""
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
@@ -99,7 +99,7 @@ class Ending:
 
     def begin_tear_down(self) -> None:
         """Record that the arm has stopped."""
-        # a thread of C code, for the case that the one that hangs does not release Python's lock
+        # the C thread of faulthandler ends the process even if a hung thread holds the GIL
         faulthandler.dump_traceback_later(TEAR_DOWN_TIME + MARGIN, exit=True)
         self._stopped.set()
 

@@ -44,20 +44,20 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     """
     Refuse controller gains that are too high for a loop of this period and delay.
 
-    See `osc_ros.control.bandwidth`. Stiffnesses are not refused: the bound depends on the pose,
-    and the law keeps to it.
+    See `osc_ros.control.bandwidth`. Stiffnesses are not refused: their bound depends on the pose,
+    and the law enforces it.
 
     Parameters
     ----------
     found : mapping of str to value
         All parameters of the controller.
     period : float [s]
-        From one joint state to the next.
+        Time from one joint state to the next.
     delay : float [periods]
-        From a joint state to the torque that answers it.
+        Time from a joint state to the torque that is computed from it.
     before : mapping of str to value, optional
-        The parameters that are in force: a gain that is beyond its bound already, because the
-        delay has grown, is no reason to refuse a change of other parameters.
+        The present parameters. A gain that exceeds its bound already, because the delay has
+        grown, does not make a change of other parameters be refused.
 
     Raises
     ------

@@ -33,8 +33,8 @@ class Goals:
     """
     Publishes `~/goal_error` and `~/goal_reached` of the tip, `~/NAME/…` of the further tasks.
 
-    All of it runs in the thread that spins the node; it holds the loop's lock for some
-    microseconds for each task.
+    All methods run in the thread that spins the node; `update` holds the loop's lock for some
+    microseconds per task.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Goals:
                 self._events[name].publish(messages.pose_message(approach.goal, base, stamp))
 
     def values(self) -> Iterator[tuple[str, object]]:
-        """Give the keys and values of the diagnostics."""
+        """Yield the keys and values of the diagnostics."""
         for i, (name, arrival) in enumerate(self._arrivals.items()):
             prefix = f'{name} ' if i else ''
             yield f'{prefix}goal', arrival.state

@@ -47,7 +47,7 @@ IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
 POST_PERIOD = 0.005  # period of the owner's thread for running queued calls [s]
 MOST_POSTED = 1000  # length of the queue of these calls
 OLDEST = 1.0  # largest median age of states; older stamps are of another clock [s]
-AGED = 8  # the age of one state in AGED is measured
+AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 
 
@@ -59,7 +59,7 @@ class Output(NamedTuple):
     ----------
     publisher : Publisher
     order : (n,) int
-        Index of the robot's joint that each entry of a command is for.
+        For each entry of a command, the index of its joint in the robot.
 
     """
 
@@ -74,7 +74,7 @@ class Callbacks(NamedTuple):
     Attributes
     ----------
     watch : callable
-        Called in the loop's thread every period, at most WATCH_PERIOD, before the supervisor is.
+        Called in the loop's thread at least every WATCH_PERIOD, before the supervisor's checks.
     report : callable
         Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
     stopped : callable
@@ -115,15 +115,15 @@ class Loop:
     missed, refused : int
         Number of states that did not arrive in time, and of refused states.
     refusal : str
-        Why the last state was refused.
+        Reason of the last refusal of a state.
     torque_use : (n,) or float
         Largest torques so far, relative to the effort limits.
     joints : tuple of n str
         Names of the joints in the order of a command.
     listener : callable or None
         Called in the owner's thread with (time, command (n,)) for each command, within
-        POST_PERIOD. The time is the stamp of the state, or for a command that was not computed
-        from a state a number of seconds on the same clock.
+        POST_PERIOD. The time is the stamp of the state; for a command that was not computed from
+        a state, it is in seconds on the same clock.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class Loop:
         self._posted.append((act, arguments))
 
     def do_posted(self) -> None:
-        """Run the queued calls in their order, and the listener, in the owner's thread."""
+        """Run the queued calls in order, then the listener; called in the owner's thread."""
         while self._posted:
             act, arguments = self._posted.popleft()
             act(*arguments)
@@ -263,7 +263,7 @@ class Loop:
             with self.lock:
                 try:
                     callback(*arguments)
-                except Exception as error:  # of any kind: a defect must not silence the loop
+                except Exception as error:  # any kind: an error must not stop the commands
                     self._fail(f'{type(error).__name__}: {error}')
         return called
 
@@ -303,7 +303,7 @@ class Loop:
             self._answer(arrived)
 
     def _refuse(self, message: JointState, reason: str) -> None:
-        """Count a refused joint state; trip a watchdog unless it may be of another robot."""
+        """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
         self.refused += 1
         self.refusal = reason
         self.post(self._log_refusal, reason)
@@ -328,7 +328,7 @@ class Loop:
             self._answer(perf_counter())
 
     def _answer(self, began: float) -> None:
-        """Send the command for the newest state, which arrived at `began` [s], then plan."""
+        """Send the command for the newest state, arrived at `began` [s]; then plan the targets."""
         self._is_new = False
         self._publish(self.guard.torque(self._law_torque), self.stamp)
         self._count(perf_counter() - began)
@@ -373,7 +373,7 @@ class Loop:
             self.post(self._callbacks.stopped)
 
     def _count(self, took: float) -> None:
-        """Update the timing statistics with an update that took a time [s]."""
+        """Add the duration of an update and the time between states to the statistics [s]."""
         if self.mode != ACTIVE:
             return
         self.updates.add(took)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Conversion between ROS messages (linear first) and arrays (angular first): swapped only here."""
+"""Conversion of ROS messages (linear first) to and from arrays (angular first), only here."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class UnrelatedError(InputError):
 
 class JointStateReader:
     """
-    Reads some joints from joint states that have them in any order, among others.
+    Reads chosen joints from joint states, which may have more joints and any order.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def vector_array(message: Vector3) -> Array:
 
 
 def pose_array(message: Pose) -> Array:
-    """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
+    """Return a pose (4, 4) from a message; for errors see `osc_ros.control.task.pose`."""
     p, r = message.position, message.orientation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
@@ -210,7 +210,7 @@ def point_array(message: PointStamped) -> Array:
 
 
 def transform_array(message: Transform) -> Array:
-    """Return a pose (4, 4) from a message; raises what `osc_ros.control.task.pose` raises."""
+    """Return a pose (4, 4) from a message; for errors see `osc_ros.control.task.pose`."""
     p, r = message.translation, message.rotation
     return pose((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
 
@@ -304,14 +304,14 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
     frame_pose : callable
         Returns the pose (4, 4) of a frame in the base frame, or raises InputError.
     through : callable
-        Returns the path of times (m,) and poses (m, 4, 4), for points without derivatives.
+        Returns the path through poses (m, 4, 4) at times (m,), for points without derivatives.
 
     Raises
     ------
     InputError
         No points, more than one transform in a point, some derivatives missing, a single point
-        that is not at rest, and what `osc_ros.control.trajectory.Path` and
-        `osc_ros.control.task.poses` refuse.
+        that is not at rest; or an error of `osc_ros.control.trajectory.Path` or
+        `osc_ros.control.task.poses`.
 
     """
     found = serialized.trajectory(data)

@@ -40,7 +40,7 @@ _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Paramet
           str: Parameter.Type.STRING}
 _LARGEST_INTEGER = 2**31 - 1  # of rqt's sliders
 MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
-SHOWN_NAMES = 4  # of parameters that a refusal suggests
+SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
@@ -53,9 +53,9 @@ class Entry:
     ----------
     name : str
     default : bool, int, float, str, or a tuple of float or str
-        Its type is that of the parameter; an integer is accepted for a float.
+        Default value; its type is that of the parameter, but an integer is accepted for a float.
     description : str
-        With the unit.
+        Description of the parameter, with its unit.
     lower, upper : float
         Bounds of a number, or of every number of an array.
     size : int, optional
@@ -107,7 +107,7 @@ class Entry:
         """
         The ROS descriptor, with the range of a number, or of every number of an array.
 
-        The table checks the type, not ROS, which would refuse 20 for 20.0.
+        The typing is dynamic: `checked_value` checks the type; ROS would refuse 20 for 20.0.
 
         """
         descriptor = ParameterDescriptor(
@@ -178,14 +178,14 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
     """
     Declare every parameter of the table, with its description and range.
 
-    A value from a file or the command line that is out of range is declared all the same:
+    A value from a file or the command line that is out of range is declared nevertheless:
     `values` then refuses it with an error that names the accepted values.
 
     """
     for entry in table:
         descriptor = entry.descriptor
         default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
-        # an empty list has no type for rclpy, here and in a file
+        # rclpy gives an empty list no type, neither as a default nor from a file
         declared = node.declare_parameter(entry.name, default if default != [] else None,
                                           ParameterDescriptor(dynamic_typing=True))
         if declared.type_ == Parameter.Type.NOT_SET:
@@ -209,7 +209,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def parameter_file_error(error: Exception) -> str:
-    """Return what is wrong with a parameter file, for rcl's error about it."""
+    """Return a readable text for rcl's error about a parameter file."""
     found = re.search(r"params file: '--params-file (.*?)'\. Error: (.*?)(, at /|$)", str(error))
     if found is None:
         return str(error)
@@ -223,7 +223,7 @@ def parameter_file_error(error: Exception) -> str:
 
 def initial_value(node: Node, entry: Entry) -> Any:
     """
-    Return the value that a node is started with, before the parameter is declared.
+    Return the start value of a parameter that is not declared yet: its override, or default.
 
     Raises
     ------
@@ -297,7 +297,7 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
 
 
 def _settable(name: str, table: Iterable[Entry]) -> str:
-    """Return the live parameters whose names are most like a name, in words."""
+    """Return a text with the live parameters whose names are most similar to `name`."""
     live = [entry.name for entry in table if entry.live]
     near = difflib.get_close_matches(name, live, SHOWN_NAMES, 0.5)
     if not live:
@@ -310,9 +310,9 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
     Make the services that set parameters refuse unknown names and deletions with a reason.
 
-    rclpy loses the name of an unknown parameter, and deletes one that is set to nothing. A
-    read-only parameter that keeps its value is no reason for a refusal: `ros2 param load` sets
-    everything that `ros2 param dump` wrote.
+    rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter that is
+    set to no value. A read-only parameter that keeps its value is accepted: `ros2 param load`
+    sets everything that `ros2 param dump` wrote.
 
     """
     set_all = node.set_parameters_atomically

@@ -53,7 +53,7 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
     """
     Return the full node names of all publishers on a topic, by their GID in hexadecimal digits.
 
-    Takes 0.2 ms: not for every command.
+    Takes 0.2 ms, too long for every command.
 
     """
     return {bytes(one.endpoint_gid).hex(): _full_name(one.node_namespace, one.node_name)
@@ -107,12 +107,12 @@ class Source:
     Chooses one publisher of a topic, and distinguishes its messages from those of others.
 
     rclpy does not say which publisher sent a message, but every publisher numbers its messages
-    1, 2, 3, …, and they arrive in this order. A message whose number continues that of an earlier
-    one is therefore of the same publisher. A publisher is chosen at once if it is alone, otherwise
-    when no other one has published for the time-out; it stays chosen until it has been silent for
-    the time-out. If the numbers of two are so close that a message may be of either, none is
-    chosen until only one of them publishes. If the middleware does not number messages, none is
-    chosen while there are several publishers.
+    1, 2, 3, …, and they arrive in this order. So a message whose number continues that of an
+    earlier message is of the same publisher. A publisher is chosen at once if it is alone,
+    otherwise when no other publisher has sent a message for the time-out; it stays chosen until
+    it has been silent for the time-out. If the message numbers of two publishers are so close that
+    a message may be of either, none is chosen until only one of them publishes. If the middleware
+    does not number messages, none is chosen while there are several publishers.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Source:
         Parameters
         ----------
         number : int, optional
-            Its `publication_sequence_number`; None if the middleware has none.
+            `publication_sequence_number` of the message; None if the middleware has none.
         count : int
             Number of publishers that the subscription is matched with.
         now, timeout : float [s]
@@ -149,7 +149,7 @@ class Source:
         -------
         str
             KNOWN: of the chosen publisher; NEW: of a publisher that is chosen now; OTHER: of
-            another one than the chosen one; UNCLEAR: there are several, and none is chosen.
+            a publisher that is not chosen; UNCLEAR: there are several, and none is chosen.
 
         """
         if count > 1:

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Log lines on the causes that a supervisor reacts to: one at the begin, one at the end."""
+"""Log lines on the causes that a supervisor reacts to: when a cause begins, and when it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STOP = 'stop'  # the cause of a stop on request, which is no fault
 
 @dataclass
 class _Episode:
-    """Occurrences of one cause, none more than QUIET after the one before, on our clock [s]."""
+    """Occurrences of one cause, at most QUIET apart; times by `perf_counter` [s]."""
 
     reaction: str
     began: float
@@ -83,7 +83,7 @@ class ReactionLog:
             self._logger.error(text)
 
     def conclude(self, quiet: float = QUIET) -> None:
-        """Log the causes that have been gone for `quiet` [s]; call it about once a second."""
+        """Log the end of causes that have been gone for `quiet` [s]; call it every second."""
         now = perf_counter()
         for cause, episode in list(self._episodes.items()):
             if cause == self._cause or now - episode.ended < quiet:

@@ -42,7 +42,7 @@ def keep_garbage_out() -> None:
 
 
 def collect_garbage() -> None:
-    """Collect garbage among the objects made since `keep_garbage_out`, which is quick."""
+    """Collect garbage among the objects made since `keep_garbage_out`: few, so it is quick."""
     gc.collect()
 
 
@@ -56,8 +56,8 @@ def prioritize(priority: int) -> str:
     """
     Run all threads of the process under SCHED_FIFO, if permitted.
 
-    All of them, because a joint state passes through threads of DDS before it reaches the loop.
-    The calling thread, which prepares what takes long, gets a priority one lower.
+    Threads of DDS are included, because a joint state passes through them before it reaches the
+    loop. The calling thread, which does slow work, gets a priority one lower.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 SILENCE, NONSENSE, OTHER_PUBLISHER = 'silence', 'nonsense', 'other_publisher'
 SEVERAL = 'several nodes publish commands, and none of them has been the only one'
 WATCH_PERIOD = 0.005  # longest wall time between checks of the ages [s]
-STEEPEST = 200.0  # default limit of the rate of a torque, as a multiple of its limit [1/s]
+STEEPEST = 200.0  # default limit of the rate of a torque, relative to the torque limit [1/s]
 
 PARAMETERS = (
     *description.ENTRIES,
@@ -93,13 +93,13 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards the commands of one publisher; if they fail, stops the arm by its own model.
+    Forwards one publisher's commands; if missing or invalid, stops the arm by its own model.
 
     Nothing is sent before the first valid command after a valid joint state. From then on the
     relay always sends commands, because the hardware would apply the last torque for ever. Of
     several publishers on the command topic the relay chooses one
     (`osc_ros.nodes.publishers.Source`) and refuses the commands of the others. When it changes to
-    another one, it holds the arm in between.
+    another publisher, it holds the arm until it forwards the commands of this publisher.
 
     """
 
@@ -168,7 +168,7 @@ class Relay(Node):  # type: ignore[misc]
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
 
     def _compiled_dynamics(self, robot: Robot, driver: Driver) -> Any:
-        """Return the inverse dynamics as a function that compiles nothing any more."""
+        """Return a function that computes the inverse dynamics, with all its kernels compiled."""
         with on_demand(), CompilationReport(self) as report, compile_in_parallel(
                 OperationalSpace, robot, tell=report.tell, by_several=False):
             space = OperationalSpace(robot)
@@ -184,7 +184,7 @@ class Relay(Node):  # type: ignore[misc]
         self._guard.settings = _settings(found, self._robot)
         self._states.mode = found['velocity']
 
-    # the loop
+    # reception and forwarding of commands
 
     def _on_joint_states(self, message: JointState) -> None:
         if self._guard is None:
@@ -257,7 +257,7 @@ class Relay(Node):  # type: ignore[misc]
             self._guard.trip(OTHER_PUBLISHER, f'commands come from {_gids(self._taken)} now')
 
     def _is_good(self, message: Float64MultiArray, label: str, now: float) -> bool:
-        """Whether a command is valid; then it becomes the wanted torque."""
+        """Whether a command is valid; a valid one is stored as the torque to forward."""
         time = commands.labelled_time(label)
         try:
             # Only differences between the times of two commands are used, so the clock of the
@@ -306,7 +306,7 @@ class Relay(Node):  # type: ignore[misc]
         response.message = self._state()
         return response
 
-    # the end
+    # stop at the end of the process
 
     def ready_to_stop(self) -> bool:
         """Begin to stop the arm; return whether it is at rest, or was never commanded."""

@@ -46,15 +46,15 @@ class Recording:
     Attributes
     ----------
     pose_times, poses : list of float [s], list of (4, 4)
-        Of the tip, by the physics engine.
+        Poses of the tip from the physics engine, and their times.
     state_times, positions, velocities, torques : lists of float [s], (n,), (n,), (n,) [N m]
-        As measured; torques as applied by the physics engine.
+        Measured states; torques as applied by the physics engine.
     diagnostics : dict of str to str
-        The last ones of the controller.
+        Last diagnostics of the controller.
     wall_time : float
-        Of the run [s].
+        Duration of the run on the wall clock [s].
     warnings : list of str
-        Of the logs of the nodes.
+        Warnings in the logs of the nodes.
 
     """
 
@@ -165,7 +165,7 @@ def _frames(recording: Recording, robot: Robot, link: str) -> Array:
 
 def last_error(recording: Recording, schedule: Schedule, robot: Robot, freedoms: Freedoms
                ) -> tuple[float, float]:
-    """Return distance [m] and angle [rad] of the last pose, along the controlled axes."""
+    """Return distance [m] and angle [rad] of the last pose to its target, controlled axes only."""
     R = LinkAxes(robot, freedoms.frame).at(recording.positions[-1])[:3, :3] if (
         freedoms.frame) else np.eye(3)
     target = schedule.at(recording.pose_times[-1]).pose
@@ -282,7 +282,7 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
 
 
 def _begin_of_errors(phase: Phase, number: int) -> float:
-    """Return the time from which errors of a phase count: all of a path, the end of a step."""
+    """Return the time from which errors count: the start of a path, near the end of a step."""
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 

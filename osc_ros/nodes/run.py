@@ -43,8 +43,8 @@ class Stoppable(Protocol):
     """
     A node with a method that ends its work while it can still communicate.
 
-    If it has a method `ready_to_stop`, that is called until it returns True, before `stop`; from
-    another thread, if the thread that spins the node is in a callback that takes long.
+    If it has a method `ready_to_stop`, `run` calls this until it returns True, then `stop`. The
+    calls come from another thread if the thread that spins the node is in a long callback.
 
     """
 
@@ -56,7 +56,7 @@ class Stoppable(Protocol):
 
 
 def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> NoReturn:
-    """Call `run` and end the process, without the tear-down of Python, in which threads hang."""
+    """Call `run` and end the process without the tear-down of Python, which threads may block."""
     run(make, arguments)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -68,8 +68,8 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
     """
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
-    rclpy's own handlers would shut the context down first. After the signal the process ends in
-    bounded time (`osc_ros.nodes.ending`).
+    rclpy's own signal handlers would shut the context down before the node could publish. After
+    the signal the process ends in bounded time (`osc_ros.nodes.ending`).
 
     Parameters
     ----------

@@ -37,10 +37,10 @@ STEP, TURN, SWING = 0.1, np.radians(30.0), np.radians(10.0)
 WIDTH, HEIGHT = 0.3, 0.15
 REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
 # Scales that are tried, largest first, and the largest share of the limits of speed and torque
-# that the figure of eight may take; the rest is for the feedback.
+# that the figure of eight may use; the rest is for the feedback.
 SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 MOST_USED = 0.9
-STARTS, TRIED = 1000, 50  # joint positions that are sampled, and the best of them that are tried
+STARTS, TRIED = 1000, 50  # number of sampled joint positions, and of the best that are tried
 
 ALL = Freedoms()
 
@@ -64,9 +64,9 @@ class Start:
     ----------
     q : (n,)
     scale : float
-        Of SCALES; 1 is the usual size of the motions.
+        One of SCALES; 1 is the usual size of the motions.
     reason : str
-        Why the scale is less than 1; empty if it is 1.
+        Reason why the scale is less than 1; empty if it is 1.
 
     """
 
@@ -76,7 +76,7 @@ class Start:
 
 
 def use_kernels(robot: Robot) -> None:
-    """Use all kernels that the other functions use, which compiles them."""
+    """Call all kernels that the other functions use, so that they are compiled."""
     with on_demand():
         tracer = Tracer(robot, freedoms_of(robot))
         path = _eight(robot, tracer.pose(robot.neutral), 0.1, 3.0, 0.0)
@@ -85,7 +85,7 @@ def use_kernels(robot: Robot) -> None:
 
 
 def size(robot: Robot) -> float:
-    """Return 1 if the arm reaches REACH, less in proportion."""
+    """Return the reach of the arm relative to REACH, at most 1: the size of its motions."""
     links = np.linalg.norm(robot.T_parent_body[1:, :3, 3], axis=1).sum()
     reach = links + np.linalg.norm(robot.T_body_tip[:3, 3])
     return float(min(1.0, reach / REACH)) if reach > 0.0 else 1.0
@@ -99,7 +99,7 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
     ----------
     tracer : Tracer
     duration : float
-        Of the motions [s].
+        Duration of the motions [s].
     scale : float, optional
         Default: the largest of SCALES at which the joints keep within MOST_USED of their limits.
     seed : int
@@ -107,7 +107,7 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
     Raises
     ------
     InputError
-        None of them is good enough.
+        The arm cannot trace the motions from any of the positions.
 
     """
     random, robot = np.random.default_rng(seed), tracer.robot
@@ -121,9 +121,9 @@ def start(tracer: Tracer, duration: float, scale: float | None = None, seed: int
 
 def start_from(tracer: Tracer, q: Array, duration: float) -> Start:
     """
-    Return the start from q (n,), with the largest of SCALES that the joints keep up with.
+    Return the start at q (n,), with the largest of SCALES within the limits of the joints.
 
-    If there is none, the scale is 1: the run will tell.
+    If no scale fits, it is 1, and the run shows whether the arm follows.
 
     """
     try:
@@ -154,7 +154,7 @@ def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usa
 
 
 def excess(robot: Robot, use: Usage) -> str:
-    """Return in words which joint comes closest to a limit, or exceeds it."""
+    """Return a text that names the joint that comes closest to a limit, or exceeds it most."""
     for shares, limits, what, unit in ((use.speed, robot.velocity_limits, 'turn at', 'rad/s'),
                                        (use.torque, robot.effort_limits, 'take', 'N m')):
         i = int(np.argmax(shares))
@@ -199,7 +199,7 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
 
 
 def reference(plan: list[Phase], hold: Array) -> Schedule:
-    """Return the targets of a plan over time, from a first pose (4, 4)."""
+    """Return the targets of a plan over time; before it, the pose `hold` (4, 4) is held."""
     schedule = Schedule(Hold(hold))
     for phase in plan:
         schedule.add(phase.motion, phase.start)
@@ -222,7 +222,7 @@ def errors(poses: Array, targets: Array, freedoms: Freedoms, R: Array) -> Array:
     freedoms : Freedoms
         Errors count along its controlled axes.
     R : (k, 3, 3)
-        Axes of its frame.
+        Axes of the frame of `freedoms`, in the base frame.
 
     """
     turns = Rotation.from_matrix(targets[:, :3, :3] @ poses[:, :3, :3].transpose(0, 2, 1))
@@ -254,7 +254,7 @@ def _rotated(T: Array, scale: float) -> Array:
 
 
 def _best_shift(tracer: Tracer, q: Array, T: Array, scale: float) -> Array | None:
-    """Return the pose a step away at which the arm is best conditioned; None: none in reach."""
+    """Return the best conditioned pose one step away from T; None if none is in reach."""
     best, found = 0.0, None
     for axis, sign in product(range(3), (1.0, -1.0)):
         shifted = T.copy()

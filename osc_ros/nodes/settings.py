@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Values of the controller's parameters as settings of the law and of its supervisor."""
+"""Conversion of the controller's parameters to settings of the law and of its supervisor."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ Values = Mapping[str, Any]
 
 class LoadedRobot:
     """
-    Makes the robot with payload, tool and gravity; makes it anew only if a parameter changes.
+    Builds the robot with payload, tool and gravity, again only if their parameters change.
 
     Parameters
     ----------
     bare : Robot
-        As described, without payload and tool.
+        Robot of the description, without payload and tool.
 
     """
 
@@ -98,7 +98,7 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
     """
     loaded = LoadedRobot(description.robot(values, urdf))
     robot, driver = loaded.of(values)
-    description.command_order(values, robot)  # refused before kernels are compiled
+    description.command_order(values, robot)  # raises before kernels are compiled
     with on_demand():  # the law calls every kernel that it needs once, which compiles it
         law = Law(robot, law_settings(values, robot, driver), values['method'],
                   values['workers'] or 'auto')
@@ -142,7 +142,7 @@ def supervision(values: Values, limits: Limits) -> Supervision:
     values : mapping of str to value
         All parameters by name, each checked by its entry.
     limits : Limits
-        Of the law.
+        Joint limits of the law.
 
     """
     watchdogs = {

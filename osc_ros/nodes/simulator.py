@@ -39,7 +39,7 @@ from osc_ros.nodes.transforms import LinkTransforms, RATE
 from osc_ros.sim.plant import Plant
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # none may be lost
+RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
 CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
 
 PARAMETERS = (
@@ -87,9 +87,10 @@ class Simulator(Node):  # type: ignore[misc]
     """
     One robot on a fixed base, built by MuJoCo from the same URDF as its controller.
 
-    Until the first command arrives, on every command topic, the brakes are closed and the clock
-    stands. Then the simulation steps, in lockstep with the commands or with the wall clock. If
-    the commands on a topic end, the brakes of its joints close; they open with the next command.
+    Until the first command has arrived on every command topic, the brakes are closed and the
+    simulated time stands still. Then the simulation steps in lockstep with the commands, or in
+    real time. If the commands on a topic end, the brakes of its joints close; they open with the
+    next command.
 
     """
 
@@ -153,10 +154,10 @@ class Simulator(Node):  # type: ignore[misc]
 
     def ready_to_stop(self) -> bool:
         """
-        Return whether the commands have ended.
+        Return whether the commands have ended, or LINGER has passed.
 
-        On Ctrl-C all nodes are interrupted together: the controller needs joint states while it
-        brings the arm to rest.
+        On Ctrl-C all nodes are interrupted together, and the controller still needs joint states
+        while it brings the arm to rest.
 
         """
         now = perf_counter()

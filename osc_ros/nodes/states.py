@@ -73,13 +73,13 @@ class StateInput(VelocitySource):
         """
         Return stamp [s], positions (n,) and velocities (n,).
 
-        None for a message that has none of the joints, as that of a gripper on the same topic;
-        and while velocities have to be estimated and too few positions have come.
+        None for a message that has none of the joints, such as that of a gripper on the same
+        topic, and while too few positions have come to estimate the velocities.
 
         Raises
         ------
         InputError
-            Of `JointStateReader.read` and `VelocitySource.velocity`.
+            See `JointStateReader.read` and `VelocitySource.velocity`.
 
         """
         try:

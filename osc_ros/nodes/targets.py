@@ -52,8 +52,8 @@ from osc_ros.nodes.reaction_log import state_text
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
-HARMLESS = '', 'report'  # reactions that leave the arm to the law
-ROUNDING = 1e-9  # of a rotated wrench, relative to its largest component
+HARMLESS = '', 'report'  # reactions with which the law still controls the arm
+ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
 
 
 class Targets:
@@ -61,13 +61,13 @@ class Targets:
     Subscriptions and services of a configured controller.
 
     Every callback runs in the thread that spins the node. It prepares the command and holds the
-    loop's lock only to hand it over. What is refused is logged with its reason and changes
+    loop's lock only to hand it over. A refused message is logged with its reason and changes
     nothing.
 
     Parameters
     ----------
     node : Node
-        Owns the subscriptions; its parameters take the payload.
+        Owns the subscriptions; the payload is stored in its parameters.
     loop : Loop
     frames : Frames
     goals : Goals
@@ -90,7 +90,7 @@ class Targets:
                 (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
                  qos_profile_sensor_data))
               for task, prefix in prefixes.items()),
-            # the tip's task is always one of a pose
+            # the task of the tip always controls a pose, so it has no target point
             *(self._subscribe_task(task, prefixes[task], PointStamped, 'target_point',
                                    self._on_point) for task in further),
             *(node.create_subscription(kind, f'~/{topic}', callback, 10)
@@ -196,7 +196,7 @@ class Targets:
                 throttle_duration_sec=1.0)
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
-        """Log that a path ends later than its message says [s], if it does."""
+        """Log how much later than `end` [s] a path ends, if the limits have slowed it down."""
         late = float(path.times[-1]) - end
         if late > 1e-6:
             self._node.get_logger().warning(
@@ -211,7 +211,7 @@ class Targets:
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
 
     def _start_of(self, stamp: float) -> float:
-        """When a target with this stamp takes effect [s]; a past stamp means now."""
+        """Time at which a target with this stamp takes effect [s]; for a past stamp, now."""
         now = self._loop.time
         if stamp > now + FARTHEST_AHEAD:
             raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
@@ -222,7 +222,7 @@ class Targets:
     # forces
 
     def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Set the wrench of a task; the frame gives its axes, the origin is the task's link."""
+        """Set the wrench of a task, in the axes of the message's frame, at the task's link."""
         if not self._active:
             self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
@@ -237,7 +237,7 @@ class Targets:
             self._refuse(topic, 'one', error)
 
     def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
-        """Move a wrench from the origin of its frame, where the sensor is, to the task's link."""
+        """Shift a wrench from the origin of its frame, the sensor, to the link, and set it."""
         if not self._active:
             return
         try:
@@ -250,7 +250,7 @@ class Targets:
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
-    # the arm itself
+    # posture, payload and gravity of the arm
 
     def _on_posture(self, message: JointState) -> None:
         if not self._active:
@@ -315,7 +315,7 @@ class Targets:
 
 
 def _end_of(motion: Motion, start: float) -> float:
-    """When a motion that begins at `start` has reached its goal or its time-out [s]."""
+    """Time at which a motion begun at `start` has reached its goal or its time-out [s]."""
     if isinstance(motion, Hold):
         return start
     return float(motion.times[-1]) if isinstance(motion, Path) else motion.until

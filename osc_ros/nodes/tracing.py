@@ -31,7 +31,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-LENGTH, WELL = 0.3, 0.06  # of the singularity damping: characteristic length [m], full control
+LENGTH, WELL = 0.3, 0.06  # characteristic length [m]; conditioning from which control is full
 CLOSE = 1e-3  # largest error of a reached pose [rad, m]
 MARGIN = 0.05  # distance from the limits of a joint, as a share of its range
 LEAST_MARGIN = 0.02  # [rad, m]
@@ -102,7 +102,7 @@ class Tracer:
         return None
 
     def worst_conditioning(self, q: Array, poses: Iterable[Array]) -> float:
-        """Return the least conditioning at poses, reached in a row from q; 0 if one is not."""
+        """Return the least conditioning at poses reached one after another; 0 if one is not."""
         worst, at = 1.0, q
         for pose in poses:
             reached = self.reached_positions(at, pose)
@@ -115,7 +115,7 @@ class Tracer:
         """
         Return the usage of the joint limits along a path from q (n,); None if it is out of reach.
 
-        Of all motions of the joints it is the one with the least kinetic energy at every time.
+        The joints move with the least kinetic energy at every time.
 
         """
         times = np.linspace(path.times[0], path.times[-1],
@@ -143,7 +143,7 @@ class Tracer:
                      np.abs(torques).max(axis=0) / robot.effort_limits)
 
     def _is_good(self, q: Array, J: Array) -> bool:
-        """Whether q is away from the limits, and J (k, n), of the controlled axes, regular."""
+        """Whether q keeps its margin to the limits, and J (k, n), controlled axes, is regular."""
         if ((q < self.lower) | (q > self.upper)).any():
             return False
         turning = sum(self.freedoms.controlled[:3])

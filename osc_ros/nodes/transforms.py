@@ -30,7 +30,7 @@ from osc_ros.sim.plant import Plant
 
 try:
     from tf2_msgs.msg import TFMessage
-except ImportError:  # every ROS installation with tf2 has it; there is no wheel
+except ImportError:  # is part of ROS installations with tf2; there is no wheel
     TFMessage = None
 
 RATE = 30.0  # in simulated time [Hz]
@@ -47,7 +47,7 @@ class LinkTransforms:
     node : Node
     plant : Plant
     urdf_text : str
-        Of that plant.
+        URDF of the plant.
 
     """
 
@@ -68,7 +68,7 @@ class LinkTransforms:
             self._publisher.publish(TFMessage(transforms=self.transforms(stamp)))
 
     def transforms(self, stamp: Time) -> list[TransformStamped]:
-        """Return the present transforms, in messages that are filled anew by the next call."""
+        """Return the present transforms, in messages that the next call overwrites."""
         poses = [self._plant.pose(link) for link in self._links]
         for message, parent, pose in zip(self._transforms, self._parents, poses[1:]):
             found = messages.pose_message(np.linalg.inv(poses[parent]) @ pose, '', stamp).pose

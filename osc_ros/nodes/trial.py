@@ -27,7 +27,7 @@ from osc_ros.sim.plant import Plant
 
 Values = dict[str, Any]
 
-BEGIN = 0.2  # of the first motion [s]
+BEGIN = 0.2  # start time of the first motion [s]
 
 
 def plant_of(values: Values, text: str, robot: Robot) -> Plant:
@@ -55,7 +55,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
     ----------
     demonstration : Demonstration
     phases : int, optional
-        Number of the first phases to make; default all.
+        Number of phases to run, from the first on; default all.
 
     Raises
     ------
@@ -89,6 +89,6 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
 
 
 def result_of(demonstration: Demonstration) -> Result:
-    """Return the errors of one run; it raises what `recording_of` raises."""
+    """Return the errors of one run; for exceptions see `recording_of`."""
     recording, plan = recording_of(demonstration)
     return result(recording, plan, demonstration)

@@ -39,18 +39,18 @@ KEEP = QoSProfile(depth=1000)
 
 class Witness:
     """
-    Fills a recording.
+    Records the topics of a run, and sends targets to the controller.
 
     Attributes
     ----------
     time : float
-        Of the newest joint state [s].
+        Stamp of the newest joint state [s].
     diagnoses : int
         Number of diagnostics of the controller so far.
     compilation : str
         Newest line on the progress of the controller's compilation.
     compiled_at : float
-        When that last named another kernel or another number of them, by `perf_counter` [s].
+        Time of the last progress with another kernel or another count, by `perf_counter` [s].
 
     Parameters
     ----------

@@ -262,7 +262,7 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
 
 
 def _give_mass(spec: mujoco.MjSpec) -> None:
-    """Give links without mass between two joints next to none, because MuJoCo refuses them."""
+    """Give a tiny mass to massless links between two joints, because MuJoCo refuses them."""
     for body in spec.bodies:
         between = body.joints and any(child.joints for child in body.bodies)
         if between and body.mass == 0.0 and not body.explicitinertial:

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The meshes of a URDF in a MuJoCo scene, for those whose files are found."""
+"""Adds the meshes of a URDF to a MuJoCo scene, if their files are found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 READABLE = ('.stl', '.obj', '.msh')  # by MuJoCo
-PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # folders of packages, or with share/ in them
+PACKAGES = ('AMENT_PREFIX_PATH', 'ROS_PACKAGE_PATH')  # variables: folders of packages or of share/
 
 
 def file_of(name: str, folder: Path) -> Path | None:
@@ -38,9 +38,9 @@ def file_of(name: str, folder: Path) -> Path | None:
     Parameters
     ----------
     name : str
-        As in the URDF: 'package://…', 'file://…', an absolute path, or one relative to the folder.
+        Name in the URDF: 'package://…', 'file://…', an absolute path, or one relative to `folder`.
     folder : Path
-        Of the URDF; packages are looked for here, above, and where the environment says.
+        Folder of the URDF; packages are searched in it, in its parents, and in those of PACKAGES.
 
     """
     name = name.removeprefix('file://')

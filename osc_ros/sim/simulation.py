@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A simulated arm under its law: the control loop around MuJoCo, and what it recorded."""
+"""The control loop of a law around a simulated arm in MuJoCo, and the records of its runs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ Array = NDArray[np.float64]
 
 LONGEST_STEP = 1e-3  # of the physics [s]
 MIDDLE = 0.7  # share of the joints' ranges in which a start is searched
-STARTS = 300  # positions that are tried
-PICTURE = 1.0 / 30.0  # between two pictures in the window [s]
+STARTS = 300  # number of positions that are tried
+PICTURE = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +54,13 @@ class Record:
     ----------
     time : (k,) [s]
     q, qd : (k, n) [rad, m and per s]
-        The state that the law got.
+        Measured state, the input of the law.
     torque : (k, n) [N·m, N]
-        Its answer.
+        Torque of the law for this state.
     pose, target : (k, 4, 4)
-        Of the first task's link, and the set-point, base frame.
+        Pose of the first task's link, and its set-point, in the base frame.
     error : (k, 6) [rad, m]
-        Of the link from the set-point, base axes, [angular; linear].
+        Error from the link to its set-point, base axes, [angular; linear].
 
     """
 
@@ -78,8 +78,7 @@ class Simulation:
     An arm in MuJoCo under a law.
 
     The simulated arm has the URDF's masses, joint damping and dry friction; payload and tool of
-    the law's robot are not simulated. After each change of state by `reset` the law holds the
-    pose.
+    the law's robot are not simulated. After each `reset` the law holds the pose.
 
     >>> arm = Simulation(urdf, law)                          # doctest: +SKIP
     >>> law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))          # 10 cm up
@@ -92,7 +91,7 @@ class Simulation:
     plant : Plant
         The arm itself: pushes, brakes, contact forces, pictures.
     period : float [s]
-        From one torque to the next.
+        Time from one torque to the next.
 
     Parameters
     ----------
@@ -103,7 +102,7 @@ class Simulation:
         Joint positions at the start [rad, m]. Default: the best conditioned of random positions
         in the middle of the joints' ranges.
     rate : float [Hz]
-        Of the law; the physics takes steps of at most LONGEST_STEP.
+        Rate of the law; the physics takes steps of at most LONGEST_STEP.
     show : bool
         Show the arm in a window, and run no faster than real time.
     **plant
@@ -159,7 +158,7 @@ class Simulation:
     def pose(self, link: str | None = None, shift: ArrayLike = (0.0, 0.0, 0.0),
              turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
         """
-        Pose (4, 4) of a link in the base frame, as MuJoCo has it; moved, to be a goal.
+        Pose (4, 4) of a link in the base frame from MuJoCo, shifted and turned: to make a goal.
 
         Parameters
         ----------

@@ -12,4 +12,4 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The kinds of tasks: what a task's error is, and how the motion of its link changes it."""
+"""The kinds of tasks: definitions of the error of a task and of its rate of change."""

@@ -45,17 +45,17 @@ class Kind:
         See `osc_ros.control.task_numbers`. Set-point and own numbers are read; AXES, if the kind
         determines them, ERROR and LAG are written.
     pose, twist : (4, 4), (6,)
-        Of the link, base frame, [angular; linear].
+        Pose and twist of the link, base frame, [angular; linear].
     row : (WIDTH,)
         See `osc_ros.dynamics.level_row`. Written, in the task's axes, 0 where not controlled:
-        SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE, that less the
-        velocity; ROOT, the wanted acceleration less Ṡ v. If S is not the identity: MAPPED = 1 and
-        MAP, S in base axes.
+        SPRING, the error; VELOCITY, the wanted velocity of the coordinates; RATE, VELOCITY minus
+        the actual velocity; ROOT, the wanted acceleration minus Ṡ v. If S is not the identity:
+        MAPPED = 1 and MAP, S in base axes.
     share : float
         0 to 1, continuous: the activation is multiplied by it. It has to be 0 wherever S, or its
         rate of change, is not bounded.
 
-    All of it has to be finite and continuous for every finite pose, twist and set-point.
+    All written values have to be finite and continuous for finite pose, twist and set-point.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Kind:
     goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory')
 
     def numbers(self) -> Array:
-        """The parameters (9,) for the compiled part, `task[OWN:]` there."""
+        """The parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""
         return np.zeros(9)
 
     def set_point(self, pose: Array) -> Array:
@@ -84,7 +84,7 @@ class Kind:
         raise NotImplementedError
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """The error (6,) that the link has at a pose (4, 4) from a goal (4, 4), base axes."""
+        """The error (6,) from a link at `pose` (4, 4) to `goal` (4, 4), base axes."""
         raise NotImplementedError
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:

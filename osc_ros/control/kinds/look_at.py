@@ -68,12 +68,12 @@ class LookAt(Kind):
     If the point is near the link's origin, the activation of the task fades out, to 0 at OFF: its
     freedoms are then left to the tasks below and to the posture. If the point is behind the link,
     opposite to the axis within the angle BEHIND, the error that acts fades out, to 0 at half a
-    turn: there every way round is the shortest one. That equilibrium is unstable.
+    turn: there all directions of rotation are equally short. That equilibrium is unstable.
 
     Attributes
     ----------
     axis : tuple of 3 float
-        In the link's frame, of any length from SHORTEST to LONGEST.
+        Axis in the link's frame, of any length from SHORTEST to LONGEST.
 
     Raises
     ------

@@ -111,7 +111,7 @@ def pose_error(pose: Array, target: Array, out: Array | None = None) -> Array:
     Parameters
     ----------
     pose, target : (4, 4)
-        In the base frame.
+        Poses in the base frame.
     out : (6,), optional
 
     Returns

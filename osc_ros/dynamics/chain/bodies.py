@@ -69,7 +69,7 @@ from osc_ros.dynamics.spatial import (
 
 @inlined
 def placement(link, q):
-    """(R, p) of a body in its parent at joint position q, and cos and sin of its turn."""
+    """Placement (R, p) of a body at joint position q; cos q and sin q (prismatic: 1 and 0)."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if link[PRISMATIC]:
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
@@ -81,19 +81,19 @@ def placement(link, q):
 
 @inlined
 def along_axis(link, s):
-    """H s."""
+    """H s: the spatial motion by s along the joint axis."""
     return (ZERO, (0.0, 0.0, s)) if link[PRISMATIC] else ((0.0, 0.0, s), ZERO)
 
 
 @inlined
 def axis_part(link, f):
-    """Hᵀ f."""
+    """Hᵀ f: the component of a spatial force along the joint axis."""
     return f[1][2] if link[PRISMATIC] else f[0][2]
 
 
 @inlined
 def momentum(link, v):
-    """I v."""
+    """I v: spatial momentum of a body with velocity v."""
     mc = vector_at(link, FIRST_MOMENT)
     return (add(times(symmetric_at(link, INERTIA), v[0]), cross(mc, v[1])),
             along(link[MASS], v[1], cross(v[0], mc)))
@@ -101,7 +101,7 @@ def momentum(link, v):
 
 @inlined
 def inverse_inertia(link):
-    """I⁻¹."""
+    """I⁻¹: inverse spatial inertia of a body, as a mobility."""
     return symmetric_at(link, INVERSE_A), matrix_at(link, INVERSE_B), symmetric_at(link, INVERSE_C)
 
 
@@ -121,10 +121,10 @@ def put_placement(R, p, R_base, p_base, store):
 @inlined
 def body_motion(link, R, p, i, qd, qdd, v, a, store):
     """
-    Velocity v and acceleration a of a body from its parent's; ζ and v ×* I v.
+    Return v and a of a body, from those of its parent; then ζ and v ×* I v.
 
-    With a posture acceleration the Newton-Euler force is kept for the way in, and ζ and v ×* I v,
-    which are in it, are 0; without one a is left as it is.
+    With a posture acceleration, the Newton-Euler force is stored for the inward pass and includes
+    ζ and v ×* I v, so these are returned as 0. Without one, a is returned unchanged.
 
     """
     Hqd = along_axis(link, qd[i])
@@ -175,7 +175,7 @@ def force_on_last_body(ends, tip, F):
 
 @inlined
 def inward_sweep(links, tau, qdd, f, work, out):
-    """Write the joint torques of consecutive bodies; f is the outer force on the last one."""
+    """Write the joint torques of consecutive bodies; f: force on the last one from outside."""
     for i in range(len(out) - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0

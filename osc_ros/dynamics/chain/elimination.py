@@ -15,10 +15,11 @@
 """
 Elimination of the constraint force of one joint of a plain chain, compiled.
 
-H is the joint axis, +z of the body, and W its other five directions; the rotor inertia d makes W
-six wide: W̃ = [W, √d H] and W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. 'Axis first' is the order in
-which the joint axis is among the first three directions, so that rotation and translation are one
-case. K is the mobility of the body inside, C its coupling to an unknown force farther inside.
+'Inside' means towards the base. H is the joint axis, +z of the body, and W its other five
+directions; the rotor inertia d makes W six wide: W̃ = [W, √d H] and
+W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the joint axis is among the first
+three directions, so that rotation and translation are one case. K is the mobility of the body
+inside the joint, C the coupling of that body to an unknown force farther inside.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def schur_complement(G, L, a, c):
     """
     G - ZᵀD⁻¹Z, with Z = L⁻¹ [a, c] for the six rows [a, c]; and the rows of Z.
 
-    With [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ it is K of the body joined to the chain inside it.
+    For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is K of the body, joined to the chain inside it.
 
     """
     a0, c0 = a[0], c[0]
@@ -157,13 +158,13 @@ def back_projection(L, y, za, zc):
 
 @inlined
 def axis_first(link, G):
-    """The mobility, angular and linear parts exchanged if the joint is prismatic; own inverse."""
+    """G with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
     return linear_first(G) if link[PRISMATIC] else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """The spatial vector, its two parts exchanged if the joint is prismatic; own inverse."""
+    """f with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
     return (f[1], f[0]) if link[PRISMATIC] else f
 
 
@@ -184,7 +185,7 @@ def joint_elimination(link, G, z):
     """
     Eliminate the constraint force of a joint.
 
-    Returns K, the change of the acceleration by z, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
+    Returns K, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
 
     """
     s = np.sqrt(link[ROTOR])
@@ -215,7 +216,7 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """The coupling, its upper and lower rows exchanged if the joint is prismatic; own inverse."""
+    """C with upper and lower rows exchanged if the joint is prismatic; inverse of itself."""
     return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
 
 
@@ -245,17 +246,18 @@ def coupling_product(L, za, zc, ua, uc):
 @inlined
 def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
     """
-    Response to the unknown force on the first body, after one more joint is eliminated.
+    Update the response to the unknown force on the first body for one more eliminated joint.
 
     Parameters
     ----------
     handle : (C, K_a, b_a, f)
-        From that force to the acceleration of the last body and of the first; what else
-        accelerates the first; all Newton-Euler forces, as one on the last body (left alone).
+        C and K_a map that force to the acceleration of the last and of the first body; b_a is
+        the acceleration of the first body without it; f, returned unchanged, is the sum of the
+        Newton-Euler forces, as one force on the last body.
 
     Returns
     -------
-    The handle, the rows of C as the halves of Z are
+    The updated handle; the rows of its C are in the order of `rows_first`
 
     """
     C, K_a, b_a, f = handle

@@ -124,6 +124,6 @@ def packed_robot(robot: Robot) -> tuple[Array, Array]:
 
 @inlined
 def factors_at(row, k):
-    """L and D of `ldl_factors`, from a row."""
+    """L and D in the form of `ldl_factors`, read from index k of a row."""
     return (matrix_at(row, k) + matrix_at(row, k + 9)
             + (row[k + 18], row[k + 19], row[k + 20]))

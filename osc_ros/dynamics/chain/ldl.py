@@ -15,8 +15,8 @@
 """
 The method 'ldl' of a plain chain: block LDLᵀ of the papers' block tridiagonal matrix, compiled.
 
-The constraint forces of all joints solve 𝒜 F_S = -r (000, eqs. 35-39; with the paper's symbols in
-`papers/schur.py`). The blocks of joint i and of the next joint inward are
+The constraint forces of all joints solve 𝒜 F_S = -r (paper 000, eqs. 35-39; `papers/schur.py` uses
+the paper's symbols). The blocks of joint i and of the next joint inward are
 
     𝒜ᵢᵢ   =  W̃ᵢᵀ (Iᵢ⁻¹ + Xᵢ Iᵢ₋₁⁻¹ Xᵢᵀ) W̃ᵢ  (+ 1 for a rotor)       𝒜ᵢ₋₁,ᵢ = -W̃ᵢ₋₁ᵀ Iᵢ₋₁⁻¹ Xᵢᵀ W̃ᵢ
 
@@ -115,7 +115,7 @@ def packed_blocks(robot: Robot) -> Array:
     X = np.concatenate([motion_transforms(T[:, :3, :3], T[:, :3, 3]), np.eye(6)[None]])
     V = np.linalg.inv(robot.inertia) @ X.transpose(0, 2, 1)
     T = X @ V
-    # rows are W̃ of the body inside, its axis last; columns those of this joint, axis first
+    # rows: W̃ of the body inside, its axis last; columns: directions of this joint, axis first
     across = np.where(prismatic, angular_first, linear_first)[:, :, None]
     first = np.where(prismatic[1:], linear_first, angular_first)
     first = np.concatenate([first, [angular_first]])[:, None]
@@ -233,7 +233,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     ----------
     links, ends : from `layout.packed_robot`
     blocks : from `packed_blocks`
-    q, qd, tau, qdd, work, factor, tip : as there
+    q, qd, tau, qdd, work, factor, tip : see `passes.outward`
 
     Returns
     -------

@@ -16,7 +16,7 @@
 The outward and the inward pass of the sweep over a plain chain, and the kernels made of them.
 
 Going outward, the constraint forces of one joint after another are eliminated (the Schur
-complement of 000, eqs. 39-46, taken block by block). What remains after body i is
+complement of paper 000, eqs. 39-46, block by block). What remains after body i is
 
     K  inverse operational-space inertia of the chain cut after body i, at its origin
     b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
@@ -99,8 +99,8 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
 
     Parameters
     ----------
-    placed : None, or anything else
-        Whether the placements are in `work` already; R_base and p_base are then left alone.
+    placed : None or True
+        If True, the placements are in `work` already; R_base and p_base are returned unchanged.
     handle : None, or as in `inner_handle`
         Given if an unknown force acts on the first of the bodies inside.
 
@@ -123,7 +123,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
         residual = minus(
             minus(mobility_times(G, Ht), mobility_times(I_inv, bias)),
             plus(motion_to_body(R, p, b), zeta))
-        # where nothing reads b, the compiler drops all that leads to it
+        # if b is not read, the compiler removes its whole computation
         K, correction, L, y, za, zc = joint_elimination(link, G, residual)
         b = minus(mobility_times(I_inv, minus(Ht, bias)), correction)
         if factor is not None:
@@ -244,7 +244,7 @@ def outward(chain, q, qd, tau, qdd):
     chain : see `layout.Parts`
     q, qd : (n,)
     tau : (n,) or None
-        Joint torques τ⁰ [N·m]; beside a posture acceleration, torques on top of it.
+        Joint torques τ⁰ [N·m]; with a posture acceleration, torques added to its τ⁰.
     qdd : (n,) or None
         Posture acceleration [rad/s²]; τ⁰ is then its inverse dynamics.
 
@@ -307,8 +307,8 @@ def accelerations(chain, q, qd, tau, F, qdd):
     """
     Forward dynamics by the constraint-force algorithm.
 
-    Outward the constraint forces are eliminated as in `outward`; inward they are found, joint
-    after joint, and with each the acceleration across its joint. Overwrites all memory.
+    The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
+    them joint by joint, with the joint accelerations. Overwrites all memory.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The factors of M⁻¹, Λ⁻¹ and Λ of Fijany (000), and products with them, in numpy."""
+"""The factors of M⁻¹, Λ⁻¹ and Λ of Fijany (paper 000), and products with them, in numpy."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ class SchurBlocks:
     Attributes
     ----------
     A : Tridiagonal of (m, m)
-        Positive definite: what the constraint forces do across the joints (eqs. 39, 52, 53).
+        Positive definite; maps the constraint forces to accelerations along W̃ across the joints
+        (eqs. 39, 52, 53).
     B, C : Tridiagonal of (m, k) and of (k, k)
-        What the joint torques do across the joints, along W̃ and along H (eq. 39); k = 1, or as
-        many freedoms as one of the joints has.
+        Map the joint torques to accelerations across the joints, along W̃ and along H (eq. 39);
+        k is the largest number of freedoms of a joint.
     D : (6, 6)
         Inverse inertia of the last body about the tip, base axes (eqs. 44, 45).
     E, R : (m, 6)
@@ -51,11 +52,11 @@ class SchurBlocks:
     G : (6, 6)
         𝒟⁻¹ (eq. 48) [kg m², kg m, kg].
     S : Tridiagonal of (m, m)
-        ℰℛᵀ - 𝒜 (eq. 50), negative definite where the tip can be moved every way: -𝒮 is the 𝒜 of
-        the chain with its last body held.
+        ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜
+        of the chain with its last body held.
     freedoms : (g, k) int
-        Which freedom each place of a joint is, counted along the path; a place that a joint lacks
-        is one too many.
+        For each joint, the indices of its freedoms, counted along the path; where a joint has
+        fewer than k, the index is the number of all these freedoms.
 
     """
 
@@ -94,7 +95,7 @@ class SchurBlocks:
         Raises
         ------
         InputError
-            If 𝒮 is singular to working precision: the tip cannot be moved every way.
+            If 𝒮 is singular to working precision: the tip cannot move in every direction.
 
         """
         try:
@@ -109,9 +110,9 @@ class SchurBlocks:
 
     def M_inv_times(self, x: Array) -> Array:
         """
-        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one right-hand side.
+        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,), by a solve with one right-hand side.
 
-        The n freedoms are those of the path, the others following freely.
+        The n freedoms are those of the path; all other joints are free, without torque.
 
         """
         x_spread = spread(x, self.freedoms)
@@ -119,12 +120,12 @@ class SchurBlocks:
         return gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x))
 
     def Lambda_inv_times(self, f: Array) -> Array:
-        """Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,): one right-hand side."""
+        """Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,), by a solve with one right-hand side."""
         X = self.A_factor.solve(self._in_last_block(self.E @ f))
         return np.asarray(self.D @ f - self.E.T @ X[-1])
 
     def Lambda_times(self, a: Array) -> Array:
-        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), by one right-hand side; raises what `Lambda` does."""
+        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), with one right-hand side; errors as for `Lambda`."""
         self.Lambda  # noqa: B018  refuses where S is singular
         X = self.S_factor.solve(self._in_last_block(self.R @ a))
         return np.asarray(self.G @ a + self.R.T @ X[-1])

@@ -16,8 +16,8 @@
 The links of the path to the tip, in the form that `schur.py` factorizes, in numpy.
 
 A link is a body with an invertible inertia, together with the massless bodies before it on the
-path; their joints form one joint of k degrees of freedom. Bodies off the path are part of their
-link by their articulated-body inertia.
+path; their joints form one joint of k degrees of freedom. Bodies off the path add their
+articulated-body inertia to the link that carries them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Bodies:
         The bodies of every link, base first: massless ones, which are part of its joint, and the
         one that has inertia.
     links : (g,) int
-        The last of each group.
+        The last body of each group.
     beside : list of int
         The bodies that are not on the path, parents first.
     k : (g,) int
@@ -54,11 +54,11 @@ class Bodies:
     freedoms : (g, max k) int
         Indices of these freedoms; n where the joint has fewer.
     d : (g, max k)
-        Their rotor inertias.
+        Rotor inertias of these freedoms.
     m : int
         Width of the blocks.
     S, W : (g, 6, max k), (g, 6, m)
-        Of the links of one body; those of the others depend on q.
+        Motion subspace and its complement, of links of one body; for others they depend on q.
 
     """
 
@@ -143,13 +143,13 @@ class Located:
     X_link : (g, 6, 6)
         Takes motions of a link to the next one; for the first one, motions of the base.
     X_tip, X_tip_inv : (6, 6)
-        From the last link to the tip, base axes, and back.
+        Motion transforms from the last link to the tip, base axes, and back.
     W, T : (g, 6, m), (g, 6, max k)
         W̃ and T of every link.
     I : (b, 6, 6)
         Articulated-body inertias of the bodies beside the path, and of the links with these.
     U, D_inv : dict of int to (6, k), (k, k)
-        Of the bodies beside the path: I H and (Hᵀ I H + d)⁻¹.
+        For each body beside the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
 
     """
@@ -207,13 +207,13 @@ class Located:
                 self.W[g, :, 6 - k:] = self.T[g, :, :k] * np.sqrt(bodies.d[g, None, :k])
 
     def across_joints(self, V: Array) -> Array:
-        """𝒫ᵀV (g, 6): the part of the links' motions that is across their joints (eq. 17)."""
+        """𝒫ᵀV (g, 6): motions of the links relative to the link before, for V (g, 6) (eq. 17)."""
         x = V.copy()
         x[1:] -= product(self.X_link[1:], V[:-1])
         return x
 
     def across_groups(self, x: Array) -> Array:
-        """Motions x (b, 6) across the joints of bodies, as those across joints of links (g, 6)."""
+        """Motions (g, 6) across joints of links, for motions x (b, 6) across joints of bodies."""
         whole: Array = x[self.bodies.links]
         for g, group in enumerate(self.bodies.groups):
             if len(group) > 1:
@@ -223,7 +223,7 @@ class Located:
         return whole
 
     def outward(self, x: Array) -> Array:
-        """(𝒫ᵀ)⁻¹x (b, 6): the motions of the bodies that have x across their joints."""
+        """(𝒫ᵀ)⁻¹x (b, 6): motions of the bodies, from the relative motions x across joints."""
         V = x.copy()
         for i, parent in enumerate(self.bodies.robot.parent.tolist()):
             if parent >= 0:
@@ -231,7 +231,7 @@ class Located:
         return V
 
     def inward(self, x: Array) -> Array:
-        """𝒫⁻¹x (b, 6): the wrenches through the joints that leave x to the bodies (eq. 23)."""
+        """𝒫⁻¹x (b, 6): wrenches through the joints, from net wrenches x on bodies (eq. 23)."""
         f, parents = x.copy(), self.bodies.robot.parent.tolist()
         for i in range(len(f) - 1, -1, -1):
             if parents[i] >= 0:
@@ -253,9 +253,9 @@ class Located:
 
     def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
-        Bias forces p (b, 6) with those of the branches beside the path, with the links held.
+        Bias forces p (b, 6) plus those of the branches beside the path, links not accelerating.
 
-        Also the drives D⁻¹(τ - Hᵀp - Uᵀζ) of the joints there, in the order of `beside`.
+        Also returns the drives D⁻¹(τ - Hᵀp - Uᵀζ) of the branches' joints, ordered as `beside`.
 
         """
         p, drives = p.copy(), []
@@ -269,7 +269,7 @@ class Located:
         return p, drives[::-1]
 
     def blocks(self, factorization: Factorization) -> SchurBlocks:
-        """The factors of M⁻¹, Λ⁻¹ and Λ here."""
+        """The factors of M⁻¹, Λ⁻¹ and Λ at this position."""
         bodies, I_inv, X, W, T = self.bodies, self.I_inv, self.X_link, self.W, self.T
         # 𝒫ᵀℐ⁻¹𝒫: I⁻¹ + X I⁻¹Xᵀ on the diagonal, the second term from the link before
         inner = np.zeros_like(I_inv)
@@ -281,7 +281,7 @@ class Located:
         ones = ones * np.eye(bodies.m)
         A.diagonal[:] += ones
         S = Tridiagonal(-A.diagonal, -A.upper, -A.lower)
-        # ERᵀ - A without the difference: what A has of the last link
+        # ERᵀ - A, computed without a difference: the terms with the last link's I⁻¹ cancel
         S.diagonal[-1] = -W[-1].T @ inner[-1] @ W[-1] - ones[-1]
         counted = np.full(bodies.robot.n + 1, bodies.k.sum())
         counted[bodies.freedoms[bodies.freedoms < bodies.robot.n]] = np.arange(bodies.k.sum())
@@ -294,7 +294,7 @@ class Located:
 
 
 def projection(diagonal: Array, upper: Array, left: Array, right: Array) -> Tridiagonal:
-    """The symmetric block tridiagonal matrix between left and right (g, 6, ·): eqs. 52 and 53."""
+    """Tridiagonal leftᵀ A right, A (diagonal, upper) symmetric, sides (g, 6, ·): eqs. 52, 53."""
     left = left.transpose(0, 2, 1)
     return Tridiagonal(left @ diagonal @ right, left[:-1] @ upper @ right[1:],
                        left[1:] @ upper.transpose(0, 2, 1) @ right[:-1])

@@ -38,7 +38,7 @@ def _freedoms(robot: Robot, at: Placement, i: int) -> tuple[slice, Array]:
 
 
 def jacobian(robot: Robot, at: Placement) -> Array:
-    """Natural Jacobian J (6 m, n) of the tips, base axes, [angular; linear] (000, eq. 4)."""
+    """Natural Jacobian J (6 m, n) of the tips, base axes, [angular; linear] (paper 000, eq. 4)."""
     J = np.zeros((len(robot.tips), 6, robot.n))
     parents = robot.parent.tolist()
     for of_tip, (body, _), T_tip in zip(J, tip_frames(robot), at.T_tips):
@@ -72,9 +72,9 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
     Returns
     -------
     omega, alpha, a : (b, 3), (b, 3, k), (b, 3, k)
-        Of every body and its origin, base axes.
+        Angular velocity and acceleration of every body, acceleration of its origin; base axes.
     twist, acceleration : (6 m,), (6 m, k)
-        Of the tips, with the gravity taken out again, [angular; linear], classical.
+        Twists and classical accelerations of the tips, without the gravity term.
 
     """
     b, k = len(robot.parent), qdd.shape[1]

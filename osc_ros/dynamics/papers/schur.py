@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-The Schur-complement factorization of Fijany (000), in the paper's notation.
+The Schur-complement factorization of Fijany (paper 000), in the paper's notation.
 
 The wrench that body i receives through its joint is the sum of the drive's and the bearings' part,
 f = H τ + W F_S (eq. 24). The bodies stay connected: the motion across a joint has no component
@@ -22,7 +22,7 @@ which everything else follows:
 
     M⁻¹ = 𝒞 - ℬᵀ𝒜⁻¹ℬ        Λ⁻¹ = 𝒟 - ℰᵀ𝒜⁻¹ℰ        Λ = 𝒢 - ℛᵀ𝒮⁻¹ℛ
 
-Where this differs from the paper. Bodies are numbered 0 to n-1 from base to tip, and so are the
+Differences from the paper: bodies are numbered 0 to n-1 from base to tip, and so are the
 blocks; the paper puts the tip first, so that its first block is the last one here: ℰ and ℛ have
 only zeros before it. Every quantity of a body is in that body's own axes and about
 its own origin, [angular; linear], so inertias are constant and the transform X to it from the
@@ -99,7 +99,7 @@ def schur_blocks(robot: Robot, q: ArrayLike,
     Raises
     ------
     ModelError
-        A link of the path without the inertia that a link must have here.
+        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
     InputError
         A shape that does not fit, numbers that are not finite.
 
@@ -113,8 +113,8 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
     """
     Forward dynamics by the constraint-force algorithm: accelerations and joint reactions.
 
-    With r⁰ what the joints would do without any force through them (gravity, velocities, F_tip),
-    𝒜 F_S = -(ℬτ + W̃ᵀr⁰) and q̈ = 𝒞τ + ℬᵀF_S + Hᵀr⁰ (eqs. 35-38).
+    With r⁰, the accelerations across the joints without any force through them (by gravity,
+    velocities and F_tip): 𝒜 F_S = -(ℬτ + W̃ᵀr⁰) and q̈ = 𝒞τ + ℬᵀF_S + Hᵀr⁰ (eqs. 35-38).
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def constrained_motion(robot: Robot, q: ArrayLike, qd: ArrayLike, tau: ArrayLike
     Raises
     ------
     ModelError
-        A link of the path without the inertia that a link must have here.
+        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
     InputError
         Shapes that do not fit, numbers that are not finite.
 
@@ -145,8 +145,8 @@ class Schur(NumpyMethod):
     The law by the factorization of 𝒜: methods 'bcr', and 'ldl' off plain chains.
 
     With `BlockLDL` it computes the same as `osc_ros.dynamics.chain.ldl.LDL`, in readable form. The
-    factors of the last position are kept, and serve M⁻¹, Λ⁻¹ and the constraint forces as long as
-    q stays the same.
+    factors of the last position are stored, and used for M⁻¹, Λ⁻¹ and the constraint forces until
+    q changes.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Schur(NumpyMethod):
     Raises
     ------
     ModelError
-        A link of the path without the inertia that a link must have here.
+        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
 
     """
 
@@ -279,18 +279,18 @@ class Schur(NumpyMethod):
 
 class Response(NamedTuple):
     """
-    The motion of the links by a solution of the system for F_S.
+    The motion of the links, from the solution F_S.
 
     Attributes
     ----------
     qdd : (n,)
-        Of the joints on the path; zero for the others.
+        Accelerations of the joints on the path; zero for the others.
     f, a : (g, 6)
-        Wrenches through the joints of the links, and accelerations of these.
+        Wrenches through the joints of the links, and accelerations of the links.
     pulled, p : (b, 6)
-        As given, but p with the bias forces of the branches of every body.
+        The arguments `pulled` and `p`; p includes the bias forces of each body's branches.
     drives : list of (k,)
-        Of the joints beside the path, while the body that carries them does not accelerate.
+        Accelerations of the joints beside the path, while the body that carries them is held.
 
     """
 

@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-The spatial operators of Kreutz-Delgado, Jain and Rodriguez (002), in the paper's notation.
+The spatial operators of Kreutz-Delgado, Jain and Rodriguez (paper 002), in the paper's notation.
 
 The dynamics are products of operators on all bodies (φ, ψ, H, M, P, D, G, K, B, E). A product with
 φ or ψ is a recursion along the chain:
@@ -28,7 +28,7 @@ P, the articulated-body inertias, come tip to base (eq. 37), Ω base to tip (eq.
     Ω(0) g = B*(φ*E* - ψ*W*) a_g                                       (eq. 72)
     T = J*F = HφBF,  F = Λu + c + g                                    (eqs. 4, 39)
 
-Where this differs from the paper. Bodies are numbered 0 to n-1 from base to tip; the paper counts
+Differences from the paper: bodies are numbered 0 to n-1 from base to tip; the paper counts
 from the tip, its link k is body n-k. All is in base axes, [angular; linear], each body about its
 own origin, which is the paper's reference point on its joint; accelerations are the classical
 ones of that point. A joint's axis h gives H* = (h, 0) where it turns and (0, h) where it slides.
@@ -107,7 +107,7 @@ def task_gravity(robot: Robot, q: ArrayLike) -> Array:
 @np.errstate(over='ignore', invalid='ignore')
 def task_bias(robot: Robot, q: ArrayLike, qd: ArrayLike) -> Array:
     """
-    Their sum c + g by one pass of eq. 65; parameters, errors and axes as `task_coriolis`.
+    Task-space bias force c + g by one pass of eq. 65; parameters and errors: `task_coriolis`.
 
     The law's force is F = Λu + c + g (eq. 4).
 
@@ -135,7 +135,7 @@ class SpatialOperators(NumpyMethod):
     """
     The law by the recursions of the paper, for chains.
 
-    The articulated-body inertias of the last position are kept as long as q stays the same.
+    The articulated-body inertias of the last position are reused until q or gravity changes.
 
     """
 
@@ -291,7 +291,7 @@ class _Located:
         return _gathered(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): the same with every joint free."""
+        """ψy (n, 6): forces, summed as by `phi`, but with every joint free."""
         return _gathered(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
@@ -299,7 +299,7 @@ class _Located:
         return _carried(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): the same with every joint free."""
+        """ψ*s (n, 6): motions, carried as by `phi_star`, but with every joint free."""
         return _carried(self._psi, s)
 
     def H(self, f: Array) -> Array:

@@ -45,9 +45,9 @@ class Costs(NamedTuple):
     Attributes
     ----------
     serial : float
-        In the serial sweep.
+        Seconds per body of the serial sweep.
     place, base, segment : (4,)
-        In phase 1, and in phase 2 at the base and elsewhere, for every variant.
+        Phase 1, phase 2 at the base, and phase 2 of the other segments, for every variant.
 
     """
 
@@ -94,7 +94,7 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
     """
     Costs measured now on this machine, by this process alone.
 
-    With blocks, from `ldl.packed_blocks`, those of cyclic reduction.
+    With blocks, from `ldl.packed_blocks`, it measures cyclic reduction instead of the sweep.
 
     """
     roles.compile_kernels(blocks is not None)
@@ -107,7 +107,7 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
-        flags[:], flags[:3 * signals.LINE] = 0, STOP  # no member sleeps, and no word is awaited
+        flags[:], flags[:3 * signals.LINE] = 0, STOP  # none sleeps, every signal has arrived
         progress[:] = stage, 0, 0, 0, 0
 
     def leading(variant: int, m: int, stage: int) -> float:

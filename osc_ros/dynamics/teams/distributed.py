@@ -182,12 +182,12 @@ class Distributed:
     n : int
         Bodies of the whole chain.
     mine : slice
-        Those of this rank.
+        Bodies of this rank.
 
     Raises
     ------
     InputError
-        Not a plain chain, or a rank would have no body. On all ranks.
+        Raised on all ranks: not a plain chain, or a rank would have no body.
 
     """
 
@@ -211,9 +211,9 @@ class Distributed:
     @classmethod
     def from_pieces(cls, comm: Intracomm, piece: Robot) -> Distributed:
         """
-        From a piece of the chain on each rank: the tip of a piece is the base of the next.
+        Construct from one piece of the chain per rank: a piece's tip is the base of the next.
 
-        Branches of the link where two pieces meet belong to the piece whose tip it is; gravity is
+        A link where two pieces meet has its branches in the piece whose tip it is. Gravity is
         that of the first piece. Errors and the other parameters are those of the class.
 
         """
@@ -264,7 +264,7 @@ class Distributed:
             See `OperationalSpace.torque`, for the m bodies of this rank; all ranks must give the
             same optional arguments.
         u : (6,)
-            That of rank 0 is used.
+            The u of rank 0 is used.
 
         Returns
         -------
@@ -273,8 +273,8 @@ class Distributed:
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite. On all ranks, except where only
-            the torques of a rank are not finite.
+            Shapes that do not fit, numbers that are not finite. Raised on all ranks, but on one
+            rank only if just its torques are not finite.
 
         """
         self._go_outward(q, qd, tau_null, posture_acceleration, u)
@@ -292,7 +292,7 @@ class Distributed:
                    tip[A0:POSE])
 
     def inward(self, F: ArrayLike) -> Array:
-        """Second half: this rank's τ⁰ + JᵀF (m,), F (6,) the same everywhere. Not collective."""
+        """Second half of `torque`: τ⁰ + JᵀF (m,) of this rank, equal F (6,); not collective."""
         self._force[:] = finite_array('F', F, (6,))
         return self._go_inward()
 
@@ -383,7 +383,7 @@ class Distributed:
                           0, None))
 
     def _go_inward(self) -> Array:
-        """Torques for F."""
+        """The inward pass: torques (m,) of this rank for F."""
         m, progress, out = len(self._links), self._progress, np.empty(len(self._links))
         if self._rank == 0:
             progress[STAGE] = MOVE

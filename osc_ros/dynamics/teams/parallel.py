@@ -16,12 +16,13 @@
 The sweep of one long chain by a team of processes: a method that replaces a failed team.
 
 The kernels are in `segments.py`, the processes in `team.py` and `worker.py`. The owner of a team
-is its member 0 and works too. The others are started once, by 'spawn', and share one block of
-memory with it; its name is removed as soon as all have opened it, so nothing is left behind when
-a process is killed. A call pickles nothing. A waiting member makes no system call until it has
-spun for `Workers.spin` seconds; then it sets its sleep flag, checks once more, and blocks until
-another member wakes it. All words are sequentially consistent (`atomic.py`), so either the member
-sees the word that it waits for, or the member that writes the word sees the sleep flag.
+is its member 0 and works too. The other members are started once, by 'spawn', and share a block
+of memory with the owner. The name of the block is removed as soon as all members have opened it,
+so nothing remains when a process is killed. A call pickles nothing. A waiting member makes no
+system call until it has spun for `Workers.spin` seconds; then it sets its sleep flag, checks once
+more, and blocks until another member wakes it. All words are sequentially consistent
+(`atomic.py`), so either the member sees the word that it waits for, or the member that writes the
+word sees the sleep flag.
 
 If a member ends, or is late by more than `Workers.deadline`, the whole team is discarded: the
 owner finishes the call alone, and a new team starts in the background.
@@ -58,11 +59,11 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-_LATE = 20.0  # the deadline is at least so many times the duration of a serial call
+_LATE = 20.0  # least deadline, relative to the duration of a serial call
 
 
 class _Keeper:
-    """The team of a Parallel, which is replaced by a new one after a fault."""
+    """Owns the team of a `Parallel`, and replaces it by a new team after a fault."""
 
     def __init__(self, start: Callable[[], Team]) -> None:
         self._start = start
@@ -118,8 +119,8 @@ class Parallel(Sweep):
     """
     The method 'sweep', computed for one robot by a team of processes.
 
-    The team evaluates the law, `outward` and `inward`; this process evaluates the rest, as `Sweep`
-    does. Call `close` at the end; otherwise the garbage collector does.
+    The team evaluates the law, `outward` and `inward`; this process evaluates all else, as `Sweep`
+    does. Call `close` at the end; otherwise the garbage collector closes the team.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ class Parallel(Sweep):
     workers : Workers
     costs : Costs
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`; given, the team uses cyclic reduction.
+        Result of `ldl.packed_blocks`; if given, the team uses cyclic reduction.
 
     """
 

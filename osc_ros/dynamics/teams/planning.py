@@ -32,7 +32,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 _TRIAL = 0.02  # duration for which 'auto' compares its choice with one process [s]
-_LEAST_GAIN = 5e-6  # 'auto' starts processes only if two could save more per call [s]
+_LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save more per call [s]
 
 
 def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:

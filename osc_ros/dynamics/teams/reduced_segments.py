@@ -62,7 +62,7 @@ def reduce_base(links, blocks, ends, q, qd, tau, qdd, work, rows, slot):
 
 @inlined
 def reduce_segment(links, blocks, ends, q, qd, tau, qdd, work, rows, inside, inside_tau, slots, k):
-    """Phase 2 of member k by cyclic reduction; inside: the link inside its first one."""
+    """Phase 2 of member k by cyclic reduction; `inside` is the link inside its first link."""
     slot = slots[k]
     _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     free = reduction.free_acceleration(inside, inside_tau if tau is not None else None, qdd, v)

@@ -15,10 +15,10 @@
 """
 Block cyclic reduction of the papers' matrix over segments of a chain, compiled.
 
-The constraint forces solve 𝒜 F_S = -r (000, eqs. 39-55; with the paper's symbols in
-`papers/schur.py`; `ldl.py` packs the blocks). The tip's Λ⁻¹ and a⁰ need only the last block. So
+The constraint forces solve 𝒜 F_S = -r (paper 000, eqs. 39-55; `papers/schur.py` uses the paper's
+symbols; `ldl.py` packs the blocks). The tip's Λ⁻¹ and a⁰ need only the last block. So
 every other block can be eliminated in parallel, then every other one of the remaining blocks, and
-so on: ⌈log₂ n⌉ levels. With few processors (001; 004) each one reduces the joints of its own
+so on: ⌈log₂ n⌉ levels. With few processors (papers 001, 004) each reduces the joints of its own
 segment, level by level, to the last joint; the tree of joins in `reduced_segments.py` then reduces
 these joints.
 
@@ -88,7 +88,7 @@ ROW_WIDTH = 63
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """Updated block and r of an outer neighbour, and the rows of Y; for an inner one pass Uᵀ."""
+    """Return the updated block and r of an outer neighbour, and Y; for an inner one pass Uᵀ."""
     a, c = coupling_rows(U, 1.0)
     A, za, zc = schur_complement(A, L, a, c)
     return A, minus(r, back_projection(L, y, za, zc)), za, zc
@@ -103,7 +103,7 @@ def eliminate_between(A, r, inner, U_inner, outer, U_outer):
     ----------
     A, r : the block, and its right-hand side
     inner, outer : (A, r) of its neighbours
-    U_inner, U_outer : from the inner one to it, and from it to the outer one
+    U_inner, U_outer : couplings of the inner neighbour to the block, and of the block to the outer
 
     Returns
     -------
@@ -121,7 +121,7 @@ def eliminate_between(A, r, inner, U_inner, outer, U_outer):
 
 @inlined
 def eliminate_innermost(A, r, outer, U_outer):
-    """Eliminate the innermost block: the outer one."""
+    """Eliminate the innermost block; return the updated (A, r) of its outer neighbour."""
     L = ldl_factors(A, 1.0)
     y = forward_substitution(L, *across_axis(1.0, r))
     A_outer, r_outer, _, _ = _to_outer(L, y, U_outer, outer[0], outer[1])
@@ -186,7 +186,7 @@ def assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
     Parameters
     ----------
     v, a, free : of the link inside the first one
-        Velocity, acceleration for the posture, and as `free_acceleration` has it.
+        Velocity, posture acceleration, and the result of `free_acceleration`.
 
     Returns
     -------
@@ -252,11 +252,11 @@ def reduce_rows(rows, inside):
     Parameters
     ----------
     inside : (A, r), or None
-        Of the block inside the first one; None at the base.
+        Block and right-hand side inside the first one; None at the base.
 
     Returns
     -------
-    The same after the reduction
+    `inside` after the reduction
 
     """
     left = inside

@@ -85,7 +85,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def join_all(slots, flags, k, value, handle, progress, spins, matrix):
-    """Join the segments 1, 2, 4, … after member k's to its own; whether all have arrived."""
+    """Join the segments of members k + 1, k + 2, k + 4, … to that of k; False if one is late."""
     members = len(slots)
     while True:
         step = progress[JOINS]
@@ -104,13 +104,13 @@ def join_all(slots, flags, k, value, handle, progress, spins, matrix):
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
          matrix):
     """
-    The outward pass of the leader: as `passes.outward`, the team evaluates the outer bodies.
+    The outward pass of the leader: `passes.outward`, with the outer bodies done by the team.
 
     Parameters
     ----------
-    links, ends, q, qd, tau, qdd, tip : as there
+    links, ends, q, qd, tau, qdd, tip : see `passes.outward`
     bodies : int
-        Number of the leader's own.
+        Number of the leader's bodies.
     state : (5, n), written
         Input of the team.
     work, slots, flags : shared with the team
@@ -175,7 +175,7 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
               out):
     """
-    The inward pass of the leader: as `passes.inward`, after `lead` with the same tau and qdd.
+    The inward pass of the leader: `passes.inward`, after `lead` with the same tau and qdd.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
            matrix):
     """
-    Execute commands as member k, as long as they are for the given kinds of tau and qdd.
+    Execute commands as member k until one has another variant (which of tau and qdd are given).
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
 
     Returns
     -------
-    DONE at a command for other kinds, or at STOP; WAITING, RING
+    DONE at a command of another variant, or at STOP; WAITING, RING
 
     """
     members = len(slots)
@@ -274,7 +274,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
 
 @kernel
 def commanded_force(u, tip, F):
-    """F = Λ(u - a⁰) (6,), written, from what `lead` found; DONE, or WRONG_SHAPE."""
+    """F = Λ(u - a⁰) (6,), written, from the results of `lead`; DONE, or WRONG_SHAPE."""
     if len(u) != 6:
         return WRONG_SHAPE
     task_force(u, tip, F)

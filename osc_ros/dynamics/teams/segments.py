@@ -124,7 +124,7 @@ def put_motion(links, q, qd, qdd, work, slot):
 
 @inlined
 def motion_outside(R_base, p_base, v, a, slot):
-    """Pose, velocity and acceleration outside a segment, from those inside it."""
+    """Pose, velocity and acceleration at the outer end of a segment, from its inner end."""
     R, p = matrix_at(slot, SLOT_MOTION), vector_at(slot, SLOT_MOTION + 9)
     w, alpha = spatial_at(slot, SLOT_MOTION + 12), spatial_at(slot, SLOT_MOTION + 18)
     R_base, p_base = compose(R_base, R), add(p_base, rotate(R_base, p))
@@ -213,7 +213,7 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments to one, in the slot of the left one; handle: None at the base."""
+    """Join two segments into the slot of the left one; `handle` is None if this is at the base."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])

@@ -15,7 +15,7 @@
 """
 Words by which the members of a team signal to each other, compiled.
 
-Words only grow: each is the number of the command that it belongs to. `publish` and `has_reached`
+Words only grow: the value of a word is the number of its command. `publish` and `has_reached`
 are sequentially consistent (`atomic.py`): data written before a word is published can be read when
 the word has been seen.
 """

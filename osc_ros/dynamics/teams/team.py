@@ -79,7 +79,7 @@ class Team:
     spin, deadline : float
         See `Workers`.
     blocks : (n + 1, BLOCK_WIDTH), optional
-        From `ldl.packed_blocks`, for cyclic reduction.
+        Result of `ldl.packed_blocks`, for cyclic reduction.
 
     Raises
     ------
@@ -220,4 +220,4 @@ class Team:
         try:
             self._block.close()
         except BufferError:
-            pass  # the traceback of an exception still holds a view; it is released with it
+            pass  # the traceback of an exception still holds a view, and releases it later

@@ -98,9 +98,9 @@ class Member:
     ----------
     flags, k : words of the team, number of this member
     bells : sequence of Bell
-        Of all members.
+        Bells of all members.
     guards : sequence
-        Become ready when the peers have ended, so that waiting is useless.
+        Sentinels that become ready when a peer has ended.
 
     """
 

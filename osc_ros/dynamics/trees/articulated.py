@@ -16,8 +16,8 @@
 Articulated-body inertias of a tree, and the accelerations that torques and forces cause, compiled.
 
 I is the articulated-body inertia of body i, U = I H and D = HᵀU + rotor inertia. No inertia of a
-single body is inverted (004 for side branches), so a body may be massless if each joint moves some
-mass.
+single body is inverted (as in paper 004 for branches), so a body may be massless if each joint
+moves some mass.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def D_inv_times(kind, store, x):
 
 @inlined
 def U_times(kind, I, x):
-    """U x."""
+    """U x: the spatial force for x, one number per degree of freedom."""
     if kind == SPHERICAL:
         return times(I[0], x), unrotate(I[1], x)
     U = column_of(kind, I)
@@ -177,7 +177,7 @@ def U_times(kind, I, x):
 
 @inlined
 def passed_force(tree, tau, still, store, i):
-    """Force of the parent, if it is fixed, on body i; writes D⁻¹(…) to DRIVE in work."""
+    """Force on body i from its parent held still; writes D⁻¹(τ - Hᵀp - Uᵀζ) to DRIVE in work."""
     kind, k = tree[i, KIND], tree[i, V_AT]
     I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
     if not still:

@@ -105,7 +105,7 @@ def along_joint(tree, x, i):
 
 @inlined
 def momentum(body, v):
-    """I v of the body itself."""
+    """I v: spatial momentum of the body, with its own inertia only."""
     mc = vector_at(body, FIRST_MOMENT)
     return (add(times(symmetric_at(body, INERTIA), v[0]), cross(mc, v[1])),
             along(body[MASS], v[1], cross(v[0], mc)))
@@ -247,7 +247,7 @@ def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
 
 @inlined
 def put_motion_torques(tree, bodies, gravity, rotors, qdd, work, out):
-    """Joint torques for q̈ into out (n,), as `put_torques`, after any pass over these states."""
+    """Joint torques for q̈ into out (n,), as `put_torques`; needs placements and velocities."""
     for i in range(len(tree)):
         v = spatial_at(work[i], VELOCITY)
         bias = force_cross(v, momentum(bodies[i], v))

@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-Branch-induced factor of the joint-space inertia (SFA of 003), compiled.
+Branch-induced factor of the joint-space inertia (SFA of paper 003), compiled.
 
 M = LᵀL has the zeros that branches induce, and so have L and Y = J L⁻¹; Λ⁻¹ = Y Yᵀ.
 O(n d² + m d² + m² d) for n freedoms, depth d, m tips.
@@ -58,7 +58,7 @@ def joint_part(kind, f, c):
 @kernel
 def factorize(tree, bodies, rotors, before, work, M):
     """
-    Put L, with M = LᵀL, in the lower half of M (n, n): composite bodies, and no fill-in.
+    Write L, M = LᵀL, to the lower half of M (n, n), by the composite-body algorithm; no fill-in.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ class Constants(NamedTuple):
     paths : (Σ d,) int
         The bodies from the base to each tip, one tip after another.
     starts : (m + 1,) int
-        Where the path of each tip begins in `paths`.
+        Index in `paths` at which the path of each tip begins.
     common : (m, m) int
         Number of bodies that the paths of two tips have in common.
     carriers : (c,) int
@@ -129,7 +129,7 @@ class Results(NamedTuple):
 
 @inlined
 def constants_in(integers, numbers):
-    """Views of the `Constants` in what `packed_robot` returns."""
+    """The `Constants` as views of the arrays that `packed_robot` returns."""
     b, m, n, paths, carriers = (integers[0], integers[1], integers[2], integers[3], integers[4])
     tree, i = view(integers, SIZES, (b, 4)), SIZES + 4 * b
     tips, i = integers[i:i + m], i + m
@@ -147,7 +147,7 @@ def constants_in(integers, numbers):
 
 @inlined
 def memory_in(integers, room):
-    """Views of the `Memory` and the `Results` in what `room_for` returns."""
+    """The `Memory` and the `Results` as views of the array that `room_for` returns."""
     b, m, n, algorithm = integers[0], 6 * integers[1], integers[2], integers[5]
     steps = integers[3] if algorithm == EXTENDED else 0
     square = n if algorithm == FACTORED else 0

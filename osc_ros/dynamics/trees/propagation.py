@@ -13,15 +13,15 @@
 # limitations under the License.
 
 """
-Λ⁻¹ of several tips by propagation of forces (EFPA) or of mobilities (RJKA) of 003, compiled.
+Λ⁻¹ of several tips by propagation of forces (EFPA) or mobilities (RJKA) of paper 003, compiled.
 
-Both follow `articulated.put_articulated_inertias`. L = 1 - H D⁻¹Uᵀ takes the motion of a body that
-a free joint carries to the motion of the body beyond it; 𝒳 is the product of such steps L X to a
-tip, and Ω the mobility of a body, with everything inside it free. b bodies, depth d, m tips:
+Both follow `articulated.put_articulated_inertias`. L = 1 - H D⁻¹Uᵀ maps the motion of a body with
+its joint locked to its motion with the joint free; 𝒳 is the product of such steps L X to a tip,
+and Ω the mobility of a body, with all joints inside it free. b bodies, depth d, m tips:
 
-    propagate_forces      𝒳 is found going inward and used going outward; O(b + m d + m²)
+    propagate_forces      computes 𝒳 going inward, uses 𝒳 going outward; O(b + m d + m²)
     propagate_mobilities  Ω goes from body to body, and across a common ancestor from joint to
-                          joint; O(b + m² d); on a chain these are the recursions of 002
+                          joint; O(b + m² d); on a chain these are the recursions of paper 002
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def yielding_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """L X Y: motions of body i, its joint free, for motions Y of its parent, a column each."""
+    """L X Y: motions of body i with a free joint, for motions Y of its parent, one per column."""
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
@@ -173,7 +173,7 @@ def motions_beyond(tree, store, i, Y):
 
 @inlined
 def motions_at_tip(store, end, Y):
-    """Motions of a tip, base axes, for motions Y of the body that carries it, a column each."""
+    """Motions of a tip, base axes, for motions Y of the body that carries it, one per column."""
     R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
     return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
             compose(R, columns_shifted(p, Y[1], Y[3])))
@@ -212,7 +212,7 @@ def plus_outer(Y, x, y):
 @kernel
 def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by extended force propagators (003, table I).
+    Λ⁻¹ (6 m, 6 m) by extended force propagators (paper 003, table I).
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def put_tip_mobility(store, end, k, Lambda_inv):
 @kernel
 def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; 002, eq. 58).
+    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; paper 002, eq. 58).
 
     Parameters
     ----------

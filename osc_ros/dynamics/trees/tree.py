@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-The operational space of trees with m tips, by three algorithms of Wensing (003), compiled.
+The operational space of trees with m tips, by three algorithms of Wensing (paper 003), compiled.
 
     EXTENDED      EFPA: extended force propagators (`propagation.py`)
     PROPAGATED    RJKA: propagation of mobilities (`propagation.py`)
@@ -128,7 +128,7 @@ def _put_articulated_terms(robot, memory, found, tau, qdd):
 
 @inlined
 def _put_factored_terms(robot, memory, found, tau, qdd):
-    """L of the joint-space inertia, J, and a⁰, poses and twists of the tips by them."""
+    """Write L of the joint-space inertia and J; from these a⁰, poses and twists of the tips."""
     tree, tips, ends, gravity = robot.tree, robot.tips, robot.ends, robot.gravity
     work, driven, J, a0 = memory.work, memory.driven, memory.Y, found.a0
     accelerate(tree, robot.bodies, gravity, qdd if len(qdd) > 0 else memory.rest, work)
@@ -173,7 +173,7 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
                                  robot.carriers, work, Lambda_inv)
     flat = view(Lambda_inv, 0, (Lambda_inv.size,))
     finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
-    # needed because infinite or NaN values off the paths may not affect the tips
+    # checked too, because NaN or infinite inputs off the paths may not affect the tips
     given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
     poses = view(found.poses, 0, (found.poses.size,))
     return DONE if finite and given and all_finite(poses) else NOT_FINITE
@@ -239,14 +239,14 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
 
 @kernel
 def torques(integers, numbers, room, tau, qdd, F, out):
-    """`bodies.inward`, from the packed arrays."""
+    """Call `bodies.inward` with the packed arrays."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, work, out)
 
 
 @kernel
 def motions(integers, numbers, room, J):
-    """`bodies.jacobian`, from the packed arrays."""
+    """Call `bodies.jacobian` with the packed arrays."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     jacobian(robot.tree, robot.ends, robot.paths, robot.starts, work, J)
 
