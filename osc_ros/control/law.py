@@ -246,7 +246,7 @@ class Law(CommandedCycle):
 
     def gain_share(self) -> float:
         """
-        Smallest ratio of a natural frequency or damping rate in force to its set value, 0 to 1.
+        Smallest ratio, 0 to 1, of a natural frequency or damping rate to its set value.
 
         It is 1 unless a gain exceeds its bound at the measured period and delay of the states: see
         `osc_ros.control.bandwidth`. For a stiffness the bound depends on the pose.

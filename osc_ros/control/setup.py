@@ -270,7 +270,7 @@ class Setup:
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:
-        """Compute a tick that is not compiled as a whole; return the number of solves, or -1."""
+        """Do `torque` in several compiled calls; return the number of solves, -1 if not finite."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:

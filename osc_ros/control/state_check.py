@@ -34,11 +34,11 @@ CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was chang
 # [rad/s, m/s].
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 
-# Positions are frozen if none has changed by a bit although a joint would have travelled FROZEN
-# [rad, m] at the speed of the last change, which counts for FROZEN_TIME [s]: an arm that comes to
-# rest is slower than FROZEN / FROZEN_TIME when its last encoder count changes.
-# Repeated positions are reported only after FROZEN_LONG [s], as a driver may be faster than its
-# hardware.
+# Positions are frozen if all are exactly the same although some joint should have moved by FROZEN
+# [rad, m], at the speed that it had at the last change, for at most FROZEN_TIME [s]. An arm that
+# comes to rest is slower than FROZEN / FROZEN_TIME when its last encoder count changes.
+# Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish more
+# often than its hardware measures.
 FROZEN, FROZEN_TIME, FROZEN_LONG = 2e-3, 0.05, 0.025
 
 
@@ -103,7 +103,7 @@ class StateCheck:
 
 class FreezeCheck:
     """
-    Recognizes a driver that sends its last positions again with new stamps, whatever the speeds.
+    Recognizes a driver that sends its last positions again with new stamps, whatever velocities.
 
     Parameters
     ----------

@@ -185,8 +185,8 @@ class Stiffness:
     A spring from the tip to its target, per axis of the task's frame, [angular; linear].
 
     The inertia Λ is the arm's own, so no force has to be measured. With S = √K and
-    S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S: Λ, D and K are diagonal in the
-    same coordinates, and each mode has the damping ratio ζ (if that is the same on all axes).
+    S Λ⁻¹ S = V a Vᵀ the damper is D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S. If ζ is the same on all axes,
+    Λ, D and K are diagonal in the same coordinates, and each mode has the damping ratio ζ.
 
     Attributes
     ----------

@@ -206,7 +206,7 @@ class Loop:
 
     @property
     def acts(self) -> bool:
-        """Whether the loop sends commands for joint states."""
+        """Whether the loop answers each joint state with a command."""
         return self.mode != IDLE
 
     def reset_counts(self) -> None:

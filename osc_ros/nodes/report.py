@@ -82,7 +82,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Result:
-    """Errors over time (k,) [s], [m], [rad]; the figures of the table; errors above thresholds."""
+    """Times [s], distances [m], angles [rad] (k,); numbers of the table; too large errors."""
 
     times: Array
     distances: Array

@@ -167,7 +167,7 @@ def _put_turning(R, x, moves, y):
 
 @inlined
 def put_look_at(task, pose, twist, row):
-    """Write the task's row for this tick, see `Kind`; return the factor of its activation."""
+    """Write the task's row for this tick, see `Kind`; return the factor for its activation."""
     moves = task[SHAPE:SHAPE + 6]
     own = task[OWN:OWN + 9]
     R = compose(rotation_of(pose), (own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7],

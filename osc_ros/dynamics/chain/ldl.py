@@ -95,14 +95,14 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# `blocks`, one row per joint and one for the tip, which has 𝒟 and ℰ about the last body's origin:
-# T (21), rows of V (6 × 6).
+# `blocks` has one row per joint and one for the tip. Columns: T, packed (21), then the rows of
+# V (6 × 6). The row of the tip has 𝒟 and ℰ there, about the origin of the last body.
 BLOCK_WIDTH = 57
 
 
 def packed_blocks(robot: Robot) -> Array:
     """
-    Constant part of the blocks of 𝒜 and ℰ: at zero joint positions.
+    Blocks of 𝒜 and ℰ at zero joint positions; each call turns them by the positions.
 
     Returns
     -------

@@ -99,7 +99,8 @@ def schur_blocks(robot: Robot, q: ArrayLike,
     Raises
     ------
     ModelError
-        A link of the path has a singular inertia, or more than 6 freedoms without mass between.
+        A link between base and tip has a singular inertia, or more than 6 freedoms follow each
+        other without a mass between them.
     InputError
         A shape that does not fit, numbers that are not finite.
 

@@ -32,7 +32,7 @@ Words = NDArray[np.int64]
 
 
 class Shared(NamedTuple):
-    """Arrays that the members share, see `segments`; blocks: empty without cyclic reduction."""
+    """Arrays in the shared memory of a team; `blocks` is empty without cyclic reduction."""
 
     links: Array
     ends: Array

@@ -81,7 +81,8 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 
-# Columns of `rows`, one row per joint: its block, r, and its coupling to the block inside it.
+# Columns of `rows`, one row per joint: its diagonal block, its residual r, and the block that
+# couples it to the next remaining joint towards the base.
 BLOCK, RESIDUAL, COUPLING = 0, 21, 27
 ROW_WIDTH = 63
 

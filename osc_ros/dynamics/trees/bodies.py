@@ -160,7 +160,7 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(tree, bodies, gravity, qdd, work):
-    """Write accelerations for q̈ to work; replace bias forces by inertial plus bias forces."""
+    """Write the accelerations for q̈ to `work`, and inertial plus bias forces in place of bias."""
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = placement_at(store)
