@@ -352,7 +352,7 @@ class OperationalSpace:
 
     def evaluate_batch(self, q: ArrayLike, qd: ArrayLike) -> Terms:
         """
-        Terms of the law at many states, on all cores by 'sweep' and the methods for trees.
+        Terms of the law at k states; 'sweep', 'recursive', 'efpa' and 'sfa' use all cores.
 
         Parameters
         ----------
@@ -451,7 +451,7 @@ class OperationalSpace:
 
 @contextmanager
 def _overflow_checked_later() -> Iterator[None]:
-    """Silence numpy's overflow warnings, as `require_finite` follows; explain a singular M."""
+    """Silence numpy's overflow warnings; `require_finite` follows. InputError for a singular M."""
     try:
         with np.errstate(over='ignore', invalid='ignore'):
             yield

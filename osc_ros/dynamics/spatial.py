@@ -15,7 +15,7 @@
 """
 Spatial algebra on tuples, for the compiled kernels.
 
-Numbers in tuples are kept in registers: no arrays, no allocation, no aliasing.
+The compiler keeps numbers of tuples in registers: no arrays, no allocation, no aliasing.
 
     vector    (x, y, z)
     rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
@@ -160,7 +160,7 @@ def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
 
 @inlined
 def cross_rows(R: Matrix, p: Vector) -> Matrix:
-    """R p× : every row of R crossed with p."""
+    """R p×: the cross products of every row of R with p."""
     a = cross((R[0], R[1], R[2]), p)
     b = cross((R[3], R[4], R[5]), p)
     c = cross((R[6], R[7], R[8]), p)
@@ -187,20 +187,20 @@ def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
 
 @inlined
 def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
-    """X v: a motion about the parent's origin, as one about the body's, in its axes."""
+    """X v: a motion vector of the parent's frame (axes and origin), in the body's frame."""
     return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
 
 
 @inlined
 def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """Xᵀ f: a force about the body's origin, as one about the parent's, in its axes."""
+    """Xᵀ f: a force vector of the body's frame (axes and origin), in the parent's frame."""
     linear = rotate(R, f[1])
     return add(rotate(R, f[0]), cross(p, linear)), linear
 
 
 @inlined
 def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """X⁻ᵀ f: a force about the parent's origin, as one about the body's, in its axes."""
+    """X⁻ᵀ f: a force vector of the parent's frame (axes and origin), in the body's frame."""
     return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
 
 
@@ -263,7 +263,7 @@ def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
 
 @inlined
 def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
-    """Xᵀ I X: an inertia, [[A, B], [Bᵀ, C]] from motions to forces, about the parent's origin."""
+    """Xᵀ I X: an inertia [[A, B], [Bᵀ, C]] of the body's frame, in the parent's frame."""
     turned = mobility_unrotated(transpose(R), I)
     return linear_first(mobility_shifted((-p[0], -p[1], -p[2]), linear_first(turned)))
 

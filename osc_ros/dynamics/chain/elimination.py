@@ -15,11 +15,12 @@
 """
 Elimination of the constraint force of one joint of a plain chain, compiled.
 
-'Inside' means towards the base. H is the joint axis, +z of the body, and W its other five
-directions; the rotor inertia d makes W six wide: W̃ = [W, √d H] and
-W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the joint axis is among the first
-three directions, so that rotation and translation are one case. K is the mobility of the body
-inside the joint, C the coupling of that body to an unknown force farther inside.
+'Inside' means towards the base. H is the joint axis, +z of the body, and W (6 × 5) the other five
+directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6), and the kernels factor
+W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the half of a spatial vector that
+contains the joint axis comes first (angular for a revolute joint, linear for a prismatic joint),
+so that both types of joint take the same code. K is the mobility of the body inside the joint, C
+the coupling of that body to an unknown force farther inside.
 """
 
 from __future__ import annotations
@@ -158,34 +159,35 @@ def back_projection(L, y, za, zc):
 
 @inlined
 def axis_first(link, G):
-    """G with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
+    """G, its angular and linear parts exchanged if the joint is prismatic; twice gives G again."""
     return linear_first(G) if link[PRISMATIC] else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """f with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
+    """f, its angular and linear parts exchanged if the joint is prismatic; twice gives f again."""
     return (f[1], f[0]) if link[PRISMATIC] else f
 
 
 @inlined
 def across_axis(s, z):
-    """W̃ᵀ z for z = (angular, linear) after `axis_first_pair`; ordered as in `ldl_factors`."""
+    """W̃ᵀ z (6 numbers, in the order of `ldl_factors`) for z from `axis_first_pair`."""
     return z[1] + (z[0][0], z[0][1], s * z[0][2])
 
 
 @inlined
 def from_across_axis(s, x):
-    """W̃ x, axis first."""
+    """W̃ x for x (6 numbers, in the order of `ldl_factors`); the result is in 'axis first' order."""
     return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
 
 
 @inlined
 def joint_elimination(link, G, z):
     """
-    Eliminate the constraint force of a joint.
+    Eliminate the constraint force of a joint; G and z are the mobility and the residual across it.
 
-    Returns K, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
+    Returns K of the body, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and columns 0-2 and 3-5 of the
+    six rows of Z (see `schur_complement`).
 
     """
     s = np.sqrt(link[ROTOR])
@@ -216,7 +218,7 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """C with upper and lower rows exchanged if the joint is prismatic; inverse of itself."""
+    """C, its upper and lower rows exchanged if the joint is prismatic; twice gives C again."""
     return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
 
 
@@ -251,9 +253,9 @@ def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
     Parameters
     ----------
     handle : (C, K_a, b_a, f)
-        C and K_a map that force to the acceleration of the last and of the first body; b_a is
-        the acceleration of the first body without it; f, returned unchanged, is the sum of the
-        Newton-Euler forces, as one force on the last body.
+        C maps the unknown force to the acceleration of the last body, K_a to that of the first
+        body; b_a is the acceleration of the first body if the unknown force is zero. f is the sum
+        of the Newton-Euler forces, as one force on the last body; it is returned unchanged.
 
     Returns
     -------

@@ -102,7 +102,7 @@ BLOCK_WIDTH = 57
 
 def packed_blocks(robot: Robot) -> Array:
     """
-    Blocks of 𝒜 and ℰ at zero joint positions; each call turns them by the positions.
+    Blocks of 𝒜 and ℰ at zero joint positions; the kernels rotate them by the joint positions.
 
     Returns
     -------
@@ -115,7 +115,8 @@ def packed_blocks(robot: Robot) -> Array:
     X = np.concatenate([motion_transforms(T[:, :3, :3], T[:, :3, 3]), np.eye(6)[None]])
     V = np.linalg.inv(robot.inertia) @ X.transpose(0, 2, 1)
     T = X @ V
-    # rows: W̃ of the body inside, its axis last; columns: directions of this joint, axis first
+    # `across` selects the rows of V: directions W̃ of the body inside, its joint axis last;
+    # `first` selects columns: directions of this joint in the order 'axis first'
     across = np.where(prismatic, angular_first, linear_first)[:, :, None]
     first = np.where(prismatic[1:], linear_first, angular_first)
     first = np.concatenate([first, [angular_first]])[:, None]
@@ -160,7 +161,7 @@ def _turned_matrix(c, s, B):
 
 @inlined
 def through_joint(link, c, s, q, G):
-    """Z G Zᵀ, axis first."""
+    """Z G Zᵀ for the motion Z of the joint at q; G and the result are in 'axis first' order."""
     if link[PRISMATIC]:
         return linear_first(mobility_shifted((0.0, 0.0, q), linear_first(G)))
     return (_turned_symmetric(c, s, G[0]), _turned_matrix(c, s, G[1]),
@@ -169,7 +170,7 @@ def through_joint(link, c, s, q, G):
 
 @inlined
 def vector_through_joint(link, c, s, q, z):
-    """Z z, axis first."""
+    """Z z for the motion Z of the joint at q; z and the result are in 'axis first' order."""
     if link[PRISMATIC]:
         return add(z[0], cross(z[1], (0.0, 0.0, q))), z[1]
     return _turned_vector(c, s, z[0]), _turned_vector(c, s, z[1])
@@ -227,7 +228,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
-    Outward pass by the factorization of 𝒜; otherwise as `passes.outward`.
+    Outward pass by the factorization of 𝒜; writes the same results as `passes.outward`.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
     """
-    Joint torques of the law by the factorization of 𝒜; the inward pass is that of the sweep.
+    Joint torques of the law by the factorization of 𝒜; the inward pass is that of `passes`.
 
     Returns
     -------
@@ -270,8 +271,8 @@ def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd
     """
     Forward dynamics by the constraint-force algorithm.
 
-    The back substitution is that of the sweep, because the pivots Dᵢ and their right-hand sides
-    are the same.
+    It uses the back substitution of `passes`, because the pivots Dᵢ and their right-hand sides are
+    the same as in the sweep.
 
     Parameters
     ----------
@@ -317,7 +318,7 @@ class LDL(ChainMethod):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     passes.compile_kernels()
     links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
     work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)

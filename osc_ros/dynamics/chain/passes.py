@@ -22,8 +22,9 @@ complement of paper 000, eqs. 39-46, block by block). What remains after body i 
     b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
 
 so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
-F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p, τ⁰ = ID(q, q̇, q̈_p) and a⁰ is plain
-kinematics; b then contains only the torque that is added on top.
+F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p and added torques τ_a,
+τ⁰ = M q̈_p + h + τ_a. Then the acceleration by q̈_p follows from kinematics alone, and b is only
+the acceleration by τ_a.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
     placed : None or True
         If True, the placements are in `work` already; R_base and p_base are returned unchanged.
     handle : None, or as in `inner_handle`
-        Given if an unknown force acts on the first of the bodies inside.
+        Given for a segment of a chain, if an unknown force acts on the segment's first body.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
 
 @inlined
 def at_base(ends, qdd):
-    """R, p, v, a, b and K of the base; b is its acceleration -gravity, or 0 with a posture."""
+    """R, p, v, a, b and K of the base; a is -gravity; b is a, or 0 if `qdd` is given."""
     gravity = vector_at(ends, 0)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
@@ -151,7 +152,7 @@ def at_base(ends, qdd):
 
 @inlined
 def tip_acceleration(tau, qdd, a, b):
-    """Acceleration of the last body under τ⁰, from a of the posture and b of the elimination."""
+    """Acceleration of the last body under τ⁰: b, or a (if qdd is given), or a + b (if both)."""
     if qdd is None:
         return b
     return a if tau is None else plus(a, b)
@@ -198,7 +199,7 @@ def shapes_fit(links, q, qd, tau, qdd):
 
 @inlined
 def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
-    """Back substitution: q̈ from the tip inward, from the residuals and factors in `factor`."""
+    """Write q̈ (n,), joint by joint from the tip inward, from the residuals and L D in `factor`."""
     outer = force_on_last_body(ends, tip, F)
     for i in range(len(links) - 1, -1, -1):
         link, store = links[i], factor[i]
@@ -428,7 +429,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
 
 @ahead
 def compile_kernels() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     chain, (links, ends, work, _, tip) = empty_chain(1)
     chain[:] = 1.0
     x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))

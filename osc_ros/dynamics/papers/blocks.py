@@ -71,10 +71,10 @@ def gather(x: Array, places: NDArray[np.intp], n: int) -> Array:
 
 
 def product(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b) times its own vector of x (n, b)."""
+    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 
 def product_T(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b), transposed, times its own vector of x (n, a)."""
+    """(n, b): the products of block i (n, a, b), transposed, and row i of x (n, a)."""
     return np.asarray((x[:, None, :] @ blocks)[:, 0])

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The law by the textbook: M, J, h, and a solve; the reference for every other method."""
+"""The law by textbook formulas, M, J, h and Cholesky; the reference for all other methods."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Dense(NumpyMethod):
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """J at the last `outward`, into out (6 m, n)."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
@@ -68,7 +68,7 @@ class Dense(NumpyMethod):
         out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and forces on the tips (6 m,)."""
         rest = np.zeros((self.robot.n, 1))
         h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
         J = newton_euler.jacobian(self.robot, placement(self.robot, q))

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Part of a method in numpy that is common to all of them: checks of shapes and numbers."""
+"""The base class of all methods in numpy: it checks shapes and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 class NumpyMethod(Method):
-    """Base class of methods in numpy; checks shapes and numbers before a subclass gets them."""
+    """Base class of methods in numpy; checks shapes and numbers, then calls the subclass."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -67,4 +67,4 @@ class NumpyMethod(Method):
 
     @abstractmethod
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """`outward` for arrays that fit and are finite; DONE or NOT_FINITE."""
+        """Compute `outward`, for finite arrays of the right shape; return DONE or NOT_FINITE."""

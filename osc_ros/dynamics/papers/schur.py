@@ -254,7 +254,7 @@ class Schur(NumpyMethod):
                          product(at.I_inv, borne - p_link), pulled, p, drives)
 
     def _moved(self, at: Located, found: Response) -> ConstrainedMotion:
-        """Motion of all bodies: links, massless bodies before them, bodies beside the path."""
+        """Joint accelerations and joint forces of all bodies, from the motion of the links."""
         bodies, forces, qdd = self._bodies, np.zeros((len(at.X), 6)), found.qdd
         a = np.zeros((len(at.X) + 1, 6))  # the last row is the base
         forces[bodies.links], a[bodies.links] = found.f, found.a
@@ -289,9 +289,10 @@ class Response(NamedTuple):
     f, a : (g, 6)
         Wrenches through the joints of the links, and accelerations of the links.
     pulled, p : (b, 6)
-        The arguments `pulled` and `p`; p includes the bias forces of each body's branches.
+        The accelerations across the joints without any force, and the bias forces of the bodies
+        including those of the branches that they carry.
     drives : list of (k,)
-        Accelerations of the joints beside the path, while the body that carries them is held.
+        Accelerations of the joints beside the path if the bodies of the path do not accelerate.
 
     """
 

@@ -165,7 +165,7 @@ class SpatialOperators(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + J*F into out, for the τ⁰ of the last `outward` (eq. 39)."""
+        """Joint torques τ⁰ + J*F into out (n,), with τ⁰ of the last `outward` (eq. 39)."""
         at = self._located
         out[:] = self._tau + at.H(at.phi(at.B(F)))
 
@@ -303,21 +303,21 @@ class _Located:
         return _carried(self._psi, s)
 
     def H(self, f: Array) -> Array:
-        """Hf (n,): the part of each along its joint's axis."""
+        """Hf (n,): the component of the force f[i] (n, 6) along the axis of joint i."""
         return np.asarray((self._axis * f).sum(axis=1))
 
     def H_star(self, s: Array) -> Array:
-        """H*s (n, 6)."""
+        """H*s (n, 6): motions along the joint axes, at the rates s (n,)."""
         return self._axis * s[:, None]
 
     def B(self, F: Array) -> Array:
-        """BF (n, 6): a force on the tip, as one on the last body."""
+        """BF (n, 6): the force F (6,) on the tip, as an equivalent force on the last body."""
         f = np.zeros((len(self.D), 6))
         f[-1] = self._phi_tip @ F
         return f
 
     def B_star(self, s: Array) -> Array:
-        """B*s (6,): the tip moves with the last body."""
+        """B*s (6,): motion of the tip, which moves with the last body, for motions s (n, 6)."""
         return np.asarray(self._phi_tip.T @ s[-1])
 
     def moving(self, qd: Array) -> _Moving:
@@ -384,7 +384,7 @@ def _force_transform(reach: Array) -> Array:
 
 
 def _times(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b) times its own vector of x (n, b)."""
+    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 

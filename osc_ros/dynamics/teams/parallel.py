@@ -119,8 +119,8 @@ class Parallel(Sweep):
     """
     The method 'sweep', computed for one robot by a team of processes.
 
-    The team evaluates the law, `outward` and `inward`; this process evaluates all else, as `Sweep`
-    does. Call `close` at the end; otherwise the garbage collector closes the team.
+    The team evaluates `torque`, `outward` and `inward`; this process evaluates all other calls, as
+    `Sweep` does. Call `close` at the end; otherwise the garbage collector closes the team.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class Parallel(Sweep):
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
-        M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²].
+        M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²].
 
         The workers keep no factors: the first call after an `outward` makes a serial pass.
 
@@ -238,7 +238,7 @@ class Parallel(Sweep):
         super().acceleration_response(tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ (n, n) at the last `outward`, into out; as `acceleration_response`."""
+        """M⁻¹ at the last `outward`, into out (n, n); may make a serial pass first."""
         self._factor_alone()
         super().inverse_mass_matrix(out)
 

@@ -36,12 +36,12 @@ _LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save m
 
 
 def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Method that reduces the matrix of a plain chain by the requested number of processes."""
+    """Method and plan: the requested number of processes reduces the matrix of a plain chain."""
     return _by_number(robot, workers, packed_blocks(robot))
 
 
 def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """The sweep of a plain chain by the requested number of processes, or the fastest number."""
+    """Method and plan: the requested or the fastest number of processes sweeps a plain chain."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:

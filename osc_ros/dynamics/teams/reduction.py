@@ -89,7 +89,7 @@ ROW_WIDTH = 63
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """Return the updated block and r of an outer neighbour, and Y; for an inner one pass Uᵀ."""
+    """Return updated A and r of the outer neighbour, and Y; for the inner neighbour pass Uᵀ."""
     a, c = coupling_rows(U, 1.0)
     A, za, zc = schur_complement(A, L, a, c)
     return A, minus(r, back_projection(L, y, za, zc)), za, zc
@@ -104,7 +104,7 @@ def eliminate_between(A, r, inner, U_inner, outer, U_outer):
     ----------
     A, r : the block, and its right-hand side
     inner, outer : (A, r) of its neighbours
-    U_inner, U_outer : couplings of the inner neighbour to the block, and of the block to the outer
+    U_inner, U_outer : couplings of the inner neighbour to the block, of the block to the outer one
 
     Returns
     -------
@@ -182,12 +182,15 @@ def _coupling(link, c, s, q, root, V_a, V_c):
 @inlined
 def assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
     """
-    Put blocks of 𝒜, r, and couplings into `rows`, for consecutive bodies with placements.
+    Write the blocks of 𝒜, r, and couplings of consecutive bodies to `rows`.
+
+    The placements of the bodies must be in `work`.
 
     Parameters
     ----------
-    v, a, free : of the link inside the first one
-        Velocity, posture acceleration, and the result of `free_acceleration`.
+    v, a, free
+        Velocity and posture acceleration of the link before the first one, and the result of
+        `free_acceleration` for this link.
 
     Returns
     -------
@@ -253,7 +256,7 @@ def reduce_rows(rows, inside):
     Parameters
     ----------
     inside : (A, r), or None
-        Block and right-hand side inside the first one; None at the base.
+        Block and right-hand side of the joint before the first one; None at the base.
 
     Returns
     -------

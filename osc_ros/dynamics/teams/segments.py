@@ -104,7 +104,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def put_motion(links, q, qd, qdd, work, slot):
-    """Phase 1: put placements of the bodies, and the relative motion of the last one."""
+    """Phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     w, alpha = (ZERO, ZERO), (ZERO, ZERO)
     for i in range(len(q)):
@@ -175,7 +175,7 @@ def motion_inside(ends, qdd, slots, k):
 
 @inlined
 def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
-    """Phase 2 of member k: the sweep with a handle, starting at its first body, taken as free."""
+    """Phase 2 of member k: the sweep over its bodies, with the response to the unknown force."""
     slot = slots[k]
     R, p, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     link, body = links[0], work[0]
@@ -213,7 +213,7 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments into the slot of the left one; `handle` is None if this is at the base."""
+    """Join two segments; write to slot `left` (nearer the base; if at the base, handle is None)."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])
@@ -239,7 +239,7 @@ def join_segments(left, right, handle):
 
 @inlined
 def outer_force(ends, slots, k, qdd, F):
-    """Force on member k's last body from outside: F at the tip and the forces of the segments."""
+    """Force on member k's last body by the bodies beyond it: F and their Newton-Euler forces."""
     last = len(slots) - 1
     p_k, R_k = vector_at(slots[k], SLOT_END + 9), matrix_at(slots[k], SLOT_END)
     p_tip = add(vector_at(slots[last], SLOT_END + 9),

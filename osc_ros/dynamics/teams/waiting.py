@@ -44,7 +44,7 @@ yield_core: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
 
 
 class Fault(OscError, RuntimeError):
-    """A member does not answer."""
+    """A member of the team has ended, or has not answered before the deadline."""
 
 
 class Bell:
@@ -66,7 +66,7 @@ class Bell:
             os.set_blocking(self._writer.fileno(), False)
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable."""
+        """The file descriptor that becomes readable when the member must wake."""
         return self._reader.fileno()
 
     def ring(self) -> None:
@@ -85,7 +85,7 @@ class Bell:
             pass
 
     def close(self) -> None:
-        """Close the descriptors."""
+        """Close the file descriptors."""
         self._reader.close()
         self._writer.close()
 
