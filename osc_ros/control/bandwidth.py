@@ -151,12 +151,13 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 def largest_push(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
     """
-    Largest natural frequency [rad/s] of the push that moves joints out of their soft zones.
+    Largest natural frequency [rad/s] of the push that moves a joint away from a position limit.
 
-    The push adds at most twice its square to the square of the posture's natural frequency
-    [rad/s]; the only damping is that of the posture [1/s]. The sum must have a gain margin of 1.5,
-    less than the posture alone, so that a push is possible with the stiffest posture too. The
-    condition on the damping does not apply, because the limit itself brakes the joint.
+    The push acts in the soft zone before each limit. It adds at most twice the square of its
+    natural frequency to the square of the posture's natural frequency; the only damping is that
+    of the posture [1/s]. The sum must have a gain margin of 1.5, less than the posture alone, so
+    that a push is possible with the stiffest posture too. The condition on the damping does not
+    apply, because the limit itself brakes the joint.
 
     """
     delay, b = _delay(delay), margin * damping_rate * period
@@ -191,7 +192,7 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
 @lru_cache(maxsize=1024)
 def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
                      margin: float = GAIN_MARGIN) -> float:
-    """Largest ωT for a damping ratio, if the delay must leave the share `left` of the damping."""
+    """Largest ωT for a damping ratio, if the delay may reduce the damping to the share `left`."""
     if ratio == 0.0:
         return 0.0
     wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle
@@ -228,7 +229,7 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def _angles(delay: float) -> tuple[float, float]:
-    """Angles [rad] of the root on the boundary: at the highest ω, and for a damper alone."""
+    """Two angles θ [rad] of the root on the boundary: at the highest ω, and at ω = 0."""
     whole = math.floor(delay)
     lower, upper = math.pi / (2.0 * whole + 3.0), math.pi / (2.0 * whole + 1.0)
     if delay == whole:

@@ -17,15 +17,15 @@ The forces of several tasks with priorities.
 
 A task does not disturb the tasks of higher priority: it acts in their dynamically consistent null
 space. Task i of k, highest priority first, is level i. J (6 k, n) is the Jacobian of all levels,
-W = Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause (u
-commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after level,
-for i = 1 … k:
+W = Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause
+(u commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after
+level, for i = 1 … k:
 
     Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ + the added wrench (WRENCH)
     for j > i:  Lⱼᵢ = Wⱼᵢ Λᵢ,  Wⱼₖ -= Lⱼᵢ Wᵢₖ,  rⱼ -= Lⱼᵢ rᵢ,  Jⱼ -= Lⱼᵢ Jᵢ
 
-Back substitution then gives the force of each level, Fᵢ = fᵢ - Σⱼ Lⱼᵢᵀ Fⱼ. After the elimination of
-the levels above, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
+Back substitution then gives the force of each level, Fᵢ = fᵢ - Σⱼ Lⱼᵢᵀ Fⱼ. After the elimination
+of the levels above, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
 change, and Jⱼ is its Jacobian in their null space. E fades out the singular directions of the
 scaled Jⱼ, and D is 0 if no direction is faded out: see `osc_ros.dynamics.level_inertia`.
 
@@ -421,7 +421,7 @@ class Priorities:
 
     @property
     def directions(self) -> Array:
-        """Singular directions (k, 6, 6) in columns, frame's axes, linear axes divided by length."""
+        """Singular directions (k, 6, 6), in columns, frame's axes; linear axes / length."""
         self._find_conditioning()
         return self._room.directions
 

@@ -35,7 +35,7 @@ PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
-STICKS = 0.05  # a braked joint below this speed stops, unless overloaded [rad/s]
+STICKS = 0.05  # a braked joint below this speed stops, unless its brake is overloaded [rad/s]
 STOP_IMPEDANCE = (0.99, 0.999, 1e-3, 0.5, 2.0)  # solimp of joint stops and contacts
 
 
@@ -46,8 +46,8 @@ class Plant:
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
     itself. There are no collisions, except between ball and wall if both are given. Masses and
-    inertias are used as given, or refused. The arm starts at rest at q = 0, or at the nearest
-    limit.
+    inertias are those of the URDF, or it is refused. The arm starts at rest at q = 0, or at the
+    nearest limit.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def across_axis(s, z):
 
 @inlined
 def from_across_axis(s, x):
-    """W̃ x for x (6 numbers, in the order of `ldl_factors`); the result is in 'axis first' order."""
+    """W̃ x in 'axis first' order, for x with 6 numbers in the order of `ldl_factors`."""
     return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
 
 

@@ -199,7 +199,7 @@ def shapes_fit(links, q, qd, tau, qdd):
 
 @inlined
 def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
-    """Write q̈ (n,), joint by joint from the tip inward, from the residuals and L D in `factor`."""
+    """Write q̈ (n,), from the tip inward, by back substitution with the rows of `factor`."""
     outer = force_on_last_body(ends, tip, F)
     for i in range(len(links) - 1, -1, -1):
         link, store = links[i], factor[i]

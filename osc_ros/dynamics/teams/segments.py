@@ -213,7 +213,7 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments; write to slot `left` (nearer the base; if at the base, handle is None)."""
+    """Join two segments, writing to slot `left`; if `left` is at the base, `handle` is None."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])

@@ -15,13 +15,17 @@
 """
 Λ⁻¹ of several tips by propagation of forces (EFPA) or mobilities (RJKA) of paper 003, compiled.
 
-Both follow `articulated.put_articulated_inertias`. L = 1 - H D⁻¹Uᵀ maps the motion of a body with
-its joint locked to its motion with the joint free; 𝒳 is the product of such steps L X to a tip,
-and Ω the mobility of a body, with all joints inside it free. b bodies, depth d, m tips:
+Call `articulated.put_articulated_inertias` before either. If the parent of a body has the motion
+V, the body has X V with its joint locked, and L X V with its joint free, L = 1 - H D⁻¹Uᵀ. 𝒳, the
+product of L X over the joints between a body and a tip, maps the motion of the body to that of the
+tip. Ω is the mobility of a body of the robot, with all joints free: its acceleration for a force
+on it. For b bodies, depth d and m tips:
 
-    propagate_forces      computes 𝒳 going inward, uses 𝒳 going outward; O(b + m d + m²)
-    propagate_mobilities  Ω goes from body to body, and across a common ancestor from joint to
-                          joint; O(b + m² d); on a chain these are the recursions of paper 002
+    propagate_forces      computes 𝒳 from the tips inward, then Λ⁻¹ from the base outward, with
+                          the blocks of two tips at their last common body; O(b + m d + m²)
+    propagate_mobilities  computes Ω of all bodies on paths, from the base outward, and takes Ω of
+                          the last common body of two tips along both of their branches;
+                          O(b + m² d); on a chain these are the recursions of paper 002
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def block_at(row, k):
-    """A 6 × 6 matrix as four 3 × 3 ones, by rows."""
+    """The 6 × 6 matrix in row[k:k + 36], as four 3 × 3 blocks: [[0, 1], [2, 3]]."""
     return (matrix_at(row, k), matrix_at(row, k + 9),
             matrix_at(row, k + 18), matrix_at(row, k + 27))
 
@@ -121,7 +125,7 @@ def with_row(kind, Y, x, y):
 
 @inlined
 def row_of(kind, Y):
-    """The row of Y of a one-degree-of-freedom joint's axis: columns 0-2, and columns 3-5."""
+    """Row Hᵀ Y, for a joint with one degree of freedom: its columns 0-2, and columns 3-5."""
     k = 1 if kind == PRISMATIC else 0
     a, b = (Y[2], Y[3]) if k else (Y[0], Y[1])
     return (a[6], a[7], a[8]), (b[6], b[7], b[8])
@@ -130,10 +134,10 @@ def row_of(kind, Y):
 @inlined
 def yielding_row(kind, store, I):
     """
-    The joint axis' row of L = 1 - H D⁻¹Uᵀ (one degree of freedom): columns 0-2, columns 3-5.
+    Row Hᵀ L of L = 1 - H D⁻¹Uᵀ (one degree of freedom): its columns 0-2, and columns 3-5.
 
-    Its diagonal entry is the rotor's share: exactly zero without a rotor, where the difference of
-    1 and D⁻¹D would lose the digits of light bodies.
+    The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as D⁻¹ times the rotor inertia: exactly 0
+    without a rotor, and without the loss of digits by the difference.
 
     """
     U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
@@ -156,7 +160,7 @@ def yielding_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """L X Y: motions of body i with a free joint, for motions Y of its parent, one per column."""
+    """L X Y: motions of body i with a free joint, for motions of its parent, the columns of Y."""
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
@@ -173,7 +177,7 @@ def motions_beyond(tree, store, i, Y):
 
 @inlined
 def motions_at_tip(store, end, Y):
-    """Motions of a tip, base axes, for motions Y of the body that carries it, one per column."""
+    """Motions of a tip, base axes, for motions of the body that carries it, the columns of Y."""
     R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
     return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
             compose(R, columns_shifted(p, Y[1], Y[3])))
@@ -181,7 +185,7 @@ def motions_at_tip(store, end, Y):
 
 @inlined
 def put_pair(Lambda_inv, k, j, Y):
-    """Put Y in the block of tips k and j, and Yᵀ in that of j and k."""
+    """Write Y to block (k, j) of Λ⁻¹ and Yᵀ to block (j, k), for tips k and j."""
     put_block(Lambda_inv, 6 * k, 6 * j, Y)
     put_block(Lambda_inv, 6 * j, 6 * k, block_transpose(Y))
 

@@ -97,7 +97,7 @@ def read_tips(tips, ends, gravity, work, a0, poses, twists):
 
 @inlined
 def add_response(tips, ends, work, a0):
-    """Add the accelerations of the tips of a robot at rest, from those of their bodies."""
+    """Add the tips' accelerations to a0, from their bodies' in `work`, for a robot at rest."""
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
@@ -151,7 +151,7 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
 
 @inlined
 def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
-    """The body of `outward`."""
+    """Compute the results of `outward`, for arguments that have been unpacked."""
     tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
     n, algorithm = len(robot.rotors), integers[5]
     width = len(tree) + 3 * (n - len(tree)) // 2
@@ -349,7 +349,7 @@ class Tree(Articulated, Method):
         return status
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
-        """Store τ⁰ (empty if not given); return whether the shapes fit."""
+        """Store τ⁰ and q̈ₚ for the kernels (empty if None); return whether their shapes fit."""
         self._tau = self._none if tau is None else tau
         self._qdd = self._none if qdd is None else qdd
         n = self._rest.shape
@@ -386,7 +386,7 @@ class Tree(Articulated, Method):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
     law(integers, numbers, room, x, x, u, x, x, x)
