@@ -82,7 +82,7 @@ INERTIAS, INWARD, OUTWARD = 'articulated inertias', 'propagators, inward', 'mobi
 CROSS, ENDS, ROOT = 'cross terms', 'to the tips', 'mobility of the base'
 COMPOSITE, FACTORS, JACOBIAN = 'joint-space inertia', 'its factor L', 'Jacobian'
 SOLVED, SQUARED = 'Y = J L⁻¹', 'Y Yᵀ'
-# Where each part begins in a kernel: a piece of its first line; '' is the kernel's first line.
+# For each kernel, where each part begins: a piece of the part's first line; '' is the kernel's.
 PARTS: dict[Callable[..., Any], dict[str, str]] = {
     put_articulated_inertias: {'': INERTIAS},
     propagate_forces: {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD,
@@ -101,8 +101,8 @@ class Humanoid:
     The humanoid of the paper, with 35 bodies, and the parameters of its variants.
 
     The upper body carries the head, the arms, and, by one joint, the hip with the legs; the last
-    body of an arm carries its fingers. Of all arrangements, this one, with hands of two fingers of
-    one joint each, has the zeros in J and M that the paper counts.
+    body of an arm carries its fingers. A hand has two fingers of one joint each. With this
+    arrangement of the bodies, J and M have the zeros that the paper counts.
 
     Attributes
     ----------
@@ -187,9 +187,9 @@ class Number:
     """
     A number that counts its operations, in `tally`, under the part of the work that is running.
 
-    `known` is true if the value comes from literals in the source alone, so that operations that a
-    literal zero or one makes idle are counted separately. A number that is stored in an array is
-    no longer known.
+    `known` is true if the value is computed from literals in the source alone. Operations that
+    such a zero or one makes unnecessary (x · 0, x · 1, x + 0) are counted separately. A number
+    that is stored in an array is no longer known.
 
     """
 
@@ -269,7 +269,7 @@ def numbers(x: Array) -> Numbers:
 
 @contextmanager
 def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
-    """Count by (part, operation, whether a literal makes it idle); PARTS defines the parts."""
+    """Count by (part, operation, whether a literal makes it unnecessary); for parts see PARTS."""
     Number.tally = tally = Counter()
     starts: dict[CodeType, list[tuple[int, str]]] = {}
     for function, parts in PARTS.items():
@@ -305,7 +305,7 @@ class Ways:
     Attributes
     ----------
     steps : dict of str to list of callable
-        Called in turn, they put Λ⁻¹ into Lambda_inv[name], (6 m, 6 m); they can be called again.
+        Functions that write Λ⁻¹ to Lambda_inv[name], (6 m, 6 m), if called one after another.
     work : dict of str to array
         One row per body, as in osc_ros.dynamics.trees.layout.
     ends : (m, 12)
@@ -374,7 +374,7 @@ class Count:
     idle : of each algorithm and part, int
         Operations in `written` that a zero or a one in the source makes unnecessary.
     one_joint : of each algorithm and part, int
-        As `written`, but a floating base has one joint of six freedoms.
+        Operations if the floating base has one joint of six freedoms, in place of several joints.
     Lambda_inv : dict of str to (6 m, 6 m) list
         Λ⁻¹ by each algorithm.
     off : float
@@ -446,7 +446,7 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
             counts[name][part] -= alone[name][part]
         counts[name][ROOT] = sum(of_inverse.values())
     counts[EFPA][ROOT] += sum(of_mobilities.values())
-    # The other parts of SFA depend on the freedoms and not on the joints.
+    # The counts of the other parts of SFA depend on the number of freedoms, not of joints.
     counts[SFA] = Counter(written[SFA])
     for part in (COMPOSITE, JACOBIAN):
         counts[SFA][part] = whole[SFA][part] - alone[SFA][part]
@@ -463,7 +463,7 @@ def _dense(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def product(A: Any, B: Any) -> Any:
-    """Return A B; every entry takes one product per column of A, and one sum less."""
+    """Return A B; an entry takes as many products as A has columns, and one addition less."""
     return np.array([[reduce(add, row * column) for column in B.T] for row in A])
 
 

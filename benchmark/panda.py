@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""One update of the law on the shipped Panda, many states of it, and a controller's tick."""
+"""Times on the shipped Panda: one update of the law, batches of states, a controller's tick."""
 
 from __future__ import annotations
 
@@ -293,10 +293,10 @@ class Arrival:
     median, p99, longest : float
         Time of `Law.torque`.
     before : float
-        Median time of the call before the tick that passes the change to the law; 0 for none.
+        Median time of the call that passes the change to the law, before the tick; 0 if none.
     residual : float or None
-        Only for targets that arrive before the next change: largest difference between the
-        target in the last tick and the goal, relative to the largest entry of the goal.
+        Largest difference between the target in the last tick and the goal, relative to the
+        largest entry of the goal; only for targets that arrive before the next change.
 
     """
 
@@ -335,7 +335,7 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
 
     def after(name: str, come: Callable[[int], Any], ticks: int = MOVING, period: float = PERIOD,
               moves: bool = False) -> Arrival:
-        """Return the row of the changes by `come(k)`; if it returns a pose, this is the goal."""
+        """Return the row for changes that `come(k)` makes; a pose that it returns is the goal."""
         nonlocal now
         first, before, residual = [], [], 0.0
         for k in range(count):

@@ -133,7 +133,7 @@ def simulation(context):
 
 
 def _end_of_all(event, context):
-    """If one node ends, end all; but RViz may be closed."""
+    """If a node ends, end all nodes; RViz alone may be closed."""
     if event.process_name.startswith('rviz2'):
         return []
     return [Shutdown(reason='a node ended')]

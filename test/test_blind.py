@@ -71,7 +71,8 @@ def test_arm_in_fast_motion_whose_states_stop_is_braked_without_a_step(name, gap
     assert before > 0.8
     assert arm.speeds(begin, begin + gap).max() < max(before + 0.02, 1.0)
     speed = arm.travelled(begin - 0.002, begin) / 0.002
-    # at most the earlier speed until the gap is detected and the brake faded in, then a decay
+    # at most the earlier speed until the gap is detected and the brake acts, then an exponential
+    # decay
     farthest = speed * (min(gap, NOTICED + 0.5 * 0.05 + 0.01) + 1.0 / STOP_RATE)
     assert arm.travelled(begin, begin + gap) < farthest
     if gap >= 0.3:
@@ -104,7 +105,8 @@ def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(nam
     arm.run(begin + gap + 1.0)
     # without the brake, xarm7 reached 78 rad/s
     assert 'brake' in arm.sources and JUMP in arm.causes
-    # kinova's wrist (1.6e-4 kg m², limit 0.84 rad/s) reacts to few ticks at a wrong velocity
+    # kinova's light wrist (1.6e-4 kg m², limit 0.84 rad/s) gets fast by few ticks with a wrong
+    # velocity
     assert arm.speeds(begin).max() < (1.6 if name == 'kinova' else 1.1)
     assert arm.steps(begin) < 0.1 + 1e-9
 
@@ -131,7 +133,7 @@ def test_state_that_is_one_to_three_periods_late_changes_nothing(gap):
     arm = fast('xarm7', 0.15, gap, after=0.1)
     assert 'brake' not in arm.sources
     assert set(arm.causes) == {''}
-    # one step may have the torque change of four periods
+    # after a gap of three periods, one step may have the torque change of four periods
     assert arm.steps(0.15, 0.25) < 0.04
 
 

@@ -60,7 +60,7 @@ def pose_of_the_tip():
 
 
 def asked(ours, tick):
-    """Return a client's message for topic `ours` that changes the torque."""
+    """Return a message that changes the torque, for the controller's topic `ours`."""
     if ours == 'target_pose':
         return messages.pose_message(moved(pose_of_the_tip(), (0.05, 0.0, 0.0)), 'panda_link0',
                                      messages.stamp(0.0))

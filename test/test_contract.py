@@ -79,7 +79,7 @@ def at(each):
 
 
 class At:
-    """A random state with its terms by Pinocchio, and random torques, accelerations, forces."""
+    """A random state with Pinocchio's terms, and random torques, accelerations and forces."""
 
     def __init__(self, method, robot, tree, seed=2):
         rng = np.random.default_rng(seed)

@@ -56,7 +56,8 @@ def test_no_negative_null_space_damping():
         distances, _ = arm.run(until).errors(arm.pose)
         speeds.append(np.linalg.norm(arm.plant.qd))
     assert (np.diff(speeds) < 0.0).all()
-    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ if the nullspace were straight
+    # the nullspace rotates with q; if it did not, the speed would decay to e⁻³
+    assert speeds[-1] < 0.1 * speeds[0]
     assert distances.max() < 1e-3
 
 
@@ -119,7 +120,7 @@ def test_no_double_cover_of_quaternions():
         torques.append(arm.law.torque(0.0, READY, REST))
         assert np.linalg.norm(arm.law.error[:3]) <= np.pi
     np.testing.assert_array_equal(*torques)
-    # 1° short of a half turn and 1° beyond it: the shorter way round in both cases
+    # 1° less than half a turn, and 1° more: the rotation takes the shorter way in both cases
     for degrees in (179.0, -179.0):
         arm.law.latch(READY)
         arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)

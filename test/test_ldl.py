@@ -53,7 +53,7 @@ def error(found, expected):
 
 
 def pivots(dynamics):
-    """Return L D Lᵀ (n, 6, 6) per joint, from the factors of the last forward dynamics."""
+    """Return the pivots L D Lᵀ (n, 6, 6), from the factors of the last forward dynamics."""
     kept = dynamics._factor
     L = np.tile(np.eye(6), (len(kept), 1, 1))
     columns, rows = np.triu_indices(6, 1)  # L is stored by columns, below the diagonal

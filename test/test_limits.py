@@ -138,7 +138,7 @@ def test_least_change_is_continuous_where_a_bound_is_met():
 
 
 def problem(rng, n=7):
-    """Return random, feasible arguments of `torques_within`, and the wanted torques."""
+    """Return random arguments of `torques_within` for which a solution exists, and its `tau`."""
     M = spd(rng, n, 100.0)
     M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
     qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)

@@ -181,7 +181,7 @@ def test_friction_that_is_compensated_costs_little_of_the_tracking(drawn):
     assert none > 8e-3
     assert most < 0.3 * none
     assert all_ < 0.05 * none
-    # the model has no rotor inertia: PUSH (friction.py) limits compensation in the last joint
+    # without rotor inertia in the model, PUSH (friction.py) limits compensation in the last joint
     assert found['100 %'][1].max() < np.radians(0.4) < np.radians(10) < found[
         'not compensated'][1].max()
 

@@ -445,7 +445,7 @@ def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, deca
         assert size(found.Lambda_inv - terms.Lambda_inv) < (
             uncertain * size(terms.Lambda_inv)), method
         assert missed(drawn, method, osc, q, qd, u, {}, none) < 1, method
-        # of all accelerations that achieve u, the law's has the smallest norm (by M): at most a's
+        # the law's q̈ has the smallest norm (by M) of all that achieve u: at most the norm of a
         effort = osc.torque(q, qd, u, posture_acceleration=none) - terms.h
         more = AGREEMENT if drawn.decades == 0 else uncertain / CONTROLLED
         assert effort @ np.linalg.solve(terms.M, effort) < (1 + more) ** 2 * (

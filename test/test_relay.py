@@ -51,7 +51,7 @@ NEVER = 30.0  # [s]
 
 
 class Ends(Node):
-    """Both ends of the relay: sends the commands of a controller, receives as the hardware."""
+    """Takes the place of the controller (sends commands) and of the hardware (receives them)."""
 
     def __init__(self):
         """Create the subscriptions and the publishers."""
@@ -86,7 +86,7 @@ class Ends(Node):
 
 
 class Rig:
-    """A relay in this process, and the node at both its ends."""
+    """A relay in this process, and a node in place of controller and hardware."""
 
     def __init__(self, spin, **parameters):
         """Create the two nodes and connect them."""

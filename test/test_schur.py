@@ -139,7 +139,7 @@ def test_schur_complements_are_the_inverse_inertias(name, rotors):
         assert np.linalg.eigvalsh(A).min() > 0
         M_inv = np.linalg.inv(mass_matrix(judge, q))
         J = jacobian(judge, q)
-        # numpy's LU is more sensitive to rows of different units than our factorizations
+        # rows have different units, so numpy's LU loses more digits than our factorizations
         assert error(C - B.T @ np.linalg.solve(A, B), M_inv) < AGREEMENT
         assert error(blocks.D - E.T @ np.linalg.solve(A, E), J @ M_inv @ J.T) < AGREEMENT
 

@@ -87,7 +87,7 @@ def regular_states(name):
 
 
 def far(found, expected, scale=None):
-    """Return the largest difference over `scale`, by default the largest expected entry."""
+    """Return the largest difference, divided by `scale` (default: the largest expected entry)."""
     scale = np.abs(expected).max() if scale is None else scale
     return np.abs(found - expected).max() / scale
 

@@ -45,7 +45,7 @@ ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
 SPACE = OperationalSpace(ROBOT)
 LIMITS = np.array(ROBOT.effort_limits)
 FADE = 0.05
-STEEPEST = 1.5  # largest rate of a fade, relative to its mean rate
+STEEPEST = 1.5  # largest rate of a cubic fade, relative to its mean rate
 REST = np.zeros(7)
 
 

@@ -26,7 +26,7 @@ LIMITS = TargetLimits()
 
 
 class Watched(Arm):
-    """An arm that records its set-points; while `held` is true, the arm is blocked."""
+    """An arm that records its set-points; the arm is blocked while `held` is true."""
 
     def __init__(self, limits=LIMITS, **given):
         """Start at rest."""

@@ -65,8 +65,8 @@ class Judge:
     """
     Pinocchio model of a whole robot; all joints that do not move in the Robot are locked.
 
-    Pinocchio has the velocity of a free-flyer in the axes of the body; osc_ros has its linear part
-    in the axes of the parent.
+    Pinocchio expresses the velocity of a floating joint in the axes of the body; osc_ros expresses
+    its linear part in the axes of the parent.
 
     """
 

@@ -204,7 +204,7 @@ def test_torque_goes_from_one_source_to_the_next_without_a_step(spin):
     rig.until_commanded(np.zeros(7))
     rig.until_commanded(gravity(READY))
     steps = np.abs(np.diff([one.data for one in rig.hardware.commands], axis=0)).max(axis=0)
-    # largest steps of a cubic fade in 25 periods; twice as large where one command is lost
+    # largest step of a cubic fade in 25 periods, times two, because a command may be lost
     assert (steps <= 2.0 * 1.5 / 25.0 * np.abs(gravity(READY)) + 1e-6).all()
     assert len(rig.hardware.commands) > 50
 
