@@ -51,8 +51,8 @@ def rotate_to_base(row, x, y):
 
 
 @inlined
-def _inverted(A, X):
-    """X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ with a lower bound for pivots."""
+def _put_inverse(A, X):
+    """Write X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ, with a bound for pivots."""
     trace = 0.0
     for i in range(6):
         trace += A[7 * i]
@@ -78,7 +78,7 @@ def _inverted(A, X):
 
 
 @inlined
-def _yielded(row, W, A, V, x, r):
+def _add_impedance(row, W, A, V, x, r):
     """
     r += W (spring + damping forces) of a level, with modal damping; all in the frame's axes.
 
@@ -211,7 +211,7 @@ def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
             A[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
         A[7 * a] += typical * (1.0 - mask[a])
-    _inverted(A, X)
+    _put_inverse(A, X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -271,7 +271,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
             A[6 * k + m] = np.sqrt(shares[k] * shares[m]) * total
         size = max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * 6.0 * typical
         A[7 * k] += size * (1.0 - shares[k])
-    _inverted(A, X)
+    _put_inverse(A, X)
     for a in range(6):
         half = 3 * (a // 3)
         unit = 1.0 if a < 3 else 1.0 / length
@@ -318,7 +318,7 @@ def add_spring(row, A, B, V, x, y, r, i):
     for a in range(6):
         x[a] = r[6 * i + a]
     rotate_to_frame(row, x, y, 0)
-    _yielded(row, B, A, V, x, y)
+    _add_impedance(row, B, A, V, x, y)
     rotate_to_base(row, y, x)
     for a in range(6):
         r[6 * i + a] = x[a]

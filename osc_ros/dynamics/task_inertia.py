@@ -202,7 +202,8 @@ def task_inertia(Lambda_inv: Array) -> Array:
 
 
 @inlined
-def _measured(J, length, low, high, A, V, ratios, shares):
+def _put_shares(J, length, low, high, A, V, ratios, shares):
+    """Write the relative singular values of the scaled J, and the controlled shares."""
     for i in range(6):
         for j in range(i + 1):
             total = 0.0
@@ -221,7 +222,7 @@ def _measured(J, length, low, high, A, V, ratios, shares):
 
 @kernel
 def _measure(J, length, low, high, scratch, ratios, shares):
-    _measured(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
+    _put_shares(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
 
 
 class SingularityDamping:

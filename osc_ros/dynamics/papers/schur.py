@@ -175,13 +175,13 @@ class Schur(NumpyMethod):
         if qdd is None:
             if not np.isfinite(p).all():
                 return NOT_FINITE
-            a = self._solved(at, blocks, self._tau, pulled, p).a[-1]
+            a = self._link_response(at, blocks, self._tau, pulled, p).a[-1]
         else:
             V = at.outward(bodies.along(qdd) + pulled)
             a = V[bodies.links[-1]]
             if tau is not None:
                 nothing = np.zeros_like(p)
-                a = a + self._solved(at, blocks, tau, nothing, nothing).a[-1]
+                a = a + self._link_response(at, blocks, tau, nothing, nothing).a[-1]
             f = at.inward(product(bodies.I, V) + p)
             self._tau += bodies.axis_part(f) + self.robot.rotor_inertia * qdd
         self.pose[:] = at.placement.T_tip.copy()
@@ -204,7 +204,7 @@ class Schur(NumpyMethod):
         at, blocks = self._located, self._blocks
         p, nothing = np.zeros((len(at.X), 6)), np.zeros((len(at.X), 6))
         p[self._bodies.links[-1]] = -at.X_tip.T @ F
-        out[:] = self._moved(at, self._solved(at, blocks, tau, nothing, p)).qdd
+        out[:] = self._body_motion(at, self._link_response(at, blocks, tau, nothing, p)).qdd
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
@@ -214,7 +214,7 @@ class Schur(NumpyMethod):
         """M⁻¹ x (n,)."""
         at, blocks = self._at(q)
         nothing = np.zeros((len(at.X), 6))
-        return self._moved(at, self._solved(at, blocks, x, nothing, nothing)).qdd
+        return self._body_motion(at, self._link_response(at, blocks, x, nothing, nothing)).qdd
 
     @np.errstate(over='ignore', invalid='ignore')
     def motion(self, q: Array, qd: Array, tau: Array, F: Array) -> ConstrainedMotion:
@@ -225,10 +225,10 @@ class Schur(NumpyMethod):
         if not np.isfinite(p).all():
             return ConstrainedMotion(np.full_like(tau, np.nan), np.full_like(p, np.nan))
         pulled = zeta + at.base_acceleration(self.gravity)
-        return self._moved(at, self._solved(at, blocks, tau, pulled, p))
+        return self._body_motion(at, self._link_response(at, blocks, tau, pulled, p))
 
-    def _solved(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
-                ) -> Response:
+    def _link_response(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
+                       ) -> Response:
         """
         Accelerations of the links, and forces through their joints.
 
@@ -253,7 +253,7 @@ class Schur(NumpyMethod):
         return Response(gather(qdd, bodies.freedoms, self.robot.n), f,
                          product(at.I_inv, borne - p_link), pulled, p, drives)
 
-    def _moved(self, at: Located, found: Response) -> ConstrainedMotion:
+    def _body_motion(self, at: Located, found: Response) -> ConstrainedMotion:
         """Joint accelerations and joint forces of all bodies, from the motion of the links."""
         bodies, forces, qdd = self._bodies, np.zeros((len(at.X), 6)), found.qdd
         a = np.zeros((len(at.X) + 1, 6))  # the last row is the base

@@ -288,19 +288,19 @@ class _Located:
 
     def phi(self, y: Array) -> Array:
         """φy (n, 6): forces, summed from the tip to the base."""
-        return _gathered(self._phi, y)
+        return _sum_inward(self._phi, y)
 
     def psi(self, y: Array) -> Array:
         """ψy (n, 6): forces, summed as by `phi`, but with every joint free."""
-        return _gathered(self._psi, y)
+        return _sum_inward(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
         """φ*s (n, 6): motions, carried from the base to the tip."""
-        return _carried(self._phi, s)
+        return _sum_outward(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
         """ψ*s (n, 6): motions, carried as by `phi_star`, but with every joint free."""
-        return _carried(self._psi, s)
+        return _sum_outward(self._psi, s)
 
     def H(self, f: Array) -> Array:
         """Hf (n,): the component of the force f[i] (n, 6) along the axis of joint i."""
@@ -362,14 +362,14 @@ class _Located:
         return qdd, alpha
 
 
-def _gathered(transforms: Array, y: Array) -> Array:
+def _sum_inward(transforms: Array, y: Array) -> Array:
     z = y.copy()
     for i in range(len(z) - 1, 0, -1):
         z[i - 1] += transforms[i] @ z[i]
     return z
 
 
-def _carried(transforms: Array, s: Array) -> Array:
+def _sum_outward(transforms: Array, s: Array) -> Array:
     alpha = s.copy()
     for i in range(1, len(alpha)):
         alpha[i] += alpha[i - 1] @ transforms[i]

@@ -132,7 +132,7 @@ def row_of(kind, Y):
 
 
 @inlined
-def yielding_row(kind, store, I):
+def free_joint_row(kind, store, I):
     """
     Row Hᵀ L of L = 1 - H D⁻¹Uᵀ (one degree of freedom): its columns 0-2, and columns 3-5.
 
@@ -148,7 +148,7 @@ def yielding_row(kind, store, I):
 
 
 @inlined
-def yielding_rows(store, I):
+def free_joint_rows(store, I):
     """The three rows of L of a spherical joint, [P, Q]."""
     D_full, share = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
     P = (D_full[0] * share[0], D_full[1] * share[1], D_full[2] * share[2],
@@ -167,10 +167,10 @@ def motions_beyond(tree, store, i, Y):
     Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, columns_shifted(p, Y[0], Y[2])),
          compose(Rt, columns_shifted(p, Y[1], Y[3])))
     if kind == SPHERICAL:
-        P, Q = yielding_rows(store, I)
+        P, Q = free_joint_rows(store, I)
         return (add_matrix(compose(P, Y[0]), compose(Q, Y[2])),
                 add_matrix(compose(P, Y[1]), compose(Q, Y[3])), Y[2], Y[3])
-    r = yielding_row(kind, store, I)
+    r = free_joint_row(kind, store, I)
     return with_row(kind, Y, add(unrotate(Y[0], r[0]), unrotate(Y[2], r[1])),
                     add(unrotate(Y[1], r[0]), unrotate(Y[3], r[1])))
 
@@ -191,7 +191,7 @@ def put_pair(Lambda_inv, k, j, Y):
 
 
 @inlined
-def freed_column(kind, Y):
+def axis_column(kind, Y):
     """Y H, for a joint with one degree of freedom."""
     a, b, c, d = Y
     if kind == PRISMATIC:
@@ -243,12 +243,12 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
             a, b, c, d = reach
             I = mobility_at(store, ARTICULATED)
             if kind == SPHERICAL:
-                P, Q = yielding_rows(store, I)
+                P, Q = free_joint_rows(store, I)
                 b, d = add_matrix(b, compose(a, Q)), add_matrix(d, compose(c, Q))
                 a, c = compose(a, P), compose(c, P)
             else:
-                r = yielding_row(kind, store, I)
-                x, y = freed_column(kind, reach)
+                r = free_joint_row(kind, store, I)
+                x, y = axis_column(kind, reach)
                 if kind == PRISMATIC:
                     b, d = without_column(b), without_column(d)
                 else:
@@ -278,7 +278,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 Y = (add_matrix(Y[0], compose(D_full, transpose(reach[0]))),
                      add_matrix(Y[1], compose(D_full, transpose(reach[2]))), Y[2], Y[3])
             else:
-                (x, y), own = freed_column(kind, reach), row_of(kind, Y)
+                (x, y), own = axis_column(kind, reach), row_of(kind, Y)
                 w = store[D_INV]
                 Y = with_row(kind, Y, along(w, x, own[0]), along(w, y, own[1]))
             for j in range(k):
@@ -299,12 +299,12 @@ def beyond_joint(tree, store, i, Y):
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
-        P, Q = yielding_rows(store, I)
+        P, Q = free_joint_rows(store, I)
         top = add_matrix(compose(P, full(A)), compose(Q, transpose(B)))
         side = add_matrix(compose(P, B), compose(Q, full(C)))
         own = add_matrix(compose(top, transpose(P)), compose(side, transpose(Q)))
         return add_symmetric(symmetric_at(store, D_INV), upper(own)), side, C
-    r = yielding_row(kind, store, I)
+    r = free_joint_row(kind, store, I)
     x, y = mobility_times(Y, r)
     own = dot(r[0], x) + dot(r[1], y) + store[D_INV]
     if kind == PRISMATIC:
