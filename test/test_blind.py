@@ -88,7 +88,7 @@ class Frozen:
         self.begin, self.end, self.rests, self.last = begin, end, rests, None
 
     def read(self, time, q, qd):
-        """Return the velocities for a state; its positions may be replaced in place."""
+        """Return the velocities for a state; may overwrite its positions `q` with older ones."""
         if self.last is not None and self.begin - 1e-6 <= time < self.end - 1e-6:
             q[:] = self.last[0]
             return 0.0 * qd if self.rests else self.last[1].copy()
@@ -243,7 +243,7 @@ class Garbled:
         self.source, self.rng = VelocitySource(robot), np.random.default_rng(seed)
 
     def read(self, time, q, qd):
-        """Return the velocities for a state; its positions may be garbled in place."""
+        """Return the velocities for a state; may overwrite elements of `q` with wrong values."""
         rng = self.rng
         if rng.random() < 0.3:
             i, how = rng.integers(len(q)), rng.integers(4)

@@ -46,7 +46,7 @@ STEP = 1e-5  # time step of the difference quotients [s]
 
 
 def at(point):
-    """Return the goal of a look-at task."""
+    """Return the goal of a look-at task that looks at `point`."""
     return Hold(pose(point, NO_ROTATION))
 
 

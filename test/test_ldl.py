@@ -58,7 +58,7 @@ def pivots(dynamics):
     L = np.tile(np.eye(6), (len(kept), 1, 1))
     columns, rows = np.triu_indices(6, 1)  # L is stored by columns, below the diagonal
     L[:, rows, columns] = kept[:, :15]
-    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # `kept` has D⁻¹
+    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # kept[:, 15:21] is D⁻¹
 
 
 @pytest.mark.parametrize('rotors', [False, True])

@@ -34,7 +34,7 @@ class Watched(Arm):
         self.targets, self.held = [], False
 
     def run(self, until):
-        """Simulate until a time; a held arm does not move."""
+        """Simulate until a time; if `held`, the arm stands still."""
         while PERIOD * len(self.times) < until - 0.5 * PERIOD:
             self.times.append(PERIOD * len(self.times))
             self.poses.append(self.plant.pose(self.robot.tips[0]))

@@ -101,7 +101,7 @@ def nothing(rig):
 
 
 def no_more_of_it(rig):
-    """Remove the cause."""
+    """Remove the cause of the watchdog's reaction from the rig."""
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
     rig.controller.set_parameters_atomically(given(target_timeout=60.0, state_timeout=60.0))

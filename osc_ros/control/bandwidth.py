@@ -52,8 +52,9 @@ from osc_ros.errors import InputError
 GAIN_MARGIN = 2.0
 DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
 DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
-# Least reaction time [periods] of the braking before joint limits, which is as stiff as a natural
-# frequency of 1 / reaction_time with a damping ratio of 1: gain margin 1.9 at one period of delay.
+# Least reaction time [periods] of the braking before joint limits. The braking is as stiff as a
+# task with the natural frequency 1 / reaction_time and the damping ratio 1. Its gain margin is
+# 1.9 at one period of delay.
 LEAST_REACTION = 4.0
 
 _BISECTIONS = 60
@@ -212,8 +213,8 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     """
     (ωT)² and rT for which the loop has a root on the unit circle at an angle [rad].
 
-    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period is the
-    one computed from the sample N + 1 periods ago, then the one from N periods ago (modified
+    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period was
+    computed from the sample N + 1 periods ago, and later from the sample N periods ago (modified
     z-transform).
 
     """

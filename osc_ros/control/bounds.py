@@ -15,7 +15,7 @@
 """
 Bounds of the joints' accelerations, from their limits of position and velocity.
 
-The speed allowed towards a position limit is the one from which the joint can stop before it.
+A joint may approach a position limit only as fast as it can still stop before the limit.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
     """
     Largest acceleration of a joint towards a position limit at a distance [rad, m].
 
-    The allowed speed v is the one whose stopping distance v²/2D + v/rate equals the distance, with
-    the deceleration D and the reaction time 1/rate. The joint's speed converges to v with the
-    rate. v is smooth in the distance, and a joint that starts within its limits never passes one.
-    A joint beyond its limit, or too fast, brakes with at most 2D.
+    At the allowed speed v the stopping distance v²/2D + v/rate equals the distance, with the
+    deceleration D and the reaction time 1/rate. The joint's speed converges to v with the rate.
+    v is smooth in the distance. A joint that starts within its limits never leaves them; a joint
+    beyond its limit, or faster than v, brakes with at most 2D.
 
     """
     hasty = deceleration / rate

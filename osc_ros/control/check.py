@@ -238,7 +238,7 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 
 
 def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> str:
-    """Return the one mass whose error would explain the efforts, as a text; or an empty text."""
+    """Return a text that names a mass whose error alone would explain the efforts, or ''."""
     missing = efforts - weight
     for tip in robot.tips:
         mass = _missing_mass(robot, tip, q, missing, bound)

@@ -84,7 +84,7 @@ class ControlCycle:
         self._is_placed = False  # until `latch` has been called
         self._time, self._period = -math.inf, 0.0
         self.delay = DELAY
-        # of the last two ticks: time, q, qd, torque
+        # time, q, qd and torque of the last tick, and of the tick before it
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
 

@@ -28,8 +28,9 @@ arm comes to rest at a local minimum of the pose error within the bounds, where 
 much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes to rest at a local minimum of the
 spring's energy.
 
-The bounds are slightly soft, those of the torques least. So the problem is strictly convex even if
-the bounds contradict each other, and its unique solution is continuous in all inputs.
+Every bound may be violated at a high cost, which is highest for the torques. So the problem is
+strictly convex even if the bounds contradict each other, and its unique solution is continuous in
+all inputs.
 
 """
 
@@ -46,9 +47,9 @@ from osc_ros.dynamics.priority import room_of
 
 Array = NDArray[np.float64]
 
-# Weight of a loss of acceleration of the posture relative to the same loss of the last task, and
-# of each task relative to the task of the next higher priority. The smaller it is, the
-# faster the arm moves joints that contribute little to a task.
+# Weight of a loss of acceleration of the posture relative to the same loss of the task of lowest
+# priority, and of each task relative to the task of the next higher priority. The smaller it is,
+# the faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
 # Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
 # where bounds contradict each other, those of loads are violated first, those of torques last.

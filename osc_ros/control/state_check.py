@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 class StateCheck:
     """
-    Compares a joint state with the one before.
+    Compares each joint state with the previous joint state.
 
     Parameters
     ----------

@@ -304,7 +304,7 @@ def put_ratios(A, V, largest, ratios):
 
 @inlined
 def scaled_mobility(mask, B, length):
-    """Trace of W (B, frame's axes) over the controlled axes, linear ones divided by length²."""
+    """Trace of W (6 × 6, in B) over the axes in `mask`; linear ones are divided by length²."""
     total = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length

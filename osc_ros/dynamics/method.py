@@ -103,7 +103,7 @@ class Method(Protocol):
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """
-        Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,), for u (6 m,), in one call.
+        Write τ⁰ + JᵀΛ(u - a⁰) to out (n,), for u (6 m,), in one call.
 
         Arguments and status are those of `outward`.
 
@@ -130,16 +130,16 @@ class Method(Protocol):
 
     @abstractmethod
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out (n,), for forces F (6 m,) at the tips [N·m, N]."""
+        """Write τ⁰ + JᵀF to out (n,), for forces F (6 m,) at the tips [N·m, N]."""
 
     @abstractmethod
     def jacobian(self, out: Array) -> None:
-        """J into out (6 m, n)."""
+        """Write the Jacobian J (6 m, n) to out."""
 
     @abstractmethod
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
-        M⁻¹(τ + JᵀF) into out (n,) [rad/s²], by the factors of the last `outward`.
+        Write M⁻¹(τ + JᵀF) to out (n,) [rad/s²], with the factors of the last `outward`.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Method(Protocol):
         """
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ into out (n, n), symmetric to the last bit, by the factors of the last `outward`."""
+        """Write M⁻¹ to out (n, n), exactly symmetric, with the factors of the last `outward`."""
         unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
         for i in range(len(unit)):
             unit[i] = 1.0

@@ -126,7 +126,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
-        # before the elimination: largest singular value and mobility, as references for small ones
+        # largest singular value and mobility before the elimination: references for what is small
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
         put_block(rows[i], W, i, B, X)
         mobility[i] = scaled_mobility(masks[i], B, length)

@@ -396,12 +396,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._apply_times(found)
 
     def _delay(self) -> float:
-        """
-        Delay from the stamp of a joint state to the command computed from it [periods].
-
-        It is the median of the measured delays, at least DELAY; DELAY while there are too few.
-
-        """
+        """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY

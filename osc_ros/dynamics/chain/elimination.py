@@ -50,9 +50,10 @@ from osc_ros.dynamics.spatial import (
 @inlined
 def ldl_factors(G, s):
     """
-    L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1), the joint axis being the third angular one.
+    Factors L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1); the joint axis is row and column 2 of G.
 
-    The order of elimination is linear x y z, angular x y, then s = √d times the axis.
+    Returns the 15 elements of L below the diagonal, column by column, then the six of D⁻¹. The
+    order of elimination is linear x y z, angular x y, then s = √d times the joint axis.
 
     """
     A, B, C = G
@@ -82,7 +83,7 @@ def ldl_factors(G, s):
 
 @inlined
 def forward_substitution(L, r0, r1, r2, r3, r4, r5):
-    """L⁻¹ r."""
+    """L⁻¹ r for the numbers r0 to r5 of r; L is a result of `ldl_factors`."""
     r1 = r1 - L[0] * r0
     r2 = r2 - L[1] * r0 - L[5] * r1
     r3 = r3 - L[2] * r0 - L[6] * r1 - L[9] * r2
@@ -93,7 +94,7 @@ def forward_substitution(L, r0, r1, r2, r3, r4, r5):
 
 @inlined
 def ldl_solution(L, r0, r1, r2, r3, r4, r5):
-    """(L D Lᵀ)⁻¹ r."""
+    """(L D Lᵀ)⁻¹ r for the numbers r0 to r5 of r; L is a result of `ldl_factors`."""
     r0, r1, r2, r3, r4, r5 = forward_substitution(L, r0, r1, r2, r3, r4, r5)
     r5 = L[20] * r5
     r4 = L[19] * r4 - L[14] * r5
@@ -117,9 +118,11 @@ def across_rows(G, s):
 @inlined
 def schur_complement(G, L, a, c):
     """
-    G - ZᵀD⁻¹Z, with Z = L⁻¹ [a, c] for the six rows [a, c]; and the rows of Z.
+    Return G - ZᵀD⁻¹Z, where Z = L⁻¹ [a, c], and the six rows of Z.
 
-    For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is K of the body, joined to the chain inside it.
+    The matrix [a, c] has six rows: a are their columns 0-2, c their columns 3-5. L is a result of
+    `ldl_factors` and contains D⁻¹ too. For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is the mobility
+    K of the body after it was joined to the chain inside it.
 
     """
     a0, c0 = a[0], c[0]
@@ -149,7 +152,7 @@ def schur_complement(G, L, a, c):
 
 @inlined
 def back_projection(L, y, za, zc):
-    """Zᵀ D⁻¹ y."""
+    """Zᵀ D⁻¹ y for the six numbers y; `schur_complement` returns the rows za, zc of Z."""
     angular, linear = ZERO, ZERO
     for k in range(6):
         w = L[15 + k] * y[k]

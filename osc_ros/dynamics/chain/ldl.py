@@ -132,7 +132,7 @@ def packed_blocks(robot: Robot) -> Array:
 
 @inlined
 def block_at(row):
-    """T, and the six rows of V: their columns 0-2, and columns 3-5."""
+    """Return T, columns 0-2 of the six rows of V, and columns 3-5 of these rows."""
     return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
              vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
@@ -298,12 +298,12 @@ class LDL(ChainMethod):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         return int(ldl_law(self._links, self._blocks, self._ends, q, qd, u, tau, qdd, self._work,
                            self._tip, out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
         return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
                                self._factor, self._tip))

@@ -327,7 +327,7 @@ def accelerations(chain, q, qd, tau, F, qdd):
 
 @kernel
 def inverse_dynamics(chain, q, qd, qdd, out):
-    """Joint torques M q̈ + h into out (n,) [N·m]; overwrites placements and residuals."""
+    """Write joint torques M q̈ + h to out (n,) [N·m]; overwrites placements and residuals."""
     links, ends, work, factor, _ = parts_of(chain)
     for i in range(len(links)):
         R, p, _, _ = placement(links[i], q[i])

@@ -56,15 +56,15 @@ class Dense(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6 m, n)."""
+        """Write the Jacobian J of the last `outward` to out (6 m, n)."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
@@ -75,6 +75,6 @@ class Dense(NumpyMethod):
         return self.apply_M_inv(q, tau + J.T @ F - h)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         M = newton_euler.mass_matrix(self.robot, q)
         return np.asarray(cho_solve(cho_factor(M), x, check_finite=False), dtype=np.float64)

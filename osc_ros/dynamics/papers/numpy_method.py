@@ -40,7 +40,7 @@ class NumpyMethod(Method):
     @np.errstate(over='ignore', invalid='ignore')
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
         if not all(x.dtype == np.float64 and x.flags.carray for x in given):
             raise TypeError('accepted are contiguous, writeable float64 arrays, as by the kernels')
@@ -54,7 +54,7 @@ class NumpyMethod(Method):
 
     @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, tau, qdd) if x is not None]
         if q.shape != (self.robot.nq,) or any(x.shape != (self.robot.n,) for x in given[1:]):
             return WRONG_SHAPE

@@ -192,15 +192,15 @@ class Schur(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """Write the Jacobian J of the last `outward` to out."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         at, blocks = self._located, self._blocks
         p, nothing = np.zeros((len(at.X), 6)), np.zeros((len(at.X), 6))
         p[self._bodies.links[-1]] = -at.X_tip.T @ F
@@ -211,7 +211,7 @@ class Schur(NumpyMethod):
         return self.motion(q, qd, tau, F).qdd
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         at, blocks = self._at(q)
         nothing = np.zeros((len(at.X), 6))
         return self._body_motion(at, self._link_response(at, blocks, x, nothing, nothing)).qdd

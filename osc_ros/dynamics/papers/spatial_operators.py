@@ -30,8 +30,9 @@ P, the articulated-body inertias, come tip to base (eq. 37), Ω base to tip (eq.
 
 Differences from the paper: bodies are numbered 0 to n-1 from base to tip; the paper counts
 from the tip, its link k is body n-k. All is in base axes, [angular; linear], each body about its
-own origin, which is the paper's reference point on its joint; accelerations are the classical
-ones of that point. A joint's axis h gives H* = (h, 0) where it turns and (0, h) where it slides.
+own origin, which is the paper's reference point on its joint. The linear acceleration of a body is
+the time derivative of the velocity of that point. For a revolute joint with the axis h, H* is
+(h, 0); for a prismatic joint, (0, h).
 
 A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I - GH)PH* is G d
 and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
@@ -165,16 +166,16 @@ class SpatialOperators(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + J*F into out (n,), with τ⁰ of the last `outward` (eq. 39)."""
+        """Write τ⁰ + J*F, with J* and τ⁰ of the last `outward`, to out (n,) (eq. 39)."""
         at = self._located
         out[:] = self._tau + at.H(at.phi(at.B(F)))
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """Write the Jacobian J of the last `outward` to out."""
         out[:] = newton_euler.jacobian(self.robot, self._located.placement)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         at = self._located
         out[:] = at.driven(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
 

@@ -165,7 +165,13 @@ def _with_root(s, G):
 
 @inlined
 def _coupling(link, c, s, q, root, V_a, V_c):
-    """-V Zᵀ with its column along the axis multiplied by root; and this column without root."""
+    """
+    Return -V Zᵀ with its column along the joint axis multiplied by root, and this column alone.
+
+    The column that is returned alone is not multiplied. V_a and V_c are columns 0-2 and 3-5 of
+    the six rows of V.
+
+    """
     a0, c0 = vector_through_joint(link, c, s, q, (V_a[0], V_c[0]))
     a1, c1 = vector_through_joint(link, c, s, q, (V_a[1], V_c[1]))
     a2, c2 = vector_through_joint(link, c, s, q, (V_a[2], V_c[2]))

@@ -111,7 +111,7 @@ class Member:
         self.delayed: Callable[[], object] = yield_core  # the awaited process may need this core
         self._flags, self._k, self._members = flags, k, len(bells)
         self._bells, self._spin = bells, spin
-        self._wakers = DefaultSelector()  # kept, as its construction takes longer than a wake-up
+        self._wakers = DefaultSelector()  # made once: this takes longer than a wake-up
         for waker in (bells[k], *guards):
             self._wakers.register(waker, EVENT_READ)
 

@@ -240,7 +240,7 @@ def put_response(tree, tips, ends, gravity, tau, F, still, work, qdd):
 
 @kernel
 def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
-    """Joint torques M q̈ + C + G into out (n,) [N·m], by Newton and Euler."""
+    """Write the joint torques M q̈ + C + G to out (n,) [N·m], by Newton-Euler recursion."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     locate(robot.tree, robot.bodies, q, qd, work)
     put_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, qdd, work, out)
@@ -320,7 +320,7 @@ class Articulated:
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         return self.response(q, x, self._memory.no_force)
 
     def response(self, q: Array, tau: Array, F: Array) -> Array:
@@ -328,7 +328,7 @@ class Articulated:
         return self._accelerations(q, self._rest, tau, F, still=True)
 
     def M_inv(self, q: Array, out: Array) -> Array:
-        """M⁻¹ (n, n), into out."""
+        """Write M⁻¹ to out (n, n)."""
         inverse_mass_matrix_at(self._integers, self._numbers, self._room, q, out)
         return out
 

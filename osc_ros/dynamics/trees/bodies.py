@@ -264,7 +264,7 @@ def freedoms_of(kind):
 
 @inlined
 def axis_of(kind, c):
-    """Column c of H."""
+    """Column c of H: the spatial motion axis of degree of freedom c of a joint."""
     if kind == PRISMATIC:
         return ZERO, (0.0, 0.0, 1.0)
     if kind == REVOLUTE or c == 2:

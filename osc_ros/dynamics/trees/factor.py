@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def joint_part(kind, f, c):
-    """Entry c of Hᵀ f."""
+    """Element c of Hᵀ f: the part of a spatial force f along axis c of the joint."""
     if kind == SPHERICAL:
         return f[0][0] if c == 0 else f[0][1] if c == 1 else f[0][2]
     return axis_part(kind, f)

@@ -93,7 +93,7 @@ def put_block(matrix, i, j, Y):
 
 @inlined
 def block_product(X, Y):
-    """X Y."""
+    """The product X Y of two 6 × 6 matrices, each given as four 3 × 3 blocks."""
     return (add_matrix(compose(X[0], Y[0]), compose(X[1], Y[2])),
             add_matrix(compose(X[0], Y[1]), compose(X[1], Y[3])),
             add_matrix(compose(X[2], Y[0]), compose(X[3], Y[2])),
@@ -102,7 +102,7 @@ def block_product(X, Y):
 
 @inlined
 def block_transpose(X):
-    """Xᵀ."""
+    """The transpose of a 6 × 6 matrix X, given as four 3 × 3 blocks."""
     return transpose(X[0]), transpose(X[2]), transpose(X[1]), transpose(X[3])
 
 
@@ -192,7 +192,7 @@ def put_pair(Lambda_inv, k, j, Y):
 
 @inlined
 def axis_column(kind, Y):
-    """Y H, for a joint with one degree of freedom."""
+    """Y H: the column of a 6 × 6 matrix Y along the axis of a revolute or prismatic joint."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (b[2], b[5], b[8]), (d[2], d[5], d[8])
@@ -201,13 +201,13 @@ def axis_column(kind, Y):
 
 @inlined
 def without_column(Y):
-    """Y with zeros in its last column."""
+    """The 3 × 3 matrix Y with its last column set to zero."""
     return Y[0], Y[1], 0.0, Y[3], Y[4], 0.0, Y[6], Y[7], 0.0
 
 
 @inlined
 def plus_outer(Y, x, y):
-    """Y + x yᵀ."""
+    """Y + x yᵀ, for a 3 × 3 matrix Y and vectors x and y."""
     return (Y[0] + x[0] * y[0], Y[1] + x[0] * y[1], Y[2] + x[0] * y[2],
             Y[3] + x[1] * y[0], Y[4] + x[1] * y[1], Y[5] + x[1] * y[2],
             Y[6] + x[2] * y[0], Y[7] + x[2] * y[1], Y[8] + x[2] * y[2])

@@ -333,7 +333,7 @@ class Tree(Articulated, Method):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
         status: int = law(self._integers, self._numbers, self._room, q, qd, u, self._tau,
@@ -341,7 +341,7 @@ class Tree(Articulated, Method):
         return status
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
         status: int = outward(self._integers, self._numbers, self._room, q, qd, self._tau,
@@ -356,19 +356,19 @@ class Tree(Articulated, Method):
         return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         torques(self._integers, self._numbers, self._room, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6 m, n)."""
+        """Write the Jacobian J of the last `outward` to out (6 m, n)."""
         motions(self._integers, self._numbers, self._room, out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ at the last `outward`, into out (n, n)."""
+        """Write M⁻¹ of the last `outward` to out (n, n)."""
         inverse_mass_matrix(self._integers, self._numbers, self._room, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
