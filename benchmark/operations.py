@@ -155,7 +155,12 @@ class Humanoid:
 
 
 def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
-    """Return a Robot of revolute joints, but ball joint `ball` after massless prismatic ones."""
+    """
+    Return a Robot of revolute joints; joint `ball`, if not negative, is a ball joint.
+
+    The joints before the ball joint are prismatic, and their bodies have no mass.
+
+    """
     b, first, rng = len(parent), max(ball, 0), np.random.default_rng(3)
     T, inertia, T_tip = np.tile(np.eye(4), (b, 1, 1)), np.zeros((b, 6, 6)), np.eye(4)
     T_tip[:3, 3] = rng.uniform(-0.1, 0.1, 3)
@@ -599,8 +604,8 @@ def section(seconds: float = 0.5) -> list[str]:
         'joint, so its kernels process three more joints. The columns "one joint" count as '
         "the paper does: with the ball joint alone as the base's joint, minus the operations "
         'of the ball joint, plus those of a joint with six degrees of freedom (the inverse '
-        "of the base's articulated inertia, and in EFPA one dense product per tip). The Λ⁻¹ "
-        'computed in this way was checked too.', '',
+        "of the base's articulated inertia, and in EFPA one dense product per tip). The "
+        'result Λ⁻¹ of that computation was checked too.', '',
         *_table(['', 'n', 'tips', 'EFPA, one joint', 'RJKA / EFPA', 'SFA / EFPA',
                  'EFPA as it runs', 'RJKA / EFPA', 'SFA / EFPA', 'EFPA µs', 'RJKA / EFPA',
                  'SFA / EFPA'],
@@ -627,8 +632,10 @@ def _idle(base: Count) -> str:
 
 
 def _shared(foot: Parts) -> str:
-    # Joints between tips, shared ones counted once: 6 from the foot to the hip, 1 to the upper
-    # body, 7 to each hand; 14 from hand to hand. One pair has 14, and 504 operations to its tips.
+    # `shared` is the number of joints between the tips of the three pairs. Joints that both pairs
+    # with the foot share are counted once: 6 from the foot to the hip, 1 to the upper body, 7 to
+    # each hand. Between the hands there are 14 joints, as many as between the tips of each pair.
+    # The transforms to the tips of a pair take 504 operations.
     pairs, shared = 3, 6 + 1 + 2 * 7 + 14
     less = (foot[RJKA][CROSS] - 504 * pairs) * (1 - shared / (14 * pairs))
     return ('RJKA here propagates each pair of tips separately across all joints between them. '

@@ -156,7 +156,7 @@ def longest(loading: float, rows: Sequence[Longest]) -> list[str]:
     """Return the section of the longest chain."""
     return [
         f'## A chain of {LONGEST:,} joints', '',
-        'Every method that was measured up to the end of the table above. Memory is the peak '
+        'Each method that was measured on the longest chains of the table above. Memory is the peak '
         'allocation of the method and one call, by tracemalloc, without the robot. "Error" '
         "is the largest difference between the tip's acceleration, by the forward dynamics "
         'of the reference, and the commanded one, which is about 1 [rad/s², m/s²]; '
@@ -256,9 +256,9 @@ def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) 
              f'{row.speed_up:.2f}', f'{row.speed_up / row.workers:.2f}', _us(row.woken),
              _residual(row.residual), f'{row.bodies:,}', f'{row.eliminations:,}',
              str(math.ceil(math.log2(row.n)))] for row in rows)), '',
-        'Time of the synchronization of awake workers per call, measured on chains of '
-        f'{max(8, exchanges[0].workers)} joints (of P joints for more workers), which need hardly '
-        'any other time, less the time of one process: '
+        'Time that the processes of a team spend in each call on waiting for each other, while no '
+        'worker sleeps: the time of a call of the team minus that of one process, on chains of '
+        f'{max(8, exchanges[0].workers)} joints (of P joints for more workers): '
         + '; '.join(f'P = {row.workers}: median {row.median:.1f} µs, p99 {row.p99:.1f} µs'
                     for row in exchanges) + '.', '',
         "The papers' block cyclic reduction by the same teams, `OperationalSpace(robot, 'bcr', "
@@ -305,8 +305,8 @@ def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
                  for row in rows)), '',
         f'The last {len(stages)} rows are the functions that a plain tick calls, one after '
         f'another: their medians add up to {sum(row.median for row in stages):.1f} µs, '
-        f'{sum(row.median for row in stages) / whole.median:.0%} of the whole tick. Nothing here '
-        'is checked: the tests do that.', '',
+        f'{sum(row.median for row in stages) / whole.median:.0%} of the whole tick. The torques '
+        'of these ticks are not checked here, but in the tests.', '',
         *arrived(arrivals),
     ]
 
@@ -499,7 +499,7 @@ def _asked(lengths: Sequence[Length]) -> list[str]:
         f"On {ASKED} joints the whole law by 'sweep' takes {time['sweep'] / time[ABA]:.2f} "
         f"of the time of Pinocchio's ABA alone, and {time['sweep'] / time[LAW]:.2f} of that "
         f"of the law in Pinocchio. Its time per link [µs]: {', '.join(links)}. Times of the "
-        f"other methods there, as multiples of 'sweep': {', '.join(others)}.", '',
+        f"other methods on {ASKED} joints, as multiples of 'sweep': {', '.join(others)}.", '',
     ]
 
 
