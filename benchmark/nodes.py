@@ -188,7 +188,7 @@ def probed(environment: dict[str, str]) -> list[str]:
 
 
 def has_realtime(told: Sequence[str]) -> bool:
-    """Return whether SCHED_FIFO is permitted, by the messages of `probed`."""
+    """Return whether SCHED_FIFO is permitted, from the messages that `probed` returned."""
     return 'not permitted' not in told[0]
 
 

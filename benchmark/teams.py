@@ -89,7 +89,7 @@ class Team:
 
 @dataclass(frozen=True)
 class Exchange:
-    """Time of synchronization of awake workers per call [µs]."""
+    """Time of a team's call minus that of one process [µs], while no worker sleeps."""
 
     workers: int
     median: float

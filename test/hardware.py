@@ -279,7 +279,7 @@ class Hardware(Node):
             now.silence = max(now.silence, (arrived - before) / PERIOD)
 
     def tell(self):
-        """Send the joint state, subject to the fault; return whether it was sent now."""
+        """Send the joint state, changed by the fault; return False if the fault withholds it."""
         if self.mute:
             return False
         plant = self.plant

@@ -109,7 +109,7 @@ def spaces(robot):
 
 @cache
 def worst_errors(name):
-    """Return the largest error per chain and method, (chains, methods); NaN if it is refused."""
+    """Return the largest errors (chains, methods); NaN where the URDF reader refuses the chain."""
     return np.reshape([
         [np.nan] * len(METHODS) if isinstance(robot, ModelError) else
         errors(urdf_texts()[name], chain, robot, np.random.default_rng([*name.encode(), number]))

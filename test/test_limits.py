@@ -95,7 +95,7 @@ def test_joint_without_position_limits_is_held_to_its_velocity_only():
 
 
 def spd(rng, n, condition):
-    """Return a symmetric positive definite matrix."""
+    """Return a symmetric positive definite matrix (n, n), condition number up to `condition`."""
     Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
     return (Q * condition ** -rng.uniform(size=n)) @ Q.T
 

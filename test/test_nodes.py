@@ -403,7 +403,7 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
 
 
 def poses_at(speed, pose):
-    """Return a message with poses only: a line along y [m/s], which begins with that speed."""
+    """Return a trajectory message without twists: its poses move along y at `speed` [m/s]."""
     times = np.arange(0.0, 0.6, 0.05)
     there = np.repeat(pose[None], len(times), axis=0)
     there[:, 1, 3] += speed * times

@@ -202,7 +202,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     best: tuple[float, float, Offset] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:
-        # from rest, shares by need are best; for a change of direction, equal shares
+        # from rest, plans that share the limits by need are shortest; when the direction
+        # changes, plans with equal shares are
         for shares in (_BY_NEED, _EQUAL):
             _bounds(shares, slower, end, speed, limits.speed, limits.acceleration, limits.jerk,
                     _BOUNDS)
@@ -290,7 +291,7 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 
 @kernel
 def _put_pieces(parts, x, last, pieces):
-    """Integrate durations and jerks (6, 2, 9) from x (3, 6); write the pieces (6, PIECES, 5)."""
+    """Write pieces (6, PIECES, 5): durations and jerks `parts` (6, 2, 9), integrated from x."""
     for i in range(6):
         begin, p, v, a, k = 0.0, x[0, i], x[1, i], x[2, i], 0
         for m in range(9):

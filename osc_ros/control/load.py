@@ -322,5 +322,5 @@ class Loads(Weight):
         return max(count, 0)
 
     def forget(self) -> None:
-        """Make an `update` due at the next tick."""
+        """Make the next tick call `update`."""
         self._idle = 0

@@ -80,7 +80,7 @@ def _put_inverse(A, X):
 @inlined
 def _add_impedance(row, W, A, V, x, r):
     """
-    r += W (spring + damping forces) of a level, with modal damping; all in the frame's axes.
+    Add to r the acceleration that spring and modal damping of a level cause, frame's axes.
 
     The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. If
     a > FASTEST, the stiffness of the mode is reduced: the stiffness matrix becomes

@@ -157,8 +157,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
                 'is one of ' + ', '.join(f'{label} ({number})' for number, label
                                          in accepted.items()))
-        # rclpy accepts only one severity per source line
-        # not an error if the node is already in the state, for example after a lost response
+        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
+        # in the wanted state already, for example after a lost response
         if LEADS_TO.get(wanted.label or wanted.id) == state:
             self.get_logger().info(text)
         else:

@@ -213,7 +213,7 @@ class Source:
         return NEW
 
     def _lose(self, now: float) -> str:
-        """Choose no publisher until only one publishes."""
+        """Refuse all messages until only one publisher publishes; return UNCLEAR."""
         self._others += [one for one in (self._taken, self._doubted) if one is not None]
         self._taken = self._doubted = None
         self._unclear = now

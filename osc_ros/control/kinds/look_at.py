@@ -115,7 +115,7 @@ class LookAt(Kind):
         return there
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """The rotation vector from the axis to the point, and zeros (6,), base axes."""
+        """Return (6,), base axes: the rotation vector from the axis to the point, then zeros."""
         R = pose[:3, :3] @ self.numbers().reshape(3, 3)
         axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
         turn = np.cross(axis, way)
@@ -148,7 +148,7 @@ def _aim(axis, side, d):
 
 @inlined
 def _put_map(k, S):
-    """S (36,) that takes a twist (ω, v) to (ω + k × v, v)."""
+    """Write to S (36,), by rows, the matrix that maps a twist (ω, v) to (ω + k × v, v)."""
     for i in range(36):
         S[i] = 1.0 if i % 7 == 0 else 0.0
     S[4], S[5] = -k[2], k[1]

@@ -65,7 +65,7 @@ class Pose(Kind):
         return pose_error(pose, np.ascontiguousarray(goal))
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The set-point (4, 4), moved by T (4, 4) like the link's frame."""
+        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
         return set_point @ T
 
 

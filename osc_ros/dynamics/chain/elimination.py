@@ -162,13 +162,13 @@ def back_projection(L, y, za, zc):
 
 @inlined
 def axis_first(link, G):
-    """G, its angular and linear parts exchanged if the joint is prismatic; twice gives G again."""
+    """G; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
     return linear_first(G) if link[PRISMATIC] else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """f, its angular and linear parts exchanged if the joint is prismatic; twice gives f again."""
+    """f; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
     return (f[1], f[0]) if link[PRISMATIC] else f
 
 
@@ -221,7 +221,7 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """C, its upper and lower rows exchanged if the joint is prismatic; twice gives C again."""
+    """C; if the joint is prismatic, its upper and lower rows are exchanged. Self-inverse."""
     return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
 
 

@@ -228,7 +228,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
-    Outward pass by the factorization of 𝒜; writes the same results as `passes.outward`.
+    Write the same results as `passes.outward`, by the factorization of 𝒜.
 
     Parameters
     ----------
@@ -250,7 +250,9 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
     """
-    Joint torques of the law by the factorization of 𝒜; the inward pass is that of `passes`.
+    Write the joint torques of the law to `out`, by the factorization of 𝒜.
+
+    The inward pass is that of `passes`.
 
     Returns
     -------
@@ -269,7 +271,7 @@ def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
 @kernel
 def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd):
     """
-    Forward dynamics by the constraint-force algorithm.
+    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
 
     It uses the back substitution of `passes`, because the pivots Dᵢ and their right-hand sides are
     the same as in the sweep.

@@ -152,7 +152,12 @@ def at_base(ends, qdd):
 
 @inlined
 def tip_acceleration(tau, qdd, a, b):
-    """Acceleration of the last body under τ⁰: b, or a (if qdd is given), or a + b (if both)."""
+    """
+    Acceleration of the last body: a + b if `tau` and `qdd` are given.
+
+    If only `qdd` is given, it is a; if only `tau` or neither of them is given, it is b.
+
+    """
     if qdd is None:
         return b
     return a if tau is None else plus(a, b)
@@ -174,7 +179,7 @@ def inward_pass(links, ends, tau, qdd, F, work, tip, out):
 
 @inlined
 def task_force(u, tip, F):
-    """F = Λ(u - a⁰), exact; by the pseudo-inverse where Λ⁻¹ is singular to working precision."""
+    """Write F = Λ(u - a⁰); where Λ⁻¹ is singular to working precision, by the pseudo-inverse."""
     scratch = tip[SCRATCH:]
     A, r = scratch[:36], scratch[72:78]
     for k in range(36):
@@ -238,7 +243,7 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
 @kernel
 def outward(chain, q, qd, tau, qdd):
     """
-    Λ⁻¹, a⁰, pose and twist of the tip, from the base outward, into the parts of the chain.
+    Write Λ⁻¹, a⁰, pose and twist of the tip to the arrays of the chain, from base to tip.
 
     Parameters
     ----------
@@ -264,7 +269,7 @@ def outward(chain, q, qd, tau, qdd):
 @kernel
 def inward(chain, tau, qdd, F, out):
     """
-    Joint torques τ⁰ + JᵀF, from the tip inward, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to `out`, from tip to base, after `outward` with the same tau and qdd.
 
     Parameters
     ----------
@@ -280,7 +285,7 @@ def inward(chain, tau, qdd, F, out):
 @kernel
 def law(chain, q, qd, u, tau, qdd, out):
     """
-    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
 
     Parameters
     ----------
@@ -306,7 +311,7 @@ def law(chain, q, qd, u, tau, qdd, out):
 @kernel
 def accelerations(chain, q, qd, tau, F, qdd):
     """
-    Forward dynamics by the constraint-force algorithm.
+    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
 
     The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
     them joint by joint, with the joint accelerations. Overwrites all memory.
@@ -339,7 +344,7 @@ def inverse_dynamics(chain, q, qd, qdd, out):
 @kernel
 def acceleration_response(chain, tau, F, qdd):
     """
-    M⁻¹(τ + JᵀF) from the factors that `outward` left: forward and back substitution.
+    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`, by forward and back substitution.
 
     Overwrites the residuals in `factor`.
 
@@ -359,7 +364,7 @@ def acceleration_response(chain, tau, F, qdd):
 @kernel
 def inverse_mass_matrix(chain, unit, M_inv):
     """
-    M⁻¹ from the factors that `outward` left, symmetric to the last bit.
+    Write M⁻¹, exactly symmetric, from the factors of the last `outward`.
 
     Overwrites the residuals in `factor`.
 
@@ -386,7 +391,7 @@ def inverse_mass_matrix(chain, unit, M_inv):
 @kernel
 def jacobian(chain, J):
     """
-    Natural Jacobian of the tip, base axes, [angular; linear], after `outward`.
+    Write the Jacobian of the tip, base axes, [angular; linear], after `outward`.
 
     Parameters
     ----------
@@ -401,7 +406,7 @@ def jacobian(chain, J):
 def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
                 Lambda):
     """
-    Terms of the law at k states, one state after another.
+    Write the terms of the law at k states, one state after another.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
-# Without type annotations in numba: these names are typed as Any.
+# numba has no type annotations for these names.
 cgutils: Any = _cgutils
 intrinsic: Any = _intrinsic
 

@@ -89,7 +89,13 @@ ROW_WIDTH = 63
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """Return updated A and r of the outer neighbour, and Y; for the inner neighbour pass Uᵀ."""
+    """
+    Eliminate a block: return A and r of its outer neighbour, updated, and the rows za, zc of Z.
+
+    L and y are the factors and the solved right-hand side of the eliminated block. U couples it
+    to the neighbour; for the inner neighbour pass Uᵀ.
+
+    """
     a, c = coupling_rows(U, 1.0)
     A, za, zc = schur_complement(A, L, a, c)
     return A, minus(r, back_projection(L, y, za, zc)), za, zc
@@ -98,7 +104,7 @@ def _to_outer(L, y, U, A, r):
 @inlined
 def eliminate_between(A, r, inner, U_inner, outer, U_outer):
     """
-    Eliminate a block.
+    Eliminate a block between two others; return what remains of the two.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ def join_all(slots, flags, k, value, handle, progress, spins, matrix):
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
          matrix):
     """
-    The outward pass of the leader: as `passes.outward`, but other members compute outer bodies.
+    Do what `passes.outward` does, as the leader of a team that computes the outer bodies.
 
     Parameters
     ----------

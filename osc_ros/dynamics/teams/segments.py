@@ -104,7 +104,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def put_motion(links, q, qd, qdd, work, slot):
-    """Phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
+    """Do phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     w, alpha = (ZERO, ZERO), (ZERO, ZERO)
     for i in range(len(q)):
@@ -152,7 +152,7 @@ def put_handle(slot, handle):
 
 @inlined
 def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
-    """Phase 2 of the leader: the serial sweep over its bodies."""
+    """Do phase 2 of a call for the leader: the serial sweep over its bodies."""
     R, p, v, a, b, K = at_base(ends, qdd)
     _, _, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True,
                                         None)
@@ -175,7 +175,12 @@ def motion_inside(ends, qdd, slots, k):
 
 @inlined
 def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
-    """Phase 2 of member k: the sweep over its bodies, with the response to the unknown force."""
+    """
+    Do phase 2 of a call for member k: the sweep over its bodies.
+
+    The sweep includes the response to the unknown force on the member's first body.
+
+    """
     slot = slots[k]
     R, p, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     link, body = links[0], work[0]
@@ -239,7 +244,12 @@ def join_segments(left, right, handle):
 
 @inlined
 def outer_force(ends, slots, k, qdd, F):
-    """Force on member k's last body by the bodies beyond it: F and their Newton-Euler forces."""
+    """
+    Force on the last body of member k by the bodies between it and the tip, in body axes.
+
+    It is the force F at the tip, plus the Newton-Euler forces of these bodies if `qdd` is given.
+
+    """
     last = len(slots) - 1
     p_k, R_k = vector_at(slots[k], SLOT_END + 9), matrix_at(slots[k], SLOT_END)
     p_tip = add(vector_at(slots[last], SLOT_END + 9),

@@ -248,7 +248,7 @@ def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
 
 @kernel
 def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
-    """q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
+    """Write q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     locate(robot.tree, robot.bodies, q, qd, work)
     put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, work)
@@ -257,7 +257,7 @@ def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
 
 @kernel
 def inverse_mass_matrix_at(integers, numbers, room, q, M_inv):
-    """M⁻¹ (n, n) at q (nq,), symmetric to the last bit."""
+    """Write M⁻¹ (n, n) at q (nq,), exactly symmetric."""
     robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
     locate(robot.tree, robot.bodies, q, memory.rest, memory.work)
     put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, memory.work)
@@ -305,7 +305,7 @@ class Articulated:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """First arguments of the kernels: integers, numbers and room."""
+        """The arrays that every kernel takes first: `integers`, `numbers` and `room`."""
         return self._integers, self._numbers, self._room
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:

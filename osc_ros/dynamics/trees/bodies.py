@@ -75,7 +75,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def relative_placement(tree, body, q, i):
-    """(R, p) of a body in its parent."""
+    """Pose (R, p) of a body's frame in its parent's frame, from the joint positions q."""
     R, p, at = matrix_at(body, ROTATION), vector_at(body, POSITION), tree[i, Q_AT]
     if tree[i, KIND] == PRISMATIC:
         x = q[at]
@@ -222,7 +222,7 @@ def collect_forces(tree, rotors, tau, qdd, work, out):
 @kernel
 def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
     """
-    Joint torques τ⁰ + JᵀF, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to `out`, after `outward` with the same tau and qdd.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def axis_of(kind, c):
 @kernel
 def jacobian(tree, ends, paths, starts, work, J):
     """
-    Natural Jacobian of the tips, base axes, [angular; linear], after `locate`.
+    Write the Jacobian of the tips, base axes, [angular; linear], after `locate`.
 
     Parameters
     ----------

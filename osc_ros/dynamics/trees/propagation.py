@@ -114,7 +114,7 @@ def columns_shifted(p, a, c):
 
 @inlined
 def with_row(kind, Y, x, y):
-    """Y with [x, y] in the row of the axis of a one-degree-of-freedom joint."""
+    """The 6 × 6 matrix Y after its row along the axis of a single joint is replaced by [x, y]."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
@@ -216,7 +216,7 @@ def plus_outer(Y, x, y):
 @kernel
 def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by extended force propagators (paper 003, table I).
+    Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I).
 
     Parameters
     ----------
@@ -326,7 +326,7 @@ def put_tip_mobility(store, end, k, Lambda_inv):
 @kernel
 def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; paper 002, eq. 58).
+    Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58).
 
     Parameters
     ----------

@@ -205,7 +205,7 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
 @kernel
 def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     """
-    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def motions(integers, numbers, room, J):
 @kernel
 def acceleration_response(integers, numbers, room, tau, F, qdd):
     """
-    M⁻¹(τ + JᵀF) from the factors that `outward` left.
+    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def acceleration_response(integers, numbers, room, tau, F, qdd):
 
 @kernel
 def inverse_mass_matrix(integers, numbers, room, M_inv):
-    """M⁻¹ (n, n) from the factors that `outward` left, symmetric to the last bit."""
+    """Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`."""
     robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
     if integers[5] == FACTORED:
         put_inverse_by_factors(memory.M, robot.before, M_inv)
@@ -287,7 +287,7 @@ def inverse_mass_matrix(integers, numbers, room, M_inv):
 @released
 def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
-    Terms of the law at k states, one state after another.
+    Write the terms of the law at k states, one state after another.
 
     Parameters
     ----------
