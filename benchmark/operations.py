@@ -82,7 +82,8 @@ INERTIAS, INWARD, OUTWARD = 'articulated inertias', 'propagators, inward', 'mobi
 CROSS, ENDS, ROOT = 'cross terms', 'to the tips', 'mobility of the base'
 COMPOSITE, FACTORS, JACOBIAN = 'joint-space inertia', 'its factor L', 'Jacobian'
 SOLVED, SQUARED = 'Y = J L⁻¹', 'Y Yᵀ'
-# For each kernel, where each part begins: a piece of the part's first line; '' is the kernel's.
+# For each kernel, the parts in its source: each key is a text in the first line of a part; ''
+# stands for the first line of the kernel.
 PARTS: dict[Callable[..., Any], dict[str, str]] = {
     put_articulated_inertias: {'': INERTIAS},
     propagate_forces: {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD,

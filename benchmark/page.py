@@ -156,8 +156,8 @@ def longest(loading: float, rows: Sequence[Longest]) -> list[str]:
     """Return the section of the longest chain."""
     return [
         f'## A chain of {LONGEST:,} joints', '',
-        'Each method that was measured on the longest chains of the table above. Memory is the peak '
-        'allocation of the method and one call, by tracemalloc, without the robot. "Error" '
+        'Each method that was measured on the longest chains of the table above. Memory is the '
+        'peak allocation of the method and one call, by tracemalloc, without the robot. "Error" '
         "is the largest difference between the tip's acceleration, by the forward dynamics "
         'of the reference, and the commanded one, which is about 1 [rad/s², m/s²]; '
         '"relative error" is relative to the terms that cancel.', '',

@@ -208,7 +208,7 @@ def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
 
 
 def _near_targets(rng: np.random.Generator) -> list[State]:
-    """Return slow states near READY, where only limits that are lowered act."""
+    """Return slow states near READY, in which no limit acts unless a benchmark lowers it."""
     sample = []
     for _ in range(STATES):
         qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)

@@ -153,7 +153,7 @@ class Other(Node):
     """Calls the parameter services of a node, as `ros2 param` and rqt_reconfigure do."""
 
     def __init__(self, spin, node):
-        """Create the node, and connect it to the other one."""
+        """Create this node; from now on `spin` spins it and `node`."""
         super().__init__('other')
         self._spin, self._node = spin, node
         spin(lambda: True, self, node)

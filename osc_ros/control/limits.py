@@ -149,7 +149,12 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """Least deceleration (n,) by BRAKING_SHARE of (effort - gravity torque), others fixed."""
+    """
+    Return the least deceleration (n,) that each joint can have while the other joints are fixed.
+
+    The joint brakes with BRAKING_SHARE of the torque that gravity leaves.
+
+    """
     inertia, weight = _loads(robot)
     # at least a tenth of the limit: an arm that cannot hold itself needs a deceleration above 0
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)

@@ -75,7 +75,7 @@ class _Team:
         self._has_ended = Event()
 
     def observe(self, name: str, begins: bool) -> None:
-        """Record the begin or the end of the compilation of a kernel in this process."""
+        """Record that the compilation of a kernel in this process begins, or has ended."""
         if self._began is None:
             self._began = perf_counter()
             self._start()

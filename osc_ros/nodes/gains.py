@@ -79,7 +79,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def _excess(bound: _Bound) -> float:
-    """Value / bound, or bound / value for a lower bound; refused if above 1; x / 0 is infinite."""
+    """Ratio of a gain to its bound; for a lower bound, the inverse. Over 1 exceeds it."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value

@@ -223,7 +223,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._send()
 
     def _run(self) -> None:
-        """In real time: step to the time of the wall clock."""
+        """Simulate up to the time of the wall clock; used in real time, not in lockstep."""
         if self._braked:
             self._send()
             return

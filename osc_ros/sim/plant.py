@@ -327,7 +327,8 @@ class Plant:
         mujoco.mj_forward(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
-        # MuJoCo's camera is at 1.5 extents: the whole arm is in view, its front to the right.
+        # MuJoCo places the camera 1.5 extents away, so the whole arm is in view; the camera angles
+        # turn the front of the arm to the right.
         model.stat.center = 0.5 * (least + greatest)
         model.stat.extent = 0.9 * math.dist(least, greatest)
         model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0

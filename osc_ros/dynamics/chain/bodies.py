@@ -69,7 +69,7 @@ from osc_ros.dynamics.spatial import (
 
 @inlined
 def placement(link, q):
-    """Placement (R, p) of a body at joint position q; cos q and sin q (prismatic: 1 and 0)."""
+    """Return the placement (R, p) of a body at q, cos q and sin q; 1 and 0 if it is prismatic."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if link[PRISMATIC]:
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0

@@ -41,7 +41,7 @@ class Tridiagonal(NamedTuple):
 
     @property
     def T(self) -> Tridiagonal:
-        """The transpose."""
+        """The transposed matrix."""
         return Tridiagonal(*(blocks.transpose(0, 2, 1)
                              for blocks in (self.diagonal, self.lower, self.upper)))
 

@@ -297,7 +297,12 @@ class Located:
 
 
 def projection(diagonal: Array, upper: Array, left: Array, right: Array) -> Tridiagonal:
-    """Tridiagonal leftᵀ A right, A (diagonal, upper) symmetric, sides (g, 6, ·): eqs. 52, 53."""
+    """
+    Return leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53).
+
+    diagonal and upper are the blocks of A; left and right (g, 6, ·) are block diagonal.
+
+    """
     left = left.transpose(0, 2, 1)
     return Tridiagonal(left @ diagonal @ right, left[:-1] @ upper @ right[1:],
                        left[1:] @ upper.transpose(0, 2, 1) @ right[:-1])

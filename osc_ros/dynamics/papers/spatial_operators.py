@@ -288,19 +288,19 @@ class _Located:
         return np.asarray(0.5 * (Omega_tip + Omega_tip.T))
 
     def phi(self, y: Array) -> Array:
-        """φy (n, 6): forces, summed from the tip to the base."""
+        """φy (n, 6): for each body, the sum of the forces y on it and on all outer bodies."""
         return _sum_inward(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): forces, summed as by `phi`, but with every joint free."""
+        """ψy (n, 6): the sums of `phi` if all joints are free and transmit only a part of them."""
         return _sum_inward(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
-        """φ*s (n, 6): motions, carried from the base to the tip."""
+        """φ*s (n, 6): for each body, the sum of the motions s of it and of all inner bodies."""
         return _sum_outward(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): motions, carried as by `phi_star`, but with every joint free."""
+        """ψ*s (n, 6): the sums of `phi_star` if all joints are free and transmit only a part."""
         return _sum_outward(self._psi, s)
 
     def H(self, f: Array) -> Array:

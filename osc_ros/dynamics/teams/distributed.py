@@ -292,7 +292,12 @@ class Distributed:
                    tip[A0:POSE])
 
     def inward(self, F: ArrayLike) -> Array:
-        """Second half of `torque`: τ⁰ + JᵀF (m,) of this rank; no messages; F equal on all."""
+        """
+        Return τ⁰ + JᵀF (m,) for the bodies of this rank, after `outward`; exchanges no messages.
+
+        All ranks must give the same F.
+
+        """
         self._force[:] = finite_array('F', F, (6,))
         return self._go_inward()
 

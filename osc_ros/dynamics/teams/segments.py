@@ -165,7 +165,7 @@ def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
 
 @inlined
 def motion_inside(ends, qdd, slots, k):
-    """R, p, v and a of the body inside member k's segment, and R and p of its own last body."""
+    """R, p, v, a of the body inside the segment of member k; R, p of the segment's last body."""
     R, p, v, a, _, _ = at_base(ends, qdd)
     for j in range(k):
         R, p, v, a = motion_outside(R, p, v, a, slots[j])

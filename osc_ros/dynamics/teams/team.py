@@ -158,7 +158,7 @@ class Team:
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
                 tip: Array) -> int:
-        """Outward pass, see `roles.lead`; raises Fault."""
+        """Make the outward pass with the workers, see `roles.lead`; raises Fault."""
         self._variant = (tau is not None) + 2 * (qdd is not None)
         shared, member = self.shared, self.member
         return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
@@ -166,7 +166,7 @@ class Team:
                           shared.flags, tip, member.progress, LOOKS, self._matrix)
 
     def inward(self, F: Array, out: Array) -> int:
-        """Inward pass, see `roles.lead_back`; raises Fault."""
+        """Make the inward pass with the workers, see `roles.lead_back`; raises Fault."""
         shared, member = self.shared, self.member
         tau, qdd = self.torques
         return member.run(lead_back, shared.links, shared.ends, tau, qdd, F,

@@ -161,7 +161,7 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(tree, bodies, gravity, qdd, work):
-    """Write each body's acceleration at q̈ to `work`, and add its inertial to its bias force."""
+    """Write each body's acceleration at q̈ to `work`; add its inertial force to its bias force."""
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = placement_at(store)

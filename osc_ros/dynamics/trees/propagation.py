@@ -230,7 +230,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     for k in range(m):
         last = starts[k + 1] - 1
         R, p = matrix_at(work[paths[last]], IN_BASE), vector_at(ends[k], 9)
-        # motions of the body, in its axes, to those of the tip, in base axes
+        # `reach` maps motions of the body, in its axes, to motions of the tip, in base axes
         Rp = cross_rows(R, p)
         reach = (R, ZERO + ZERO + ZERO,
                  (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
