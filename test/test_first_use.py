@@ -130,7 +130,7 @@ class Simulated(Rig):
     """A controller and a simulated Panda, in lockstep, in this process."""
 
     def __init__(self, spin, **parameters):
-        """Start controller and simulator; subscribe to goal_error and goal_reached of its tasks."""
+        """Start controller and simulator; subscribe to goal_error and goal_reached."""
         super().__init__(spin, tasks=['elbow'], elbow__link='panda_link4', **parameters)
         assert self.controller.trigger_configure() == SUCCESS  # may compile kernels for minutes
         self.simulator = Simulator(parameter_overrides=given(

@@ -183,7 +183,8 @@ def test_no_damping_that_does_not_follow_stiffness():
         law.latch(READY)
         law.torque(0.0, READY, v)
         dampers.append(law.F.copy())
-    # at the target F is the damper force alone: four times the stiffness, twice the damping
+    # at the target F is the damper force alone; if the stiffness is four times as high, the
+    # damping is twice as high
     np.testing.assert_allclose(dampers[2] - dampers[1], 2.0 * (dampers[1] - dampers[0]),
                                rtol=1e-6, atol=1e-9)
 

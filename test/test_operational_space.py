@@ -201,7 +201,7 @@ def name(request):
 
 
 def error(found, expected):
-    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
+    """Return the largest difference / max(the largest entry, ABOUT_ZERO)."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 

@@ -79,7 +79,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def _excess(bound: _Bound) -> float:
-    """Ratio of a gain to its bound; for a lower bound, the inverse. Over 1 exceeds it."""
+    """Ratio of a gain to its bound, or the inverse for a lower bound; above 1 it is violated."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value

@@ -216,7 +216,7 @@ class Plant:
         total, wrench = np.zeros(3), np.zeros(6)
         for k, contact in enumerate(self._data.contact):
             mujoco.mj_contactForce(self._model, self._data, k, wrench)
-            # in the contact's axes, exerted by the first geom (the wall) on the second
+            # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 

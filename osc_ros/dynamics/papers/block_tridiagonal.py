@@ -268,7 +268,7 @@ def _inverse_factors(pivots: Array, number: NDArray[np.int_], n: int) -> Array:
 
 
 def _inverse_of_product(C_inv: Array) -> Array:
-    """(C Cᵀ)⁻¹."""
+    """The inverse (C Cᵀ)⁻¹ (m, m) of a pivot, from C⁻¹."""
     return np.asarray(C_inv.T @ C_inv, dtype=np.float64)
 
 

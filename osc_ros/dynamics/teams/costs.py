@@ -64,7 +64,12 @@ class Costs(NamedTuple):
     segment: Array
 
     def bounds(self, n: int, members: int) -> NDArray[np.intp]:
-        """First body of every member, and n, (4, members + 1), so that all take equally long."""
+        """
+        Return the first body of every member, and n at the end, for the four variants of a call.
+
+        The array is (4, members + 1). All members take equally long for their bodies.
+
+        """
         found = np.zeros((4, members + 1), np.intp)
         ratio = self.segment / self.base
         others = members - 1

@@ -114,7 +114,7 @@ def put_own_inertia(body, store):
 
 @inlined
 def passed_inertia(tree, rotors, store, i):
-    """Articulated-body inertia of body i as its parent feels it; writes D⁻¹ to `store`."""
+    """Articulated-body inertia that body i adds to its parent; writes D⁻¹ to `store`."""
     kind, k = tree[i, KIND], tree[i, V_AT]
     I = mobility_at(store, ARTICULATED)
     if kind == SPHERICAL:

@@ -149,7 +149,7 @@ def free_joint_row(kind, store, I):
 
 @inlined
 def free_joint_rows(store, I):
-    """The three rows of L of a spherical joint, [P, Q]."""
+    """Rows HᵀL = [P, Q] of L = 1 - H D⁻¹Uᵀ, for a spherical joint; see `free_joint_row`."""
     D_full, share = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
     P = (D_full[0] * share[0], D_full[1] * share[1], D_full[2] * share[2],
          D_full[3] * share[0], D_full[4] * share[1], D_full[5] * share[2],
