@@ -47,8 +47,9 @@ def solve_in_place(A, x, m):
     Replace x by A⁻¹ x, for A (m × m, flat, symmetric, overwritten).
 
     Returns a lower bound of the ratio of the smallest to the largest eigenvalue, or 0 if A is not
-    definite; then x is invalid. The smallest is at least 1 / trace A⁻¹, the largest at most trace A, and
-    A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half of A.
+    definite; then x is invalid. The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at
+    most trace A, and A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half
+    of A.
 
     """
     trace, inverse_trace = 0.0, 0.0
