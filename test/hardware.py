@@ -172,7 +172,7 @@ class Judge:
 
     @property
     def now(self):
-        """The measurements to which the present kind of fault adds."""
+        """The measurements made during the present kind of fault."""
         return self.figures.setdefault(self.kind, Figures())
 
     def object(self, time, what, value, worst=max):

@@ -451,7 +451,12 @@ class OperationalSpace:
 
 @contextmanager
 def _overflow_checked_later() -> Iterator[None]:
-    """Silence numpy's overflow warnings; `require_finite` follows. InputError for a singular M."""
+    """
+    Silence numpy's warnings of overflow, and raise InputError if M is singular.
+
+    The caller must check the result by `require_finite`.
+
+    """
     try:
         with np.errstate(over='ignore', invalid='ignore'):
             yield

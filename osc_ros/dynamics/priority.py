@@ -383,7 +383,7 @@ class Priorities:
 
     @property
     def arrays(self) -> tuple[Array, Array]:
-        """First arguments of the kernels of this module: integers and numbers."""
+        """The arrays that every kernel of this module takes first: `integers` and `numbers`."""
         return self._integers, self._numbers
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:

@@ -264,6 +264,6 @@ class SingularityDamping:
         return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
 
     def conditioning(self, J: Array) -> float:
-        """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""
+        """Ratio of smallest to largest singular value of the scaled J (6, n): 0 if singular."""
         _measure(J, self.length, self.low, self.high, self._scratch, self.ratios, self.shares)
         return float(self.ratios.min())

@@ -207,7 +207,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _wait(self) -> None:
-        """In lockstep: repeat the state in case it was lost, or step without a command."""
+        """Send the state again, or after the time-out step without a command; used in lockstep."""
         waited = perf_counter() - self._answered
         if perf_counter() - self._sent < REPEAT:
             return

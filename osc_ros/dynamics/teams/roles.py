@@ -175,7 +175,7 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
               out):
     """
-    The inward pass of the leader: `passes.inward`, after `lead` with the same tau and qdd.
+    Do what `passes.inward` does, as the leader, after `lead` with the same tau and qdd.
 
     Parameters
     ----------

@@ -182,7 +182,7 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
 @kernel
 def outward(integers, numbers, room, q, qd, tau, qdd):
     """
-    Λ⁻¹, a⁰, poses and twists of the tips.
+    Write Λ⁻¹, a⁰, poses and twists of the tips to `room`.
 
     Parameters
     ----------
