@@ -452,12 +452,12 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
             counts[name][part] -= alone[name][part]
         counts[name][ROOT] = sum(of_inverse.values())
     counts[EFPA][ROOT] += sum(of_mobilities.values())
-    # The counts of the other parts of SFA depend on the number of freedoms, not of joints.
+    # The counts of all other parts of SFA depend on the number of freedoms, not on that of joints.
     counts[SFA] = Counter(written[SFA])
     for part in (COMPOSITE, JACOBIAN):
         counts[SFA][part] = whole[SFA][part] - alone[SFA][part]
     counts[SFA][JACOBIAN] += sum(of_columns.values())
-    # Λ⁻¹ with a fixed base, and then the contribution of its motion.
+    # Λ⁻¹ with a fixed base; then the contribution of the base's motion is added.
     base[D_INV:D_INV + 6] = 0.0
     found.steps[EFPA][-1]()
     moved = np.block([[product(x, y) for y in Y] for x in X])

@@ -98,8 +98,8 @@ def update(rows: Sequence[Row]) -> list[str]:
         '## One update of the law, Panda, 7 joints', '',
         f'`osc.torque` takes {ours / time[panda.TEXTBOOK]:.2f} of the time of Pinocchio as '
         f'usually written, {ours / tuned:.2f} of that of the fastest of three tuned ways, '
-        f'and {ours / time[panda.NUMBA]:.2f} of the latter with its 6 × 6 algebra compiled '
-        "by numba. The residual is the largest difference from Pinocchio's dense formulas "
+        f'and {ours / time[panda.NUMBA]:.2f} of that of this way if numba compiles its 6 × 6 '
+        "algebra. The residual is the largest difference from Pinocchio's dense formulas "
         'over all timed states, relative to the largest entry.', '',
         *_table(['', 'median µs', 'p99 µs', 'ratio to tuned', 'residual'], (
             [_named(row), _us(row.median), _us(row.p99), _ratio(row.median, tuned),

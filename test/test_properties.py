@@ -222,7 +222,7 @@ def forms(drawn, terms):
 
 
 def missed(drawn, method, osc, q, qd, u, options, tau_null):
-    """Return the error of u in the directions that the tips can move, over its tolerance."""
+    """Return error / tolerance of u in the directions in which the tips can move."""
     terms = drawn.tree.terms(q, qd)
     tau = osc.torque(q, qd, u, **options)
     assert np.isfinite(tau).all(), method

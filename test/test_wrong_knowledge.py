@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Wrong friction, payload or gravity: the arm stays calm, or the value is refused."""
+"""Wrong friction, payload or gravity: the arm does not run away, or the value is refused."""
 
 from dataclasses import replace
 

@@ -223,7 +223,7 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     z = cmath.exp(1j * angle)
     speed = ((1.0 - f) + f / z) / (z - 1.0)
     place = (speed + 0.5 * (1.0 - f) ** 2 + f * (1.0 - 0.5 * f) / z) / (z - 1.0)
-    # the real a and b of: a place + b speed = -z^N
+    # the real numbers a and b that solve a · place + b · speed = -z^N
     back, across = -z ** whole, (place * speed.conjugate()).imag
     return ((back * speed.conjugate()).imag / across, -(back * place.conjugate()).imag / across)
 

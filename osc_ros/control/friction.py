@@ -33,9 +33,9 @@ Array = NDArray[np.float64]
 # Look-ahead of the reference velocity for the sign of dry friction [s]: the compensation must
 # change its sign shortly before the joint reverses.
 LOOK_AHEAD = 0.01
-# FEEDBACK: largest gain of the compensation's feedback, relative to the law's. FASTEST_LOOP:
-# largest product of the rate [1/s] of both together and the tick [s]; a sampled velocity loop
-# with one tick of delay is stable below 1.
+# FEEDBACK: largest gain of the compensation's feedback, relative to that of the law's feedback.
+# FASTEST_LOOP: largest product of the tick [s] and the sum of the rates [1/s] of both feedbacks;
+# a sampled velocity loop with one tick of delay is stable below 1.
 FEEDBACK, FASTEST_LOOP = 4.0, 0.4
 # Share of the model's torque for the reference motion. Feedback up to this share counts as an
 # error of the model and is not amplified.

@@ -312,7 +312,7 @@ class Guide:
         self._rest = Target(base.pose) if isinstance(base, Hold) else None
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """Pause the target if the arm lags by more than the leash; resume at half of it."""
+        """Stop the target if the arm lags by more than `leash`; go on at half of `leash`."""
         turning, moving = limits.reach
         if not self.waits and not _leaves(error, self.target.twist, turning, moving):
             return

@@ -68,7 +68,7 @@ class TargetLimits:
         finite, or all infinite: then the target jumps to its goal.
     leash : (2,) [rad, m]
         If the arm lags the target by more than this (rotation, translation), the target pauses
-        until the lag is less than half of it. May be infinite.
+        until the lag is less than half of `leash`. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
     too_fast : 'refuse' or 'slow'

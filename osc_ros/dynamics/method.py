@@ -59,7 +59,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def empty(cls, robot: Robot, k: int) -> Terms:
-        """Room for the terms of k states."""
+        """Return a Terms with uninitialized arrays for k states."""
         tips, n = len(robot.tips), robot.n
         m = 6 * tips
         pose = (4, 4) if tips == 1 else (tips, 4, 4)
@@ -112,7 +112,7 @@ class Method(Protocol):
     @abstractmethod
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """
-        Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, pose and twist of the tips.
+        Compute Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, poses and twists of the tips.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Method(Protocol):
 
     @abstractmethod
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹x (n,) for x (n,)."""
+        """The product M⁻¹ x (n,), for x (n,)."""
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q (k, nq) and qd (k, n); NaN where a state is not accepted."""

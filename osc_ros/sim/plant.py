@@ -367,7 +367,7 @@ def _contact(timestep: float) -> dict[str, Any]:
 
 def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
     """Add a plane to a model's specification; its pose is set when the model is compiled."""
-    # Not at the origin: MuJoCo would make that pose constant.
+    # Not at the origin: MuJoCo would make that pose constant, and it is set later.
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **_contact(timestep))

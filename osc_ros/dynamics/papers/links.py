@@ -101,7 +101,7 @@ class Bodies:
         return gather(product_T(self.H, x), self._own, self.robot.n)
 
     def joint(self, i: int) -> tuple[slice, Array]:
-        """Freedoms of body i, and its H (6, k)."""
+        """Return the slice of q̇ with the k freedoms of joint i, and H (6, k) of this joint."""
         k = 3 if self.robot.spherical[i] else 1
         first = int(self.robot.v_index[i])
         return slice(first, first + k), self.H[i, :, :k]

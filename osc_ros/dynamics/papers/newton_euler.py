@@ -108,7 +108,7 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
 def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Array) -> Array:
     """
-    Joint torques M q̈ + C + G by Newton and Euler, for k accelerations at once.
+    Joint torques M q̈ + C + G by the Newton-Euler equations, for k accelerations at once.
 
     Parameters
     ----------

@@ -114,7 +114,7 @@ def momentum(body, v):
 
 @inlined
 def placement_at(store):
-    """(R, p) of a body in its parent, from its row of work."""
+    """Pose (R, p) of a body's frame in its parent's frame, from its row of `work`."""
     return matrix_at(store, PLACEMENT), vector_at(store, PLACEMENT + 9)
 
 
