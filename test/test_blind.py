@@ -120,7 +120,7 @@ def test_positions_that_stay_the_same_at_rest_or_come_to_rest_are_not_frozen():
     assert np.abs(still).max() < 1e-3
 
 
-def test_arm_that_rubs_stays_where_it_was_stopped_for_a_second_without_states():
+def test_arm_with_friction_stays_where_it_was_stopped_for_a_second_without_states():
     begin, gap = 0.3, 1.0
     arm = fast('panda', begin, gap, friction=0.5)
     assert arm.speeds(begin, begin + gap).max() < 1.0
@@ -174,7 +174,7 @@ def test_velocities_that_are_missing_for_a_second_change_nothing_to_speak_of():
     assert set(arm.causes) == {''}
 
 
-def test_velocities_that_are_always_zero_are_not_believed():
+def test_velocities_that_are_always_zero_are_not_used():
     arm, errors = eight('xarm7')
     zero = Sensed('xarm7')
     zero.source = Source(zero.robot)
@@ -271,7 +271,7 @@ def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name)
         assert arm.steps() < 0.11
 
 
-def test_speed_that_no_position_confirms_is_not_believed_however_often_it_comes():
+def test_speed_that_the_positions_contradict_is_rejected_however_often_it_comes():
     arm = Sensed('xarm7')
     q, qd = arm.sensed()
     assert arm.guard.accept_state(0.0, q, qd.copy())

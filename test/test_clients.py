@@ -77,7 +77,7 @@ def asked(ours, tick):
 
 @pytest.mark.parametrize('client, ours', [
     (client, ours) for client, remaps in REMAPS.items() for ours in remaps if ours != 'pose'])
-def test_client_is_heard(spin, client, ours):
+def test_controller_obeys_the_messages_of_a_client(spin, client, ours):
     rig = Remapped(spin, client)
     message = asked(ours, 0)
     publisher = rig.hardware.create_publisher(type(message), REMAPS[client][ours], 10)

@@ -94,7 +94,7 @@ def test_user_who_launches_a_second_controller_is_told_and_only_the_first_comman
     spin(lambda: rig.hardware.state() and other._active, why='for the second to take the arm')
 
 
-def test_user_who_says_so_has_two_publishers(spin):
+def test_second_publisher_is_accepted_if_the_parameter_allows_it(spin):
     rig = Rig(spin).activate()
     other = second(autostart=False, **{ON_ACTIVATION.replace('.', '__'): 'accept'})
     spin(lambda: True, other)

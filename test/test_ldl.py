@@ -121,7 +121,7 @@ def test_the_shortest_chains_move_as_pinocchio_says(n, first, rotor):
 
 
 @pytest.mark.parametrize('name', ['panda', 'tiago', 'random_long'])
-def test_a_vanishing_rotor_changes_no_pivot(name):
+def test_tiny_rotor_inertia_changes_no_pivot(name):
     robot = arm(name, rotors=False)
     none, vanishing = LDL(robot), LDL(replace(robot, rotor_inertia=np.full(robot.n, 1e-12)))
     for q, qd, tau, F in states(robot.n):

@@ -66,7 +66,7 @@ def longest():
 
 
 @pytest.mark.parametrize('method', LINEAR)
-def test_a_hundred_thousand_links_meet_the_command(method):
+def test_tip_of_100000_links_gets_the_commanded_acceleration(method):
     robot, q, qd, u, judge = longest()
     # reference: recursions of SpatialOperators in numpy, in base axes, under these torques alone
     assert judge.outward(q, qd, OperationalSpace(robot, method).torque(q, qd, u), None) == 0

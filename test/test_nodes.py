@@ -664,7 +664,7 @@ def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spi
     np.testing.assert_allclose(level._measured, expected, atol=1e-9)
 
 
-def test_read_out_tells_what_the_torque_is_made_of(spin):
+def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     rig = Rig(spin, report_rate=500.0).activate()
     terms, inertias, wrenches = [], [], []
     for kind, name, kept in ((Float64MultiArray, 'terms', terms),
@@ -745,7 +745,7 @@ def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig.until_held(gravity(READY), atol=BRAKED)
 
 
-def test_cleanup_and_a_second_life(spin):
+def test_node_can_be_configured_again_after_cleanup(spin):
     rig = Rig(spin).activate()
     assert rig.controller.trigger_deactivate() == SUCCESS
     assert rig.controller.trigger_cleanup() == SUCCESS

@@ -126,7 +126,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
 @pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
 @pytest.mark.parametrize('members', [1, 2, 3, 4, 5, 8, 13])
 @pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
-def test_segments_joined_are_the_chain(n, members, reduced):
+def test_joined_segments_give_the_results_of_one_process(n, members, reduced):
     if members > n:
         pytest.skip('more members than bodies')
     roles.compile_kernels(reduced)
@@ -145,7 +145,7 @@ def test_segments_joined_are_the_chain(n, members, reduced):
 
 
 @pytest.mark.parametrize('members', [1, 2, 5])
-def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
+def test_cyclic_reduction_leaves_the_last_pivot(members):
     roles.compile_kernels(True)
     robot = chain(5, 16)
     q, qd, F, _, _ = state(robot)
@@ -183,7 +183,7 @@ def team(request):
         yield osc, OperationalSpace(robot)
 
 
-def test_a_team_answers_as_one_process(team):
+def test_team_gives_the_results_of_one_process(team):
     osc, alone = team
     q, qd, u, tau, qdd = state(osc.robot)
     for tau_null, posture in variants(tau, qdd):
@@ -202,7 +202,7 @@ def test_a_team_answers_as_one_process(team):
     assert osc.plan.faults == ()
 
 
-def test_many_forces_may_follow_one_way_out(team):
+def test_several_inward_passes_may_follow_one_outward_pass(team):
     osc, alone = team
     q, qd, u, tau, qdd = state(osc.robot)
     for given in variants(tau, qdd):

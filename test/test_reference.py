@@ -172,7 +172,7 @@ def compare(law, plain, q, steps=200):
 
 @pytest.mark.parametrize('name, q', [('panda', READY), ('panda', STRETCHED), ('xarm7', None),
                                      ('tiago', None)])
-def test_arm_is_helped_against_friction_as_plain_numpy_says(name, q):
+def test_friction_compensation_agrees_with_numpy(name, q):
     robot, friction = told(name)
     law = Law(robot, replace(settings(robot), friction=friction))
     lower, upper = np.clip(robot.position_limits, -2.0, 2.0).T
@@ -181,7 +181,7 @@ def test_arm_is_helped_against_friction_as_plain_numpy_says(name, q):
     assert compare(law, Plain(law, [0], lambda q: [np.eye(3)]), q) < 1e-11
 
 
-def test_spring_and_an_elbow_that_counts_by_half_are_helped_as_plain_numpy_says():
+def test_friction_compensation_of_a_spring_and_a_half_active_task_agrees_with_numpy():
     robot, friction = told('panda')
     first = settings(robot).tasks[0]
     tool = Task(Stiffness([50.0] * 3 + [500.0] * 3, [1.0] * 6, [10.0, 50.0]),
@@ -198,7 +198,7 @@ def test_spring_and_an_elbow_that_counts_by_half_are_helped_as_plain_numpy_says(
     assert compare(law, Plain(law, [0, 1], axes), READY) < 1e-12
 
 
-def test_compensation_beside_any_torque_is_that_of_plain_numpy():
+def test_friction_compensation_beside_any_torque_agrees_with_numpy():
     n, rng = 5000, np.random.default_rng(2)
     table = rng.uniform(0.2, 20.0, size=(8, n))
     table[SPEED] = rng.uniform(2.0, 5.0, n)

@@ -157,7 +157,7 @@ BAD = {
 
 
 @pytest.mark.parametrize('bad, message', BAD.values(), ids=BAD)
-def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
+def test_invalid_command_is_replaced_by_the_torque_that_holds_the_arm(spin, bad, message):
     rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
     # commands may be lost; the relay limits a step by the time since the last one received
     now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
@@ -173,7 +173,7 @@ def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spi
     rig.until_sent(GOOD, lambda: (rig.talk(), rig.relay._guard.release()))
 
 
-def test_silence_is_answered_by_the_torque_that_holds_the_arm_until_it_ends(spin):
+def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
     rig.until_sent(gravity(READY), rig.ends.state)
     assert rig.relay._guard.cause == 'silence'

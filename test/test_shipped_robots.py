@@ -209,7 +209,7 @@ def test_flange_reaches_as_far_as_the_data_sheet_says(name):
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_every_body_is_one_that_matter_can_make(name):
+def test_inertia_of_every_body_is_physically_possible(name):
     model = pin.buildModelFromXML(urdf(name))
     for body in model.inertias[1:]:
         moments = np.linalg.eigvalsh(body.inertia)

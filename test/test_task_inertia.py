@@ -298,7 +298,7 @@ def test_shares_do_not_depend_on_how_heavy_or_large_the_arm_is(mass, size):
 
 
 @pytest.mark.parametrize('length', [0.0, -0.3, np.nan, np.inf])
-def test_a_length_that_is_none_is_refused(length):
+def test_characteristic_length_that_is_not_positive_and_finite_is_refused(length):
     message = f'characteristic length {length} m is not positive and finite'
     with pytest.raises(InputError, match=re.escape(message)):
         SingularityDamping(length, LOW, HIGH)

@@ -432,7 +432,7 @@ def test_what_limits_take_away_is_told():
     assert np.abs(arm.law.terms()['limits']).max() > 1.0
 
 
-def test_predicted_acceleration_is_met_by_a_true_model_and_not_under_a_push():
+def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_nothing_pushes():
     arm = Arm()
     arm.law.follow(Hold(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
     arm.run(0.05)

@@ -135,7 +135,7 @@ def test_page_of_watchdogs_has_a_row_with_the_default_reaction_of_each():
 
 
 @pytest.mark.parametrize('cause', CAUSES)
-def test_cause_takes_the_torque_is_told_of_and_gives_it_back(spin, cause):
+def test_every_cause_is_reported_changes_the_torque_and_ends(spin, cause):
     act, parameters, reason = CAUSES[cause]
     parameters.setdefault('settle_time', 2.0)
     rig = Watched(spin, cause, **parameters)
@@ -305,7 +305,7 @@ def test_garbage_is_collected_only_when_the_loop_allows(spin):
     assert gc.isenabled()
 
 
-def test_wish_for_real_time_ends_in_a_word_about_it():
+def test_request_for_real_time_returns_a_message():
     said = subprocess.run(
         [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
          'print(r.prioritize(1)); print(r.lock_memory())'],
