@@ -76,7 +76,7 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
 
 
 def held_configuration(model, urdf_text, moving, locked):
-    """Return Pinocchio's configuration with all joints that are not in `moving` at their locks."""
+    """Return Pinocchio's configuration in which joints not in `moving` are at locked positions."""
     held = pin.neutral(model)
     for joint, value in _held_values(urdf_text, moving, locked).items():
         if model.existJointName(joint):

@@ -28,7 +28,7 @@ from osc_ros.errors import InputError
 
 
 def law(comm, cases):
-    """Return the results of three ways to distribute the chain, for each case; None off rank 0."""
+    """Return the results of three ways to distribute the chain, for each case, on rank 0."""
     found = []
     for robot, pieces, state in cases:
         ways = [Distributed(comm, robot, bodies=[piece.n for piece in pieces]),

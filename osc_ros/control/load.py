@@ -130,7 +130,7 @@ def gravity_torques(bodies, gravity, q, work, load):
 
 @inlined
 def _put_motions(bodies, qd, work):
-    """Write velocities and accelerations of the bodies for q̈ = 0, momenta and their rates."""
+    """Write, for q̈ = 0, the motion of each body, and momentum and its rate from it outward."""
     for i in range(len(bodies)):
         body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
         omega, alpha, v, a = ZERO, ZERO, ZERO, ZERO

@@ -244,11 +244,11 @@ class Reference:
 
 def _feedback_rates(level: Level) -> list[float]:
     """
-    Rates of a task's velocity feedback: 2 ζ √stiffness of a spring per axis (6), and another one.
+    Return seven numbers about the velocity feedback of a task: one for each axis, and a rate.
 
-    A spring's velocity feedback along an axis with the mobility m (1 / inertia) has the rate
-    2 ζ √(stiffness · m) [1/s]; without a spring these entries are 0. The seventh number is the
-    highest of all other rates of the task [1/s].
+    The first six are 2 ζ √stiffness of a spring, or 0 without a spring: along an axis with the
+    mobility m (1 / inertia) the spring's velocity feedback has the rate 2 ζ √(stiffness · m)
+    [1/s]. The seventh number is the highest of all other rates of the task [1/s].
 
     """
     gains = level.task.gains

@@ -359,7 +359,7 @@ class Task:
                           f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """Array (6,) with 1 for the axes of these kinds, 0 for the others."""
+        """Array (6,): 1 for the axes whose kind is one of `kinds`, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 

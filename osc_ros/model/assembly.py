@@ -116,7 +116,7 @@ def _index(description: urdf.Description, role: str, link: str) -> int:
 
 
 def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
-    """Return the links from below the base down to the tip."""
+    """Return the links between base and tip, with the tip and without the base."""
     upward = [tip]
     while upward[-1] != base:
         above = int(description.parent[upward[-1]])

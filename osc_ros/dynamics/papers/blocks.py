@@ -46,7 +46,7 @@ class Tridiagonal(NamedTuple):
                              for blocks in (self.diagonal, self.lower, self.upper)))
 
     def times(self, x: Array) -> Array:
-        """The product (n, a) with x (n, b)."""
+        """The product (n, a) of this matrix and a vector x (n, b), both in blocks."""
         y = product(self.diagonal, x)
         y[:-1] += product(self.upper, x[1:])
         y[1:] += product(self.lower, x[:-1])
