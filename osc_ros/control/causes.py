@@ -66,7 +66,7 @@ class Causes:
         self.stops = False
 
     def feed(self, name: str, time: float) -> None:
-        """Record that what the watchdog waits for came at a time; the time-out counts from it."""
+        """Make the time-out of the watchdog with this name count from a time [s]."""
         self._watches[name].fed = time
 
     def last_feed(self, name: str) -> float | None:
