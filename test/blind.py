@@ -53,6 +53,8 @@ class Sensed:
         if the supervisor rejects the state.
     effort_rate : float, optional
         Largest rate of change of a torque, relative to the effort limit [1/s].
+    differentiates : bool
+        Whether the measured velocities are differences of the measured positions, over a period.
     has_relay : bool
         Whether the torques pass through a second supervisor, as in `osc_relay`, which gets the
         same states and acts only after the time-out.
@@ -61,7 +63,7 @@ class Sensed:
 
     def __init__(self, name, rate=500.0, friction=0.0, payload=0.0, counts=None, source=None,
                  reaction='hold',
-                 effort_rate=None, has_relay=False):
+                 effort_rate=None, differentiates=False, has_relay=False):
         case = robot_cases()[name]
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
         self.period, n = 1.0 / rate, self.robot.n
@@ -72,6 +74,7 @@ class Sensed:
         else:
             self.plant = ForeignPlant(name, self.robot.joint_names, friction, payload=payload)
         self.is_panda, self.counts, self.source = name == 'panda', counts, source
+        self.differentiates, self.measured = differentiates, None
         base = settings(self.robot, limits=TARGETS)
         self.limits = base.limits
         self.law = Law(self.robot, base)
@@ -82,7 +85,8 @@ class Sensed:
             effort_rates=effort_rate and effort_rate * np.asarray(self.limits.effort),
             bridges=bridges), clock=lambda: self.clock) for bridges in (True, False)]
         self.guard, self.relay = guards[0], guards[1] if has_relay else None
-        q = np.array(STARTS[name])
+        self.q_start = STARTS[name]
+        q = np.array(self.q_start)
         self.plant.reset(q)
         self.law.latch(q)
         self.guard.accept_state(0.0, q, 0.0 * q)
@@ -104,7 +108,10 @@ class Sensed:
         if self.counts:
             turn = 2.0 * np.pi / self.counts
             q = turn * np.round(q / turn)
-        return q, qd
+        if self.differentiates:
+            before, self.measured = q if self.measured is None else self.measured, q
+            qd = (q - before) / self.period
+        return q.copy(), qd
 
     def run(self, until, sees=lambda time: True):
         """Simulate up to a time; a state arrives in each period for which `sees(time)` is true."""

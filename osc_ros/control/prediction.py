@@ -94,14 +94,15 @@ class Prediction:
     def forget(self) -> None:
         """Clear all that is recorded and estimated."""
         self._sent.clear()
-        self.forget_states()
-
-    def forget_states(self) -> None:
-        """Clear the recorded states and what is estimated from them, but not the torques sent."""
         self._answered: deque[tuple[float, Array, Array, Array]] = deque(maxlen=REMEMBERED)
         self.q = self.qd = self.unmodelled = self._friction = self._rest
         self.is_over = True
         self._began = self._now = -math.inf
+
+    def forget_states_after(self, time: float) -> None:
+        """Clear the recorded states with a stamp after a time [s]: they were wrong."""
+        while self._answered and self._answered[-1][0] > time:
+            self._answered.pop()
 
     def record(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Record a state (n,), (n,), its stamp [s], and the torque (n,) sent in response."""
@@ -156,7 +157,7 @@ class Prediction:
         known = moves & (bounds > 0.0)
         share = np.median(rubbing[known] / bounds[known]) if known.any() else 0.0
         self._friction = np.where(moves, rubbing, share * bounds)
-        least = np.maximum(np.where(rubs, FRICTION, NEGLIGIBLE) * bounds, self._friction)
+        least = np.where(rubs, FRICTION, NEGLIGIBLE) * bounds
         size = np.clip(np.abs(mean) - least, 0.0, LARGEST * bounds)
         self.unmodelled = np.sign(mean) * size
 

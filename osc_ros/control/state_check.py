@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -35,11 +36,14 @@ CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was chang
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 
 # Positions are frozen if all are exactly the same although some joint should have moved by FROZEN
-# [rad, m], at the speed that it had at the last change, for at most FROZEN_TIME [s]. An arm that
-# comes to rest is slower than FROZEN / FROZEN_TIME when its last encoder count changes.
+# [rad, m], and by FROZEN_COUNTS of its encoder's counts, at the speed that it had at the last change, for
+# at most FROZEN_TIME [s]. This speed is the reported one, and at most the mean one of the last
+# FROZEN_TIME: the reported one is wrong by a multiple if a driver differentiates encoder counts.
 # Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish more
 # often than its hardware measures.
-FROZEN, FROZEN_TIME, FROZEN_LONG = 2e-3, 0.05, 0.025
+FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
+ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
+CHANGES = 64  # last changes of the positions that `FreezeCheck` knows
 
 
 class State(NamedTuple):
@@ -107,8 +111,8 @@ class FreezeCheck:
 
     Parameters
     ----------
-    names : sequence of str
-        The joints.
+    robot : Robot
+        Provides the names of the joints, and which of them are continuous.
 
     Attributes
     ----------
@@ -119,14 +123,21 @@ class FreezeCheck:
 
     """
 
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self._names = names
+    def __init__(self, robot: Robot) -> None:
+        self._names, self._short_way = robot.joint_names, ShortWay(robot)
+        self._changes: deque[tuple[float, Array]] = deque(maxlen=CHANGES)
+        self._is_at_rest = False
         self.changed: State
         self.came = 0.0
 
     def record(self, state: State, now: float) -> None:
         """Record an accepted state with new positions, and its arrival time `now` [s]."""
-        self.changed, self.came = state, now
+        self.changed, self.came, self._is_at_rest = state, now, False
+        self._changes.append((state.time, state.q))
+
+    def believe(self) -> None:
+        """Take repeated positions for those of an arm at rest, until they change."""
+        self._is_at_rest = True
 
     def is_repeated(self, state: State) -> bool:
         """Whether a state has the positions of `changed`, and is not older."""
@@ -135,12 +146,43 @@ class FreezeCheck:
     def reason(self, state: State) -> str:
         """Explain why repeated positions are frozen; return an empty string if the arm rests."""
         changed = self.changed
-        travel = np.abs(changed.qd) * min(state.time - changed.time, FROZEN_TIME)
-        i = int(np.argmax(travel))
-        if travel[i] <= FROZEN:
+        lasted = min(state.time - changed.time, FROZEN_TIME)
+        if self._is_at_rest or not (np.abs(changed.qd) * lasted > FROZEN).any():
+            return ''
+        speed = np.minimum(np.abs(changed.qd), self._mean_speed())
+        travel = speed * lasted
+        moved = np.where(travel > np.maximum(FROZEN, FROZEN_COUNTS * self._resolution()),
+                         travel, 0.0)
+        i = int(np.argmax(moved))
+        if moved[i] == 0.0:
             return ''
         return (f"the positions are frozen: none has changed for {state.time - changed.time:.4g} "
-                f"s, although '{self._names[i]}' moved at {abs(changed.qd[i]):.4g}")
+                f"s, although '{self._names[i]}' moved at {speed[i]:.4g}")
+
+    def _mean_speed(self) -> Array:
+        """Mean speeds (n,) of the last FROZEN_TIME before the last change [rad/s, m/s]."""
+        changed, (begin, q) = self.changed, self._changes[0]
+        for time, position in self._changes:
+            if time > changed.time - FROZEN_TIME and time > begin:
+                break
+            begin, q = time, position
+        duration = min(changed.time - begin, FROZEN_TIME)
+        if duration <= 0.0:
+            return np.zeros(len(q))
+        return np.asarray(np.abs(self._short_way.of(changed.q - q)) / duration)
+
+    def _resolution(self) -> Array:
+        """
+        Resolution (n,) of the last positions, such as an encoder count; infinite if unknown.
+
+        It is the least of all steps, and of all differences between a step and the next.
+
+        """
+        q = np.array([position for _, position in self._changes])
+        steps = self._short_way.of(np.diff(q, axis=0))
+        sizes = np.abs(np.concatenate([steps, np.diff(steps, axis=0)]))
+        return np.asarray(np.min(np.where(sizes > ROUNDING, sizes, np.inf), axis=0,
+                                 initial=np.inf))
 
 
 class SpeedCheck:

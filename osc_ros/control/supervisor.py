@@ -111,7 +111,7 @@ class Supervisor:
         self._stopping = Stopping(robot, inverse_dynamics)
         self._check = StateCheck(robot)
         self._causes = Causes()
-        self._names = robot.joint_names
+        self._robot, self._names = robot, robot.joint_names
         self._fastest = np.asarray(robot.velocity_limits)
         self._rest = np.zeros_like(self._fastest)
         self.begin()
@@ -135,7 +135,7 @@ class Supervisor:
         self._speeds = SpeedCheck(self._names, self._wanted_speeds(), now)
         self._limit_change: _Fade | None = None
         self._began, self._rests = now, False
-        self._seen, self._freeze = False, FreezeCheck(self._names)
+        self._seen, self._freeze = False, FreezeCheck(self._robot)
         self._doubted: State | None = None
         self._state = State(0.0, self._rest, self._rest)
         self._time = 0.0  # stamp of the state of the last torque
@@ -181,7 +181,14 @@ class Supervisor:
             or self._clock() - self._began > PATIENCE)
 
     def release(self) -> None:
-        """Release latched causes that are no longer present."""
+        """
+        Release latched causes that are no longer present.
+
+        Positions that are frozen count as those of an arm at rest from now on, until they change:
+        an arm that was stopped abruptly looks the same.
+
+        """
+        self._freeze.believe()
         self._causes.release(self.settings, self._clock())
         self._update()
 
@@ -235,7 +242,7 @@ class Supervisor:
                 if self._state is not freeze.changed:
                     # the frozen states held no information: predict from the last changed one
                     self._state, self._came = freeze.changed, freeze.came
-                    self._prediction.forget_states()
+                    self._prediction.forget_states_after(freeze.changed.time)
                 return False
             reason = self._check.jump(before, state, period)
             if reason:
