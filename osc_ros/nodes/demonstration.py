@@ -117,12 +117,13 @@ class Demonstration:
 
 
 def demonstration(parameters: Parameters, own: Values, duration: float,
-                  tell: Callable[[str], object]) -> Demonstration:
+                  tell: Callable[[object], object]) -> Demonstration:
     """
     Return the demonstration for parameters from files and `own` ones of the robot.
 
     Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    freedoms, the joint positions at the start, and the size of the motions.
+    freedoms, the joint positions at the start, and the size of the motions. Meanwhile `tell` is
+    called with lines of progress, and with the `Progress` of a compilation.
 
     Raises
     ------
@@ -135,8 +136,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     if 'friction.from_description' not in given:  # the simulated arm has the described friction
         found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
     robot, notes = found.robot, []
-    with on_demand(), compile_in_parallel(scenario.use_kernels, robot,
-                                          tell=lambda progress: tell(str(progress))):
+    with on_demand(), compile_in_parallel(scenario.use_kernels, robot, tell=tell):
         if not given.intersection(AXES):
             freedoms = freedoms_of(robot)
             found = found.changed({'osc_controller': dict(zip(AXES, (
@@ -183,6 +183,6 @@ def _scale_note(tracer: Tracer, start: scenario.Start, duration: float) -> str:
     while longer <= LONGEST:
         use = scenario.figure_usage(tracer, start.q, longer, 1.0)
         if use is not None and use.most <= scenario.MOST_USED:
-            return f'{note} (they fit from --duration {longer:.0f})'
+            return f'{note} (they fit from --duration {np.ceil(longer):.0f})'
         longer *= 1.25
     return note

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,42 @@ LOAD_ENTRIES = (
 )
 
 
+SIMULATED_PAYLOAD = (
+    Entry('payload.mass', 0.0, 'Mass of the payload that the simulated arm carries, in addition '
+          'to the robot description [kg]; its driver knows it, if driver_compensates is not none',
+          lower=0.0, upper=1e4),
+    *(replace(entry, live=False) for entry in LOAD_ENTRIES[1:4]),
+)
+
+
+def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> str:
+    """
+    Return the URDF text with one more link: the payload of the simulated arm, if it has one.
+
+    Raises
+    ------
+    InputError
+        The robot has no link `payload.link`.
+
+    """
+    link = _payload_link(values, bare)
+    if not values['payload.mass']:
+        return text
+    x, y, z = values['payload.center_of_mass']
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    head, end, tail = text.rpartition('</robot>')
+    return f"""{head}
+  <link name="osc_simulator_payload"><inertial>
+    <origin xyz="{x} {y} {z}"/><mass value="{values['payload.mass']}"/>
+    <inertia ixx="{xx}" ixy="{xy}" ixz="{xz}" iyy="{yy}" iyz="{yz}" izz="{zz}"/>
+  </inertial></link>
+  <joint name="osc_simulator_payload" type="fixed">
+    <parent link="{link or bare.tip}"/>
+    <child link="osc_simulator_payload"/>
+  </joint>
+{end}{tail}"""
+
+
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
     """
     Return the robot with its payload, tool and gravity, and the robot model of its driver.
@@ -158,10 +195,7 @@ def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
         An error in the parameters.
 
     """
-    link = values['payload.link']
-    if link and link not in bare.frames:
-        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
-                         f"'{bare.name}'; {near(link, bare.frames)}")
+    link = _payload_link(values, bare)
     known = robot = bare.with_gravity(values['gravity'])
     xx, xy, xz, yy, yz, zz = values['payload.inertia']
     if values['payload.mass'] > 0.0 or any(values['payload.inertia']):
@@ -172,6 +206,15 @@ def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
         known = robot
     T = pose(values['tool.position'], values['tool.orientation'])
     return robot if np.array_equal(T, np.eye(4)) else robot.with_tool(T), known
+
+
+def _payload_link(values: dict[str, Any], bare: Robot) -> str:
+    """Return parameter payload.link; raise InputError if the robot has no such link."""
+    link = str(values['payload.link'])
+    if link and link not in bare.frames:
+        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
+                         f"'{bare.name}'; {near(link, bare.frames)}")
+    return link
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
