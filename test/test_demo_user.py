@@ -15,6 +15,7 @@
 """What a new user of the demo does, right and wrong, and what the screen then says."""
 
 import os
+from pathlib import Path
 import signal
 import subprocess
 import sys
@@ -222,6 +223,13 @@ def test_user_who_starts_for_the_first_time_is_told_of_both_compilations_in_adva
         'the demo compiles its kernels, once: this takes about half a minute', COMPILES))
     assert first < printed.index('compiling kernels') < second
     assert 'compiling kernels' in printed[second:]
+
+
+def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(tmp_path):
+    urdf = Path(__file__).parents[1] / 'osc_ros' / 'robots' / 'fr3.urdf'
+    _, printed = demo(tmp_path, '--urdf', urdf, code=2)
+    assert '--urdf needs --base and --tip: here the base may be fr3_link0, the root' in printed
+    assert 'fr3_hand_tcp (7 joints)' in printed
 
 
 def test_missed_deadline_is_reported_in_a_sentence():

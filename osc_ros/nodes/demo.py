@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 import importlib.util
 import os
 from pathlib import Path
@@ -82,13 +82,23 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--json', type=Path, help='also write the figures to this file')
     options = parser.parse_args(arguments)
     if options.urdf and not (options.base and options.tip):
-        parser.error('--urdf needs --base and --tip')
+        parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
     elif not options.urdf and options.robot not in description.shipped_robots():
         parser.error(f'--robot {options.robot}: accepted is one of '
                      f"{', '.join(description.shipped_robots())}; --urdf takes any other")
     if not 3.0 <= options.duration <= 3600.0:
         parser.error(f'--duration {options.duration}: accepted is 3 to 3600 s')
     return options
+
+
+def _links(file: Path) -> str:
+    """Return the links of a URDF that may be base and tip, in words; empty if it is unusable."""
+    with suppress(OscError):
+        root, ends = description.ends_of_chains(description.urdf_text(str(file)))
+        tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
+        return (f': here the base may be {root}, the root, or a link from there to the tip; '
+                f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
+    return ''
 
 
 def _demonstrate(options: argparse.Namespace) -> int:
@@ -135,7 +145,9 @@ def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Pat
                 for node in ('', *NODES)}
         text = text_of(both)
         file = write_new(options.output / 'follow.yaml', text)
-        print(f'\nTo let it follow, add --config {file}, a file with these lines:\n\n{text}')
+        place = f' in place of --config {options.config}' if options.config else ''
+        print(f'\nTo let it follow, run again with --config {file}{place}, a file with these '
+              f'lines:\n\n{text}')
     return why
 
 

@@ -28,6 +28,7 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near, pair
 from osc_ros.nodes.parameters import Entry
 
@@ -110,6 +111,27 @@ def description(values: dict[str, Any], received: str = '') -> str:
         return received
     raise InputError("no robot: set parameter 'robot_description' or 'robot_description_file', or "
                      "publish a URDF on topic 'robot_description'")
+
+
+def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """
+    Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
+
+    The longest chain comes first; joints that mimic others do not count.
+
+    Raises
+    ------
+    ModelError
+        The URDF cannot be used.
+
+    """
+    found = urdf_description(text)
+    joints: list[int] = []
+    for i, parent in enumerate(found.parent):  # every parent comes before its children
+        moves = found.kinds[i] != 'fixed' and i not in found.mimics
+        joints.append((joints[parent] if parent >= 0 else 0) + moves)
+    ends = sorted(set(range(len(joints))) - set(found.parent.tolist()), key=lambda i: -joints[i])
+    return found.links[0], [(found.links[i], joints[i]) for i in ends]
 
 
 def robot(values: dict[str, Any], text: str) -> Robot:
