@@ -14,7 +14,7 @@
 
 """Simulated arms with law and supervisor in lockstep, and joint states that can drop out."""
 
-from dataclasses import fields
+from functools import partial
 
 import numpy as np
 
@@ -53,12 +53,15 @@ class Sensed:
         if the supervisor rejects the state.
     effort_rate : float, optional
         Largest rate of change of a torque, relative to the effort limit [1/s].
+    has_relay : bool
+        Whether the torques pass through a second supervisor, as in `osc_relay`, which gets the
+        same states and acts only after the time-out.
 
     """
 
     def __init__(self, name, rate=500.0, friction=0.0, payload=0.0, counts=None, source=None,
                  reaction='hold',
-                 effort_rate=None, **given):
+                 effort_rate=None, has_relay=False):
         case = robot_cases()[name]
         self.robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
         self.period, n = 1.0 / rate, self.robot.n
@@ -73,12 +76,12 @@ class Sensed:
         self.limits = base.limits
         self.law = Law(self.robot, base)
         self.clock = 100.0
-        known = {field.name for field in fields(Supervision)}
-        self.guard = Supervisor(self.robot, self.law.inverse_dynamics, Supervision(
+        guards = [Supervisor(self.robot, self.law.inverse_dynamics, Supervision(
             {STALE_STATE: Watchdog(reaction, timeout=0.1), JUMP: Watchdog(reaction),
              NOT_FINITE: Watchdog(reaction)}, self.limits.effort, period=self.period,
             effort_rates=effort_rate and effort_rate * np.asarray(self.limits.effort),
-            **({'bridges': True} if 'bridges' in known else {})), clock=lambda: self.clock)
+            bridges=bridges), clock=lambda: self.clock) for bridges in (True, False)]
+        self.guard, self.relay = guards[0], guards[1] if has_relay else None
         q = np.array(STARTS[name])
         self.plant.reset(q)
         self.law.latch(q)
@@ -88,6 +91,8 @@ class Sensed:
         self.causes, self.sources = [], []
         self.tau = self.plant.weight if self.is_panda else self.plant.weight()
         self.guard.begin(self.tau)
+        if self.relay is not None:
+            self.relay.begin(self.tau)
 
     def tip(self):
         """Return the simulated pose of the tip."""
@@ -110,6 +115,10 @@ class Sensed:
                 tau = self.answer(time, q, qd)
             elif self.guard.watch():
                 tau = self.guard.torque()
+            if self.relay is not None:
+                if sees(time):
+                    self.relay.accept_state(time, q, qd)
+                tau = self.relay.torque(partial(np.copy, self.tau if tau is None else tau))
             self.times.append(time)
             self.q.append(self.plant.q.copy())
             self.qd.append(self.plant.qd.copy())

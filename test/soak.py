@@ -37,7 +37,7 @@ from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.share import share_directory
 
 UNANSWERED = 0.02  # wall time after which, in lockstep, the plant repeats its last torque [s]
-CATCH_UP = 5  # ticks that a late, paced plant catches up on; it skips the rest
+CATCH_UP = 5  # ticks that a plant on the wall clock catches up on if it is late; it skips the rest
 PATIENCE = 240.0  # wall-time limit for a process, which may have to compile kernels first [s]
 ANSWERED = 10.0  # wall-time limit for the response of a service [s]
 ATTEMPTS = 3  # attempts to restart the system
@@ -201,7 +201,9 @@ class System:
         elif told:
             latest = self._due = begun + UNANSWERED
         else:  # without a state, the controller acts by its wall clock
-            latest = self._due = min(self._due, begun) + PERIOD
+            self._due = max(min(self._due, begun), begun - CATCH_UP * PERIOD) + PERIOD
+            latest = self._due
+            executor.spin_once(timeout_sec=0.0)
         while (left := latest - wall.perf_counter()) > 0.0:
             executor.spin_once(timeout_sec=left)
             if told and not self.paced and hardware.is_answered:

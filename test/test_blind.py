@@ -16,9 +16,11 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from arm import moved
 from blind import Sensed
+from osc_ros.control.prediction import Prediction
 from osc_ros.control.supervision import JUMP
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, VelocitySource, WINDOW
@@ -124,6 +126,67 @@ def test_arm_that_rubs_stays_where_it_was_stopped_for_a_second_without_states():
     assert arm.speeds(begin, begin + gap).max() < 1.0
     assert arm.speeds(begin + 0.6, begin + gap).max() < 0.05
     assert arm.steps(begin, begin + gap + 0.1) < 0.05
+
+
+GEARS = 0.03  # dry friction of gears, relative to the effort limits
+
+
+@pytest.mark.parametrize('has_relay', [False, True])
+@pytest.mark.parametrize('seed', [1, 58])
+def test_arm_whose_gears_rub_rests_after_a_second_without_states_that_began_in_motion(
+        seed, has_relay):
+    # seed 58: the arm that was predicted without joints that stick reached 6 times its speed limit
+    rng, arm = np.random.default_rng(seed), Sensed('xarm7', has_relay=has_relay)
+    home, time = arm.tip(), 0.0
+    for least, most in ((0.1, 0.6), (0.1, 0.6), (0.15, 0.3)):
+        goal = moved(home, rng.uniform(-0.3, 0.3, 3))
+        turn = Rotation.from_rotvec(rng.uniform(-1.0, 1.0, 3)).as_matrix()
+        goal[:3, :3] = turn @ goal[:3, :3]
+        if (least, most) == (0.15, 0.3):
+            arm.plant.friction = GEARS * arm.limits.effort
+        arm.law.follow(Hold(goal), time)
+        time += rng.uniform(least, most)
+        arm.run(time)
+    arm.run(time + 1.0, lambda now: now < time - 1e-6)
+    assert arm.speeds(time - 0.004, time).max() > 0.15
+    assert arm.speeds(time).max() < 0.6
+    assert arm.speeds(time + 0.6).max() < 0.01
+    assert arm.steps(time) < 0.05
+
+
+def predicted(seed, all_at_once):
+    """Return the errors of a prediction [rad], and how far the joints have moved meanwhile."""
+    rng, arm = np.random.default_rng(seed), Sensed('xarm7')
+    plant, robot = arm.plant, arm.robot
+    plant.friction = GEARS * arm.limits.effort
+    prediction = Prediction(robot, arm.law.inverse_dynamics)
+    moving = np.where(np.arange(robot.n) < 4, rng.choice([0.0, 1.0], robot.n), 0.0) * rng.uniform(
+        -2.0, 2.0, robot.n)
+    for k in range(24):  # only the joints that move overcome their friction
+        tau = arm.law.inverse_dynamics(plant.q, plant.qd, moving)
+        tau += np.sign(moving) * plant.friction
+        prediction.record(0.002 * k, plant.q.copy(), plant.qd.copy(), tau)
+        plant.step(tau, 0.002)
+    begun, now, shoulder = plant.q.copy(), 0.048, np.arange(robot.n) < 4
+    prediction.record_torque(0.0, tau)
+    prediction.begin(now, plant.q, plant.qd, arm.limits.effort)
+    for _ in range(75):
+        tau = tau + 0.003 * rng.uniform(-1.0, 1.0, robot.n) * shoulder * arm.limits.effort
+        prediction.record_torque(now, tau)
+        plant.step(tau, 0.002)
+        now += 0.002
+        if not all_at_once:
+            prediction.advance(now)
+    prediction.advance(now)
+    return np.abs(prediction.q - plant.q), np.abs(plant.q - begun)
+
+
+@pytest.mark.parametrize('all_at_once', [False, True])
+def test_predicted_motion_of_joints_that_rub_and_stick_is_that_of_the_plant(all_at_once):
+    for seed in range(6):
+        errors, moved_by = predicted(seed, all_at_once)
+        assert moved_by.max() > 5e-3, seed
+        assert errors.max() < 0.02 * moved_by.max() + 2e-4, seed
 
 
 @pytest.mark.parametrize('gap', [0.002, 0.004, 0.006])

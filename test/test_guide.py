@@ -14,14 +14,18 @@
 
 """The target of a task is C², keeps its limits and arrives at its goal."""
 
+import os
+import sys
+
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
 from osc_ros.control.feedback import pose_error
-from osc_ros.control.guide import Guide, Jog, STOP
+from osc_ros.control.guide import Guide, Jog, rehearse, STOP
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
+from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from tolerances import GUIDE_LIMIT, GUIDE_LIMIT_MOVING, GUIDE_RATE, PATH_KNOT
 
@@ -372,3 +376,31 @@ def test_path_that_is_over_when_it_comes_is_approached_at_its_end(ago):
     led.run(2.0)
     assert (led.shares() < 1.0 + 1e-6).all()
     np.testing.assert_allclose(led.positions[-1], poses[-1][:3, 3], atol=1e-9)
+
+
+def scipy_functions_used_by(call):
+    """Return the Python functions of scipy, by file and name, that a call uses."""
+    used = set()
+
+    def note(frame, event, _):
+        if event == 'call' and f'{os.sep}scipy{os.sep}' in frame.f_code.co_filename:
+            used.add((frame.f_code.co_filename, frame.f_code.co_name))
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return used
+
+
+def test_the_first_long_path_calls_nothing_of_scipy_for_the_first_time():
+    # the first call of LAPACK took 12 ms with the GIL held
+    times, poses = np.linspace(0.0, 2.0, 300), np.repeat(np.eye(4)[None], 300, axis=0)
+    poses[:, :3, 3] = np.outer(times, [0.4, 0.2, 0.1])
+    poses[:, :3, :3] = Rotation.from_rotvec(np.outer(times, [0.2, 0.1, -0.3])).as_matrix()
+    rehearsed = scipy_functions_used_by(rehearse)
+    used = scipy_functions_used_by(
+        lambda: path_within(path_through(times, poses, TargetLimits()), TargetLimits()))
+    assert any(name == 'solve_banded' for _, name in used)
+    assert used <= rehearsed

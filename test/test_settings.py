@@ -143,6 +143,8 @@ import numpy as np
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.control.guide import Jog
 from osc_ros.control.supervisor import Supervisor
+from osc_ros.control.task import TargetLimits
+from osc_ros.control.waypoints import path_through
 from osc_ros.dynamics.compiled import KERNELS, on_demand
 from osc_ros.nodes import description
 from osc_ros.nodes.settings import law_of, law_settings, supervision
@@ -173,6 +175,10 @@ tick()
 law.follow(Hold(law.pose), time[0])
 law.follow(Jog(np.full(6, 0.1), time[0] + 1.0), time[0], 'elbow')
 tick(200)
+poses = np.repeat(law.pose[None], 9, axis=0)
+poses[:, 0, 3] += np.linspace(0.0, 0.4, 9)
+law.follow(path_through(time[0] + np.linspace(0.0, 0.5, 9), poses, TargetLimits()), time[0])
+tick()
 for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode': 'impedance'},
                 {'tool__position': (0.0, 0.0, 0.1)}, {'task__frame': 'panda_link5'},
                 {'translation__axes': ('motion', 'motion', 'force'), 'force__gain': 0.2},

@@ -78,12 +78,19 @@ Motion: TypeAlias = Hold | Path | Jog
 STOP = Jog(np.zeros(6), np.inf)
 
 
-
 def rehearse() -> None:
-    """Call every kernel of the guide once, so that all are compiled."""
-    guide, limits, elsewhere = Guide(np.eye(4)), TargetLimits(), np.eye(4)
-    elsewhere[0, 3] = 0.1
-    path = path_within(path_through([0.0, 9.0], [elsewhere] * 2, limits), limits)
+    """
+    Use each part of the guide once, so that the first motion takes no longer than later ones.
+
+    This compiles its kernels. It also makes scipy's first call of LAPACK, for which OpenBLAS
+    allocates its buffer: 10 ms with the GIL held, if the memory is locked.
+
+    """
+    guide, limits = Guide(np.eye(4)), TargetLimits(too_fast='slow')
+    poses = np.repeat(np.eye(4)[None], 4, axis=0)
+    poses[:, 0, 3] = 0.1, 2.1, 4.2, 6.1  # too fast: the path ramps up and brakes
+    poses[1, :2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    path = path_within(path_through([0.0, 2.0, 4.0, 9.0], poses, limits), limits)
     guide.add(path, 0.0)
     for time, error in ((0.0, 0.0), (0.1, 0.0), (0.2, 9.0), (0.3, 0.0)):
         guide.at(time, limits, np.full(6, error))

@@ -144,6 +144,8 @@ class Supervisor:
         self._spacing = self.settings.period
         self._is_predicting = self._was_blind = False
         self._prediction.forget()
+        if tau is not None:
+            self._prediction.record_torque(now, tau)
 
     @property
     def cause(self) -> str:
@@ -233,7 +235,7 @@ class Supervisor:
                 if self._state is not freeze.changed:
                     # the frozen states held no information: predict from the last changed one
                     self._state, self._came = freeze.changed, freeze.came
-                    self._prediction.forget()
+                    self._prediction.forget_states()
                 return False
             reason = self._check.jump(before, state, period)
             if reason:
@@ -364,6 +366,7 @@ class Supervisor:
             if self._fade.age >= self._fade.duration:
                 self._fade = None
         self._tau = self._within_rate(np.minimum(np.maximum(wanted, -limits), limits), dt)
+        self._prediction.record_torque(now, self._tau)
         if is_answer:
             self._prediction.record(*state, self._tau)
         return self._tau
@@ -390,7 +393,7 @@ class Supervisor:
             self._is_predicting = True
             self._prediction.begin(self._came, self._state.q, self._state.qd,
                                    self.settings.effort_limits)
-        self._prediction.advance(now, self._tau)
+        self._prediction.advance(now)
 
     def _stop_state(self) -> tuple[Array, Array]:
         """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""

@@ -148,12 +148,11 @@ class Relay(Node):  # type: ignore[misc]
 
     def _take_robot(self, found: dict[str, Any], text: str) -> None:
         robot, known = description.with_load(found, description.robot(found, text))
-        torque_of = self._compiled_dynamics(robot, Driver(known, found['driver_compensates']))
-
+        settings = _settings(found, robot)
+        guard = self._supervisor(robot, Driver(known, found['driver_compensates']), settings)
         self._order = description.command_order(found, robot)
         self._robot, self._wanted = robot, np.zeros(robot.n)
         names = [robot.joint_names[i] for i in self._order]
-        settings = _settings(found, robot)
         rates = description.per_joint(found, 'limits.effort_rate',
                                       STEEPEST * settings.effort_limits, robot)
         self._check = CommandCheck(names, settings.effort_limits[self._order],
@@ -162,13 +161,13 @@ class Relay(Node):  # type: ignore[misc]
                                   self.get_logger().info)
         self._command = commands.Command(robot.n)
         self._label = ''  # of the newest state
-        self._guard = Supervisor(robot, torque_of, settings, self._on_change)
+        self._guard = guard
         self.get_logger().info(
             f"guards '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints")
 
-    def _compiled_dynamics(self, robot: Robot, driver: Driver) -> Any:
-        """Return a function that computes the inverse dynamics, with all its kernels compiled."""
+    def _supervisor(self, robot: Robot, driver: Driver, settings: Supervision) -> Supervisor:
+        """Return the supervisor of a robot, with all its kernels compiled."""
         with on_demand(), CompilationReport(self) as report, compile_in_parallel(
                 OperationalSpace, robot, tell=report.tell, by_several=False):
             space = OperationalSpace(robot)
@@ -178,7 +177,7 @@ class Relay(Node):  # type: ignore[misc]
 
             rest = np.zeros(robot.n)
             torque_of(robot.neutral, rest, rest)
-        return torque_of
+            return Supervisor(robot, torque_of, settings, self._on_change)
 
     def _apply(self, found: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)
