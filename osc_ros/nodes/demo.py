@@ -37,6 +37,7 @@ from osc_ros.nodes.demo_run import (
     NodeProcess,
     Progress,
     Run,
+    say,
     show,
     STALLED,
     START,
@@ -54,6 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
         with on_demand():  # compiles no kernels that it does not use
             sys.exit(_demonstrate(options))
     except OscError as error:
+        show('', last=True)
         sys.stdout.flush()
         print(f'osc_demo: {error}', file=sys.stderr)
         sys.exit(2)
@@ -111,7 +113,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
                           progress)
     show('', last=True)
     for note in wanted.notes:
-        print(f'note: {note}', flush=True)
+        say(f'note: {note}')
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START)

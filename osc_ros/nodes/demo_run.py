@@ -180,7 +180,7 @@ class Run:
         print(f"starting osc_simulator and osc_controller for '{self._robot.name}' ...",
               flush=True)
         self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
-        print(f'configuring: {COMPILES} ...' if self._compiles else 'configuring ...', flush=True)
+        say(f'configuring: {COMPILES} ...' if self._compiles else 'configuring ...')
         self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
         show('', last=True)
         self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
@@ -236,8 +236,7 @@ class Run:
                 raise DemoError(f'{what} did not come in time\n' + self._logs())
             if self._witness.compilation and not self._compiles:
                 self._compiles = True
-                show('', last=True)
-                print(f'{COMPILES} ...', flush=True)
+                say(f'{COMPILES} ...')
             if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
                 show(self._witness.compilation)
                 self._witness.compilation = ''
@@ -283,8 +282,7 @@ class Run:
                 f'its log has no reason\n{self._logs()}'))
         if reason != self._refusal:
             self._refusal = reason
-            show('', last=True)
-            print(f'osc_controller: {reason}; trying again ...', flush=True)
+            say(f'osc_controller: {reason}; trying again ...')
 
     def _logs(self) -> str:
         return '\n'.join(f'{process.name}:\n{process.tail()}'
@@ -327,12 +325,16 @@ class Progress:
         """Show a line, or leave it out."""
         if isinstance(progress, compilation.Progress) and not self.compiled:
             self.compiled = True
-            show('', last=True)
-            print('the demo compiles its kernels, once: this takes about half a minute ...',
-                  flush=True)
+            say('the demo compiles its kernels, once: this takes about half a minute ...')
         if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
             self._shown = perf_counter()
             show(str(progress))
+
+
+def say(text: str) -> None:
+    """Print a line that stays, in place of the line of progress."""
+    show('', last=True)
+    print(text, flush=True)
 
 
 def show(text: str, last: bool = False) -> None:
