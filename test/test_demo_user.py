@@ -189,7 +189,7 @@ def test_user_does_not_wait_for_an_activation_that_cannot_succeed(monkeypatch):
 
 
 def test_user_who_gives_the_run_more_time_gets_no_smaller_motions():
-    for name, durations in (('kinova', (3.0, 5.0, 6.0, 9.9, 10.0, 20.0)),
+    for name, durations in (('kinova', (3.0, 5.0, 6.0, 10.0, 20.0)),
                             ('icub_reduced', (10.0, 40.0))):  # of many eights it cannot reach one
         path, base, tip = next(arm for arm in ARMS if arm[0].endswith(f'/{name}.urdf'))
         parameters = {'robot_description': urdf_texts()[path], 'base': base, 'tip': tip}
@@ -229,7 +229,7 @@ def test_user_who_gives_no_base_and_tip_is_told_which_links_there_are(tmp_path):
     urdf = Path(__file__).parents[1] / 'osc_ros' / 'robots' / 'fr3.urdf'
     _, printed = demo(tmp_path, '--urdf', urdf, code=2)
     assert '--urdf needs --base and --tip: here the base may be fr3_link0, the root' in printed
-    assert 'fr3_hand_tcp (7 joints)' in printed
+    assert 'chains end at fr3_hand_tcp (7 joints)' in printed  # not at a finger
 
 
 def test_missed_deadline_is_reported_in_a_sentence():

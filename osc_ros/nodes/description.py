@@ -117,7 +117,8 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     """
     Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
 
-    The longest chain comes first; joints that mimic others do not count.
+    The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
+    those of a gripper, do not count, and no chain ends beyond them.
 
     Raises
     ------
@@ -126,11 +127,13 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
 
     """
     found = urdf_description(text)
-    joints: list[int] = []
-    for i, parent in enumerate(found.parent):  # every parent comes before its children
-        moves = found.kinds[i] != 'fixed' and i not in found.mimics
-        joints.append((joints[parent] if parent >= 0 else 0) + moves)
-    ends = sorted(set(range(len(joints))) - set(found.parent.tolist()), key=lambda i: -joints[i])
+    coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
+    joints = {-1: 0}
+    for i, parent in enumerate(found.parent.tolist()):  # every parent comes before its children
+        if parent in joints and i not in coupled:
+            joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
+    ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
+                  key=lambda i: -joints[i])
     return found.links[0], [(found.links[i], joints[i]) for i in ends]
 
 

@@ -96,7 +96,8 @@ class Urdf:
             source = mimic.get('joint', '')
             if source not in self._joints or source in (*barred, name):
                 raise ModelError(f"joint '{name}' mimics '{source}', which is not a locked joint; "
-                                 f"accepted: '{name}' or its source locked")
+                                 f"accepted: '{name}' or its source locked (locked_joints), or a "
+                                 'tip before both, if they are those of a gripper')
             value = (self.number(name, 'mimic', 'multiplier', 1.0)
                      * self._lock(source, locked, (*barred, name))
                      + self.number(name, 'mimic', 'offset'))
