@@ -115,12 +115,14 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield explanations, the most probable first."""
     differences = list(_differences(demonstration))
-    yield from differences
-    if differences:  # is not the only cause
-        equal = demonstration.changed(differences[0].changes)
-        yield from map(differences[0].combine, _causes_in_motion(equal, limits))
-    else:
+    if not differences:
         yield from _causes_in_motion(demonstration, limits)
+        return
+    probable, reverse = differences
+    yield probable
+    equal = demonstration.changed(probable.changes)
+    yield from map(probable.combine, _causes_in_motion(equal, limits))
+    yield reverse
 
 
 def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
@@ -191,7 +193,7 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
                              start_parameters(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
-            start = scenario.start(Tracer(demonstration.robot, demonstration.freedoms),
+            start = scenario.start(Tracer(demonstration.loaded_robot, demonstration.freedoms),
                                    demonstration.duration, None, seed)
         except OscError:
             continue

@@ -74,6 +74,11 @@ class Demonstration:
             warnings.simplefilter('ignore')  # the nodes log the same warnings
             return description.robot(self.values['osc_controller'], self.text)
 
+    @cached_property
+    def loaded_robot(self) -> Robot:
+        """The robot with the payload that the simulated arm carries."""
+        return description.with_payload(self.values['osc_simulator'], self.robot)
+
     @property
     def freedoms(self) -> Freedoms:
         """The controlled axes."""
@@ -96,8 +101,8 @@ class Demonstration:
 
     def phases(self, begin: float) -> list[scenario.Phase]:
         """Return the motions, the first of which begins at a time [s]."""
-        at = self.start
-        return scenario.phases(self.robot, at.q, begin, self.duration, at.scale, self.freedoms)
+        at, robot = self.start, self.loaded_robot
+        return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
     def changed(self, changes: dict[str, Values]) -> Demonstration:
         """Return a copy with changes by node; those of '' apply to all nodes that have them."""
@@ -142,7 +147,7 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
             found = found.changed({'osc_controller': dict(zip(AXES, (
                 freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))})
             notes += [_axes_note(robot, freedoms)] if freedoms.count < 6 else []
-        tracer = Tracer(robot, found.freedoms)
+        tracer = Tracer(found.loaded_robot, found.freedoms)
         q = found.values['osc_simulator']['initial_positions']
         scale = found.values['osc_demo']['scale']
         if q:

@@ -220,13 +220,8 @@ def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
         An error in the parameters.
 
     """
-    link = _payload_link(values, bare)
-    known = robot = bare.with_gravity(values['gravity'])
-    xx, xy, xz, yy, yz, zz = values['payload.inertia']
-    if values['payload.mass'] > 0.0 or any(values['payload.inertia']):
-        robot = robot.with_payload(
-            values['payload.mass'], values['payload.center_of_mass'],
-            [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
+    known = bare.with_gravity(values['gravity'])
+    robot = with_payload(values, known)
     if values['payload.known_to_driver']:
         known = robot
     T = pose(values['tool.position'], values['tool.orientation'])
@@ -240,6 +235,24 @@ def _payload_link(values: dict[str, Any], bare: Robot) -> str:
         raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
                          f"'{bare.name}'; {near(link, bare.frames)}")
     return link
+
+
+def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
+    """
+    Return the robot with its payload.
+
+    Raises
+    ------
+    InputError, ModelError
+        An error in the parameters.
+
+    """
+    link = _payload_link(values, bare)
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
+        return bare
+    return bare.with_payload(values['payload.mass'], values['payload.center_of_mass'],
+                             [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:
