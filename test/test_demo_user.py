@@ -205,6 +205,16 @@ def test_user_who_gives_the_run_more_time_gets_no_smaller_motions():
             assert '(they fit from --duration' in found[1].notes[0]
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
+def test_no_arm_gets_smaller_motions_in_a_longer_run():
+    for path, base, tip in ARMS:
+        parameters = {'robot_description': urdf_texts()[path], 'base': base, 'tip': tip}
+        scales = [demonstration(Parameters([OWN]), parameters, duration, lambda progress: None
+                                ).start.scale for duration in (5.0, 6.0, 10.0, 14.0, 20.0, 33.0)]
+        assert scales == sorted(scales), (path, tip)
+
+
 # what the screen says
 
 
