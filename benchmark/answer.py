@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-The process whose commands `metronome` times: a node of osc_ros, or a node without computation.
+Runs the node whose commands `metronome` times: a node of osc_ros, or one without computation.
 
 `python benchmark/answer.py NODE EXECUTOR`, with keys of NODES and EXECUTORS. Each line of its
 standard input has the arguments of one run as JSON. SIGINT ends a run; then the process prints

@@ -32,7 +32,7 @@ from osc_ros.dynamics.methods import METHODS
 from race import call_times, Contender, difference, fastest, LARGEST_RESIDUAL, race, Row, State
 
 LENGTHS = (2, 4, 8, 16, 32, 64, 128, 200, 256, 300, 512, 1000, 1024, 2048, 4096, 8192, 16384)
-ASKED = 200  # joints of the chain on which the law is compared with ABA alone
+ASKED = 200  # number of joints of the chain on which the law's time is compared with ABA's
 LONGEST_PINOCCHIO = 300  # joints: the memory of its Data grows as n³ and exceeds 24 GB at 1000
 LONGEST = 100_000
 SLOW = 0.5e6  # median above which a contender is not run on longer chains [µs]

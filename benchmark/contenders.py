@@ -93,7 +93,7 @@ class Pinocchio:
         return _algebra(J, M_inv, h, Jdot_qd, state.u_linear_first, self.out)
 
     def delassus(self, state):
-        """Return τ by the Delassus matrix of a clamp on the tip, which is Λ⁻¹ in tip axes."""
+        """Return τ by Pinocchio's Delassus matrix of a fixed tip, which is Λ⁻¹ in tip axes."""
         model, data, frame, q, qd = self.model, self.data, self.frame, state.q, state.qd
         Lambda_inv = pin.computeDelassusMatrix(
             model, data, q, self.constraints, self.constraint_data, 0.0)

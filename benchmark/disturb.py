@@ -69,8 +69,8 @@ from osc_ros.nodes.run import EventsExecutor
 CONTROLLER, TOOL = '/osc_controller', 'panda_hand_tcp'
 PATIENCE = 60.0  # time for discovery of the controller, and for its answers [s]
 DRAIN = 0.5  # time to wait for responses at the end [s]
-BEFORE = 0.1  # delay of the first message, so that the measurement begins earlier [s]
-DISTANCE, SPEED = 0.03, 0.02  # of goals from the held pose, and of twists [m, m/s]
+BEFORE = 0.1  # delay of the first message, so that it is sent after the measurement has begun [s]
+DISTANCE, SPEED = 0.03, 0.02  # distance of goals from the held pose [m]; speed of twists [m/s]
 TURNS, PERIOD_SHARE = 2.0, 2.25  # number of eights in a path; its duration in periods of an eight
 GAINS = 'translation.natural_frequency', 'rotation.natural_frequency', 'posture.damping'
 

@@ -250,7 +250,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class _Crew:
-    """A controller at one rate, the metronome, and the sender of messages."""
+    """The processes of a measurement at one rate: controller, metronome, sender of messages."""
 
     rate: int
     controller: Peer

@@ -25,8 +25,8 @@ Each further line is the number of seconds to measure the commands; the answer i
 JSON. 0 waits until commands come regularly; the answer is true. Send a line only after the last
 answer.
 
-The process sleeps until the next state is due, because with two cores a spinning process would be
-an additional load. So states are some tens of µs late; a latency begins at the actual publication.
+The process sleeps until the next state is due, because on two cores a spinning process would be
+an additional load. So states are some tens of µs late; latencies count from actual publications.
 
 """
 

@@ -47,7 +47,7 @@ IDLE, BUSY = 'idle', 'busy'  # load of the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
 ON_STATE, ON_TIMER = 'on_state', 'on_timer'
 PRIORITY = 50  # priority under SCHED_FIFO
-FCI = 300.0  # part of each ms that network and arm leave to a control loop [µs]
+FCI = 300.0  # time that Franka's interface leaves to a control loop, of each period of 1 ms [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
 from osc_ros.nodes import realtime
@@ -188,7 +188,7 @@ def probed(environment: dict[str, str]) -> list[str]:
 
 
 def has_realtime(told: Sequence[str]) -> bool:
-    """Return whether SCHED_FIFO is permitted, by the messages of `probed`."""
+    """Return whether SCHED_FIFO is permitted, from the messages that `probed` returned."""
     return 'not permitted' not in told[0]
 
 

@@ -82,7 +82,8 @@ INERTIAS, INWARD, OUTWARD = 'articulated inertias', 'propagators, inward', 'mobi
 CROSS, ENDS, ROOT = 'cross terms', 'to the tips', 'mobility of the base'
 COMPOSITE, FACTORS, JACOBIAN = 'joint-space inertia', 'its factor L', 'Jacobian'
 SOLVED, SQUARED = 'Y = J L⁻¹', 'Y Yᵀ'
-# Where each part begins in a kernel: a piece of its first line; '' is the kernel's first line.
+# For each kernel, the parts in its source: each key is a text in the first line of a part; ''
+# stands for the first line of the kernel.
 PARTS: dict[Callable[..., Any], dict[str, str]] = {
     put_articulated_inertias: {'': INERTIAS},
     propagate_forces: {'': INWARD, 'zero = ZERO + ZERO + ZERO': OUTWARD,
@@ -101,8 +102,8 @@ class Humanoid:
     The humanoid of the paper, with 35 bodies, and the parameters of its variants.
 
     The upper body carries the head, the arms, and, by one joint, the hip with the legs; the last
-    body of an arm carries its fingers. Of all arrangements, this one, with hands of two fingers of
-    one joint each, has the zeros in J and M that the paper counts.
+    body of an arm carries its fingers. A hand has two fingers of one joint each. With this
+    arrangement of the bodies, J and M have the zeros that the paper counts.
 
     Attributes
     ----------
@@ -155,7 +156,12 @@ class Humanoid:
 
 
 def _robot(parent: Sequence[int], carriers: Sequence[int], ball: int) -> Robot:
-    """Return a Robot of revolute joints, but ball joint `ball` after massless prismatic ones."""
+    """
+    Return a Robot of revolute joints; joint `ball`, if not negative, is a ball joint.
+
+    The joints before the ball joint are prismatic, and their bodies have no mass.
+
+    """
     b, first, rng = len(parent), max(ball, 0), np.random.default_rng(3)
     T, inertia, T_tip = np.tile(np.eye(4), (b, 1, 1)), np.zeros((b, 6, 6)), np.eye(4)
     T_tip[:3, 3] = rng.uniform(-0.1, 0.1, 3)
@@ -187,9 +193,9 @@ class Number:
     """
     A number that counts its operations, in `tally`, under the part of the work that is running.
 
-    `known` is true if the value comes from literals in the source alone, so that operations that a
-    literal zero or one makes idle are counted separately. A number that is stored in an array is
-    no longer known.
+    `known` is true if the value is computed from literals in the source alone. Operations that
+    such a zero or one makes unnecessary (x · 0, x · 1, x + 0) are counted separately. A number
+    that is stored in an array is no longer known.
 
     """
 
@@ -269,7 +275,7 @@ def numbers(x: Array) -> Numbers:
 
 @contextmanager
 def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
-    """Count by (part, operation, whether a literal makes it idle); PARTS defines the parts."""
+    """Count by (part, operation, whether a literal makes it unnecessary); for parts see PARTS."""
     Number.tally = tally = Counter()
     starts: dict[CodeType, list[tuple[int, str]]] = {}
     for function, parts in PARTS.items():
@@ -305,7 +311,7 @@ class Ways:
     Attributes
     ----------
     steps : dict of str to list of callable
-        Called in turn, they put Λ⁻¹ into Lambda_inv[name], (6 m, 6 m); they can be called again.
+        Functions that write Λ⁻¹ to Lambda_inv[name], (6 m, 6 m), if called one after another.
     work : dict of str to array
         One row per body, as in osc_ros.dynamics.trees.layout.
     ends : (m, 12)
@@ -374,7 +380,7 @@ class Count:
     idle : of each algorithm and part, int
         Operations in `written` that a zero or a one in the source makes unnecessary.
     one_joint : of each algorithm and part, int
-        As `written`, but a floating base has one joint of six freedoms.
+        Operations if the floating base has one joint of six freedoms, in place of several joints.
     Lambda_inv : dict of str to (6 m, 6 m) list
         Λ⁻¹ by each algorithm.
     off : float
@@ -446,12 +452,12 @@ def _one_joint(humanoid: Humanoid, written: Parts) -> tuple[Parts, Array]:
             counts[name][part] -= alone[name][part]
         counts[name][ROOT] = sum(of_inverse.values())
     counts[EFPA][ROOT] += sum(of_mobilities.values())
-    # The other parts of SFA depend on the freedoms and not on the joints.
+    # The counts of all other parts of SFA depend on the number of freedoms, not on that of joints.
     counts[SFA] = Counter(written[SFA])
     for part in (COMPOSITE, JACOBIAN):
         counts[SFA][part] = whole[SFA][part] - alone[SFA][part]
     counts[SFA][JACOBIAN] += sum(of_columns.values())
-    # Λ⁻¹ with a fixed base, and then the contribution of its motion.
+    # Λ⁻¹ with a fixed base; then the contribution of the base's motion is added.
     base[D_INV:D_INV + 6] = 0.0
     found.steps[EFPA][-1]()
     moved = np.block([[product(x, y) for y in Y] for x in X])
@@ -463,7 +469,7 @@ def _dense(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 def product(A: Any, B: Any) -> Any:
-    """Return A B; every entry takes one product per column of A, and one sum less."""
+    """Return A B; an entry takes as many products as A has columns, and one addition less."""
     return np.array([[reduce(add, row * column) for column in B.T] for row in A])
 
 
@@ -599,8 +605,8 @@ def section(seconds: float = 0.5) -> list[str]:
         'joint, so its kernels process three more joints. The columns "one joint" count as '
         "the paper does: with the ball joint alone as the base's joint, minus the operations "
         'of the ball joint, plus those of a joint with six degrees of freedom (the inverse '
-        "of the base's articulated inertia, and in EFPA one dense product per tip). The Λ⁻¹ "
-        'computed in this way was checked too.', '',
+        "of the base's articulated inertia, and in EFPA one dense product per tip). The "
+        'result Λ⁻¹ of that computation was checked too.', '',
         *_table(['', 'n', 'tips', 'EFPA, one joint', 'RJKA / EFPA', 'SFA / EFPA',
                  'EFPA as it runs', 'RJKA / EFPA', 'SFA / EFPA', 'EFPA µs', 'RJKA / EFPA',
                  'SFA / EFPA'],
@@ -627,8 +633,10 @@ def _idle(base: Count) -> str:
 
 
 def _shared(foot: Parts) -> str:
-    # Joints between tips, shared ones counted once: 6 from the foot to the hip, 1 to the upper
-    # body, 7 to each hand; 14 from hand to hand. One pair has 14, and 504 operations to its tips.
+    # `shared` is the number of joints between the tips of the three pairs. Joints that both pairs
+    # with the foot share are counted once: 6 from the foot to the hip, 1 to the upper body, 7 to
+    # each hand. Between the hands there are 14 joints, as many as between the tips of each pair.
+    # The transforms to the tips of a pair take 504 operations.
     pairs, shared = 3, 6 + 1 + 2 * 7 + 14
     less = (foot[RJKA][CROSS] - 504 * pairs) * (1 - shared / (14 * pairs))
     return ('RJKA here propagates each pair of tips separately across all joints between them. '

@@ -98,8 +98,8 @@ def update(rows: Sequence[Row]) -> list[str]:
         '## One update of the law, Panda, 7 joints', '',
         f'`osc.torque` takes {ours / time[panda.TEXTBOOK]:.2f} of the time of Pinocchio as '
         f'usually written, {ours / tuned:.2f} of that of the fastest of three tuned ways, '
-        f'and {ours / time[panda.NUMBA]:.2f} of the latter with its 6 × 6 algebra compiled '
-        "by numba. The residual is the largest difference from Pinocchio's dense formulas "
+        f'and {ours / time[panda.NUMBA]:.2f} of that of this way if numba compiles its 6 × 6 '
+        "algebra. The residual is the largest difference from Pinocchio's dense formulas "
         'over all timed states, relative to the largest entry.', '',
         *_table(['', 'median µs', 'p99 µs', 'ratio to tuned', 'residual'], (
             [_named(row), _us(row.median), _us(row.p99), _ratio(row.median, tuned),
@@ -156,8 +156,8 @@ def longest(loading: float, rows: Sequence[Longest]) -> list[str]:
     """Return the section of the longest chain."""
     return [
         f'## A chain of {LONGEST:,} joints', '',
-        'Every method that was measured up to the end of the table above. Memory is the peak '
-        'allocation of the method and one call, by tracemalloc, without the robot. "Error" '
+        'Each method that was measured on the longest chains of the table above. Memory is the '
+        'peak allocation of the method and one call, by tracemalloc, without the robot. "Error" '
         "is the largest difference between the tip's acceleration, by the forward dynamics "
         'of the reference, and the commanded one, which is about 1 [rad/s², m/s²]; '
         '"relative error" is relative to the terms that cancel.', '',
@@ -256,9 +256,9 @@ def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) 
              f'{row.speed_up:.2f}', f'{row.speed_up / row.workers:.2f}', _us(row.woken),
              _residual(row.residual), f'{row.bodies:,}', f'{row.eliminations:,}',
              str(math.ceil(math.log2(row.n)))] for row in rows)), '',
-        'Time of the synchronization of awake workers per call, measured on chains of '
-        f'{max(8, exchanges[0].workers)} joints (of P joints for more workers), which need hardly '
-        'any other time, less the time of one process: '
+        'Time that the processes of a team spend in each call on waiting for each other, while no '
+        'worker sleeps: the time of a call of the team minus that of one process, on chains of '
+        f'{max(8, exchanges[0].workers)} joints (of P joints for more workers): '
         + '; '.join(f'P = {row.workers}: median {row.median:.1f} µs, p99 {row.p99:.1f} µs'
                     for row in exchanges) + '.', '',
         "The papers' block cyclic reduction by the same teams, `OperationalSpace(robot, 'bcr', "
@@ -305,8 +305,8 @@ def tick(rows: Sequence[Row], arrivals: Sequence[panda.Arrival]) -> list[str]:
                  for row in rows)), '',
         f'The last {len(stages)} rows are the functions that a plain tick calls, one after '
         f'another: their medians add up to {sum(row.median for row in stages):.1f} µs, '
-        f'{sum(row.median for row in stages) / whole.median:.0%} of the whole tick. Nothing here '
-        'is checked: the tests do that.', '',
+        f'{sum(row.median for row in stages) / whole.median:.0%} of the whole tick. The torques '
+        'of these ticks are not checked here, but in the tests.', '',
         *arrived(arrivals),
     ]
 
@@ -499,7 +499,7 @@ def _asked(lengths: Sequence[Length]) -> list[str]:
         f"On {ASKED} joints the whole law by 'sweep' takes {time['sweep'] / time[ABA]:.2f} "
         f"of the time of Pinocchio's ABA alone, and {time['sweep'] / time[LAW]:.2f} of that "
         f"of the law in Pinocchio. Its time per link [µs]: {', '.join(links)}. Times of the "
-        f"other methods there, as multiples of 'sweep': {', '.join(others)}.", '',
+        f"other methods on {ASKED} joints, as multiples of 'sweep': {', '.join(others)}.", '',
     ]
 
 

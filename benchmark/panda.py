@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""One update of the law on the shipped Panda, many states of it, and a controller's tick."""
+"""Times on the shipped Panda: one update of the law, batches of states, a controller's tick."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SINGLY = 2_000  # states that are evaluated one after the other
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 ARRIVALS = 200  # number of changes of each kind: new targets, settings, payloads
 MOVING, AT_REST = 10, 60  # ticks between two changes: the target still moves, or has arrived
-PERIOD, LONG_PERIOD = 0.002, 0.02  # period of these ticks [s]
+PERIOD, LONG_PERIOD = 0.002, 0.02  # period of the ticks before and after changes [s]
 PLAIN = 'plain tick, the target moves'
 WHOLE = 'whole tick'
 ARRIVAL_RATIO = 2.0  # bound of the time of a tick with a change, relative to a plain tick
@@ -208,7 +208,7 @@ def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
 
 
 def _near_targets(rng: np.random.Generator) -> list[State]:
-    """Return slow states near READY, where only limits that are lowered act."""
+    """Return slow states near READY, in which no limit acts unless a benchmark lowers it."""
     sample = []
     for _ in range(STATES):
         qd, u = 0.02 * rng.normal(size=7), rng.normal(size=6)
@@ -293,10 +293,10 @@ class Arrival:
     median, p99, longest : float
         Time of `Law.torque`.
     before : float
-        Median time of the call before the tick that passes the change to the law; 0 for none.
+        Median time of the call that passes the change to the law, before the tick; 0 if none.
     residual : float or None
-        Only for targets that arrive before the next change: largest difference between the
-        target in the last tick and the goal, relative to the largest entry of the goal.
+        Largest difference between the target in the last tick and the goal, relative to the
+        largest entry of the goal; only for targets that arrive before the next change.
 
     """
 
@@ -335,7 +335,7 @@ def arrivals(count: int = ARRIVALS) -> list[Arrival]:
 
     def after(name: str, come: Callable[[int], Any], ticks: int = MOVING, period: float = PERIOD,
               moves: bool = False) -> Arrival:
-        """Return the row of the changes by `come(k)`; if it returns a pose, this is the goal."""
+        """Return the row for changes that `come(k)` makes; a pose that it returns is the goal."""
         nonlocal now
         first, before, residual = [], [], 0.0
         for k in range(count):

@@ -83,13 +83,13 @@ class Team:
 
     @property
     def eliminations(self) -> int:
-        """Number of joints eliminated one after another, including those between segments."""
+        """Number of joints eliminated one after another, including the joints between segments."""
         return self.bodies + math.ceil(math.log2(self.workers))
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """Time of synchronization of awake workers per call [µs]."""
+    """Time of a team's call minus that of one process [µs], while no worker sleeps."""
 
     workers: int
     median: float
@@ -101,10 +101,11 @@ class Model:
     """
     The time of a call, T = call + link n₀ + (P > 1)(apart n₀ + exchange ⌈log₂ P⌉ + scan P).
 
-    All in µs. The base segment has n₀ = n r/(r + P - 1) bodies. `ratio` r is the cost of a body in
-    a segment between two others, relative to one in the base segment; `apart` is the extra cost
-    per body of the phases compared with one sweep; `scan` is the cost of the motion of another
-    member.
+    n is the number of joints, P the number of processes; times are in µs. The base segment has
+    n₀ = n r/(r + P - 1) bodies. `ratio` r is the cost of a body in another segment, relative to
+    one in the base segment; `link` is the cost of a body in one sweep by one process; `apart` is
+    the additional cost of a body if a team computes in phases; `exchange` is the cost of one
+    synchronization; `scan` is the cost of reading the motion of one other member.
 
     """
 
@@ -139,7 +140,7 @@ def sizes() -> list[int]:
 
 
 def exchanges(seconds: float) -> list[Exchange]:
-    """Return the extra time of a call by a team on very short chains."""
+    """Return the additional time of a call by a team, measured on very short chains."""
     found = []
     for workers in sizes():
         n = max(8, workers)
@@ -190,7 +191,7 @@ def _row(robot: Robot, alone: OperationalSpace, sample, workers: int, seconds: f
 
 
 def fitted(rows: Sequence[Team], costs) -> Model:
-    """Return the model: ratio measured, scan assumed, the rest by relative least squares."""
+    """Return the model: `ratio` is measured, `scan` assumed, the others are fitted to `rows`."""
     ratio = float(costs.segment[0] / costs.base[0])
     rows = [row for row in rows if row.n <= FITTED]
     n, alone = np.array([(row.n, row.alone) for row in rows]).T

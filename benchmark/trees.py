@@ -43,7 +43,7 @@ CASES = {
 
 
 class Pinocchio:
-    """The law for several tips in Pinocchio from Python; its base is the root link of the URDF."""
+    """The law for several tips in Pinocchio, from Python; base: the root link of the URDF."""
 
     def __init__(self, text: str, robot: Robot, floats: bool) -> None:
         model = (pin.buildModelFromXML(text, pin.JointModelFreeFlyer()) if floats

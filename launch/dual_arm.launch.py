@@ -100,7 +100,7 @@ def dual_arm(context):
     return [
         # If one node ends, end all.
         RegisterEventHandler(OnProcessExit(on_exit=[Shutdown(reason='a node ended')])),
-        # First, because they refuse a config that does not exist.
+        # before the other nodes, because controller.launch.py refuses a config that does not exist
         *arms,
         Node(
             package='osc_ros',

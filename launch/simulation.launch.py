@@ -114,7 +114,7 @@ def simulation(context):
             # These topics of ROS have a leading slash.
             *(SetRemap(f'/{topic}', '/'.join(['', *names, topic]))
               for topic in ('clock', 'tf', 'tf_static') if names),
-            # First, because it refuses a config that does not exist.
+            # before the nodes, because controller.launch.py refuses a config that does not exist
             IncludeLaunchDescription(
                 PythonLaunchDescriptionSource(str(share / 'launch' / 'controller.launch.py')),
                 launch_arguments=controller_arguments.items()),
@@ -133,7 +133,7 @@ def simulation(context):
 
 
 def _end_of_all(event, context):
-    """If one node ends, end all; but RViz may be closed."""
+    """If a node ends, end all nodes; RViz alone may be closed."""
     if event.process_name.startswith('rviz2'):
         return []
     return [Shutdown(reason='a node ended')]

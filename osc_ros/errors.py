@@ -38,6 +38,6 @@ class WorkerWarning(RuntimeWarning):
 
 
 def require_type(what: str, given: object, kind: type | tuple[type, ...], accepted: str) -> None:
-    """Raise InputError if an argument has another type; `accepted` completes the message."""
+    """Raise InputError if `given` is no `kind`; `accepted` is the end of the error message."""
     if not isinstance(given, kind):
         raise InputError(f'{what} is of type {type(given).__name__}: accepted is {accepted}')

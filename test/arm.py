@@ -51,7 +51,7 @@ class Arm:
     """The shipped Panda, simulated in MuJoCo and controlled by the law."""
 
     def __init__(self, q=READY, **given):
-        """Start at rest at q; `given`: options of the plant, `tasks`, arguments of `settings`."""
+        """Start at rest at q; `given`: options of Plant, `tasks`, arguments of `settings`."""
         plant = {key: given.pop(key) for key in
                  ('friction', 'damping', 'wall', 'ball') if key in given}
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
@@ -86,7 +86,7 @@ class Arm:
 
 
 def moved(T, shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
-    """Return a pose shifted and turned in base axes."""
+    """Return a pose moved by `shift` [m] and rotated by `turn` [rad], both in base axes."""
     there = T.copy()
     there[:3, 3] += shift
     there[:3, :3] = Rotation.from_rotvec(turn).as_matrix() @ T[:3, :3]

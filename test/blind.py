@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Simulated arms with law and supervisor in lockstep, and joint states that can drop out."""
+"""Simulated arms with law and supervisor in lockstep; joint states may be missing."""
 
 from functools import partial
 
@@ -135,7 +135,7 @@ class Sensed:
         return self
 
     def answer(self, time, q, qd):
-        """Return the torque for a state, computed as in the controller; None: no new torque."""
+        """Return the torque that the controller sends for a state; None if it sends none."""
         if self.source is not None:
             qd = self.source.read(time, q, qd)
             if qd is None:

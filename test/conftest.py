@@ -36,7 +36,7 @@ os.environ.setdefault('MPLBACKEND', 'Agg')
 
 
 class Judge:
-    """Last finder in sys.meta_path: skips a test module if Pinocchio is not installed."""
+    """Import finder, asked last: skips a test module that imports Pinocchio if it is missing."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):

@@ -33,7 +33,7 @@ class ForeignPlant:
 
     Forward dynamics by Pinocchio's articulated-body algorithm, integrated by the semi-implicit
     Euler method. Dry friction is an impulse at the end of each substep that stops the joint, or
-    slows it if the friction torque is too small for that. Joints have no stops.
+    slows it if the friction torque is too small to stop it. Joints have no stops.
 
     Parameters
     ----------

@@ -38,12 +38,13 @@ from osc_ros.sim import Plant
 
 PERIOD = 0.002  # [s]
 ROUNDED = 1.0 + 1e-9
-TOO_FAST = 30.0  # times the velocity limit: the arm is lost, and the test resets it [1]
+# The arm is lost, and the test resets it, if a joint is this many times as fast as its limit.
+TOO_FAST = 30.0
 
 # Limits that the checks enforce. STEP: largest torque step per tick, relative to the effort limit
 # (the default of limits.effort_rate).
 STEP = 0.1
-LATE = 4  # a torque k periods late may step by (k + 1) STEP, at most by LATE · STEP
+LATE = 4  # a torque that is k periods late may step by (k + 1) STEP, at most by LATE · STEP
 SPEED = 1.5  # largest joint speed, relative to its limit; the watchdog brakes above 1.2
 OUTSIDE = 5e-3  # largest distance of a joint beyond its position limit [rad, m]
 
@@ -148,13 +149,13 @@ class Figures:
     """Measurements for one kind of fault (or none), including the recovery after it."""
 
     times: int = 0
-    step: float = 0.0  # largest between two torques, relative to the limit
-    speed: float = 0.0  # largest, relative to the limit
+    step: float = 0.0  # largest step between two torques, relative to the effort limit
+    speed: float = 0.0  # largest joint speed, relative to the velocity limit
     silence: float = 0.0  # longest wall time without a command of the controller [periods]
-    gap: int = 0  # longest time of the plant without a new torque [periods]
+    gap: int = 0  # longest simulated time without a new torque [periods]
     drift: float = 0.0  # largest drift rate of a stopped arm [rad/s, m/s]
     took: list = field(default_factory=list)  # times until the tip reached a new goal [s]
-    accepted: int = 0  # number of parameter sets
+    accepted: int = 0  # number of accepted sets of parameters
     refused: int = 0
 
 
@@ -171,11 +172,11 @@ class Judge:
 
     @property
     def now(self):
-        """Measurements of the present kind of fault."""
+        """The measurements made during the present kind of fault."""
         return self.figures.setdefault(self.kind, Figures())
 
     def object(self, time, what, value, worst=max):
-        """Record a violation: count, time of the first, and worst value."""
+        """Record a violation: count it, and store its first time and its worst value."""
         count, first, most = self.broken.get((self.kind, what), (0, time, value))
         self.broken[self.kind, what] = count + 1, first, worst(most, value)
 
@@ -278,7 +279,7 @@ class Hardware(Node):
             now.silence = max(now.silence, (arrived - before) / PERIOD)
 
     def tell(self):
-        """Send the joint state, subject to the fault; return whether it was sent now."""
+        """Send the joint state, changed by the fault; return False if the fault withholds it."""
         if self.mute:
             return False
         plant = self.plant

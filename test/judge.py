@@ -45,11 +45,12 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
     """
     Return (model, data, frame_id): Pinocchio's model of the chain from `base` to `tip`.
 
-    `joint_names` (in path order, like `Robot.joint_names`) move. All other joints are locked and
-    their bodies lumped: at the value in `locked` if given, a mimic joint at the value that its
-    source gives, others at 0. The world of the model is the frame of `base`, at rest, so that
-    poses (`data.oMf`), LOCAL_WORLD_ALIGNED Jacobians and gravity (0, 0, -9.81) need no change of
-    frame. Convert positions with `configuration(model, q)`; rotor inertia: `model.armature`.
+    `joint_names` (in path order, like `Robot.joint_names`) move. All other joints are locked, and
+    their bodies are lumped. A locked joint has the value in `locked` if it is there; otherwise a
+    mimic joint has the value that its source gives, and any other joint 0. The world of the model
+    is the frame of `base`, at rest, so that poses (`data.oMf`), LOCAL_WORLD_ALIGNED Jacobians and
+    gravity (0, 0, -9.81) need no change of frame. Convert positions with
+    `configuration(model, q)`; set rotor inertias in `model.armature`.
     """
     model = pin.buildModelFromXML(urdf_text)
     held = held_configuration(model, urdf_text, set(joint_names), dict(locked or {}))
@@ -75,7 +76,7 @@ def pinocchio_model(urdf_text, base, tip, joint_names, locked=None):
 
 
 def held_configuration(model, urdf_text, moving, locked):
-    """Return a configuration with the locked positions of all joints that are not in `moving`."""
+    """Return Pinocchio's configuration in which joints not in `moving` are at locked positions."""
     held = pin.neutral(model)
     for joint, value in _held_values(urdf_text, moving, locked).items():
         if model.existJointName(joint):
@@ -292,12 +293,12 @@ class Tree:
     names: tuple
 
     def ordered(self, names):
-        """Return this tree with its joints in another order."""
+        """Return this tree with its joints in the order of `names`."""
         return replace(self, names=tuple(names))
 
     @property
     def rotor_inertia(self):
-        """Reflected rotor inertia (n,)."""
+        """Reflected rotor inertia (n,), in the order of `names`."""
         return np.concatenate([self.rotors[name] for name in self.names])
 
     @property
@@ -334,7 +335,7 @@ class Tree:
         return full
 
     def velocity_map(self, q):
-        """Return E (n, n): Pinocchio's velocity is E qd, its acceleration E q̈ + `drift`."""
+        """Return E (n, n): Pinocchio has the velocity E qd and the acceleration E q̈ + `drift`."""
         E, full, at = np.zeros((self.model.nv, self.model.nv)), self.configuration(q), 0
         for name in self.names:
             kind, joint = self.kinds[name], self.model.getJointId(name)
@@ -351,7 +352,7 @@ class Tree:
         return E
 
     def drift(self, q, qd):
-        """Return Ė qd (n,)."""
+        """Return Ė qd (n,), with E of `velocity_map`: Pinocchio's acceleration at q̈ = 0."""
         v_pin = self.velocity_map(q) @ qd
         drift = np.zeros(self.model.nv)
         for name, kind in self.kinds.items():
@@ -410,10 +411,10 @@ class Tree:
 
     def joint_forces(self, q, qd, qdd, F=None):
         """
-        Return the wrenches (6,) that Pinocchio's joints transmit, by name of the joint.
+        Return {joint: wrench (6,) that its parent exerts through it}, by Pinocchio's RNEA.
 
-        [moment; force], about the origin and in the axes of the joint's last body. F (6 m,) are
-        the forces on the tips, in base axes.
+        A wrench is [moment; force], about the origin and in the axes of the joint's last body.
+        F (6 m,) are the forces on the m tips, in base axes.
 
         """
         model, data = self.model, self.model.createData()

@@ -28,7 +28,7 @@ from osc_ros.errors import InputError
 
 
 def law(comm, cases):
-    """Return, per case, the results of three ways to distribute the chain (valid on rank 0)."""
+    """Return the results of three ways to distribute the chain, for each case, on rank 0."""
     found = []
     for robot, pieces, state in cases:
         ways = [Distributed(comm, robot, bodies=[piece.n for piece in pieces]),
@@ -51,7 +51,7 @@ def answers(space, q, qd, u, tau, qdd):
 
 
 def leaning(comm, cases):
-    """Return the first chain (rank 0 has most bodies, the others one) and this rank's q, qd, u."""
+    """Return the first chain, distributed unevenly, and q, qd, u of this rank's bodies."""
     (robot, _, (q, qd, u, *_)), *_ = cases
     space = Distributed(comm, robot, bodies=[robot.n - comm.size + 1] + [1] * (comm.size - 1))
     return space, q[space.mine], qd[space.mine], u

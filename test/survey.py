@@ -39,9 +39,9 @@ class Chain:
     Attributes
     ----------
     ranges : dict of str to (float, float)
-        Its moving joints without mimic, from base to tip: lower and upper test position [rad, m].
+        Lower and upper test position of each moving joint that is no mimic, base first [rad, m].
     held : dict of str to float
-        Its mimic joints, and a position within their limits at which they are locked [rad, m].
+        Position at which each mimic joint is locked, within its limits [rad, m].
 
     """
 
@@ -62,7 +62,7 @@ def urdf_texts():
 
 def chains(urdf_text):
     """
-    Return the chains of 3 or more moving joints (without mimic joints), those near the root first.
+    Return the chains of 3 or more moving joints (mimic joints not counted), nearest root first.
 
     Chains start at the root and at every fork, a link with two or more branches that have joints.
     Along each branch, the longest path gives up to three chains: to its end, to its last link

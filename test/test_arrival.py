@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A goal is reached when the link has been within tolerance of it for the settling time."""
+"""A goal is reached when the link has stayed within the tolerances for the settle time."""
 
 import numpy as np
 import pytest

@@ -44,7 +44,7 @@ from osc_ros.sim import Plant
 
 SMOOTH = 0.05  # relative to the torque limit: largest torque step per tick
 POSTURE = Posture(5.0, 1.0, 1.0)
-AT_REST = 1e-3  # the same for an arm that has arrived at its goal
+AT_REST = 1e-3  # relative to the torque limit: largest torque step per tick after arrival
 POSES = {'panda': READY, 'xarm7': np.array([0.0, -0.5, 0.0, 1.2, 0.0, 1.0, 0.0]),
          'kinova': np.array([-0.1, 3.5, 1.3, -0.4, 5.1, 0.3])}
 
@@ -81,7 +81,7 @@ def test_largest_natural_frequency_keeps_its_margins_and_little_more():
             damped = 2.0 * ratio * (1.0 - DAMPING_LEFT) > (delay + 0.5) * w * k * period
             assert (radius < 1.0 and damped) == stable
         assert spectral_radius(w, 2.0 * ratio * w, period, delay) < 1.0
-        # the delay takes a third of the damping at w, and all of it at 3 w
+        # the delay reduces the damping by a third at the frequency w, and to zero at 3 w
         far = 3.2 if ratio < 1.0 else 2.0
         assert spectral_radius(far * w, 2.0 * ratio * far * w, period, delay) > 1.0
         assert longest_period(w, 2.0 * ratio * w, delay=delay) == pytest.approx(period)
@@ -204,7 +204,7 @@ def test_largest_gains_that_are_accepted_move_the_arm_without_chatter(name, rate
 def test_gains_that_no_rate_carries_are_reduced_and_the_arm_does_not_shake(name, given):
     arm = Driven(name, 0.002, **given)
     step, at_rest, error = arm.step_up()
-    # 5 mm, because a slow arm may still be on its way
+    # up to 5 mm, because a slow arm may not have arrived yet
     assert step < SMOOTH and at_rest < AT_REST and error < 5e-3
     assert arm.law.gain_share() < 0.3
 
@@ -301,7 +301,8 @@ def test_force_on_a_wall_of_any_stiffness_settles_with_the_highest_integral_rate
     control = ForceControl(gain=gain, integral_rate=largest_integral_rate(50.0, gain))
     forces = Wall(stiffness, damping, rate, control).run(1.4).forces
     late = np.array(forces[-50:])
-    # A soft wall takes longer. In a limit cycle the tip would leave the wall: an error of 15 N.
+    # On a soft wall the force settles later. In a limit cycle the tip would leave the wall, with
+    # an error of 15 N.
     assert late == pytest.approx(15.0, abs=4.0 if stiffness == 1e3 else 0.5)
 
 

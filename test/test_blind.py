@@ -73,7 +73,8 @@ def test_arm_in_fast_motion_whose_states_stop_is_braked_without_a_step(name, gap
     assert before > 0.8
     assert arm.speeds(begin, begin + gap).max() < max(before + 0.02, 1.0)
     speed = arm.travelled(begin - 0.002, begin) / 0.002
-    # at most the earlier speed until the gap is detected and the brake faded in, then a decay
+    # at most the earlier speed until the gap is detected and the brake acts, then an exponential
+    # decay
     farthest = speed * (min(gap, NOTICED + 0.5 * 0.05 + 0.01) + 1.0 / STOP_RATE)
     assert arm.travelled(begin, begin + gap) < farthest
     if gap >= 0.3:
@@ -89,7 +90,7 @@ class Frozen:
         self.begin, self.end, self.rests, self.last = begin, end, rests, None
 
     def read(self, time, q, qd):
-        """Return the velocities for a state; its positions may be replaced in place."""
+        """Return the velocities for a state; may overwrite its positions `q` with older ones."""
         if self.last is not None and self.begin - 1e-6 <= time < self.end - 1e-6:
             q[:] = self.last[0]
             return 0.0 * qd if self.rests else self.last[1].copy()
@@ -106,7 +107,8 @@ def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(nam
     arm.run(begin + gap + 1.0)
     # without the brake, xarm7 reached 78 rad/s
     assert 'brake' in arm.sources and JUMP in arm.causes
-    # kinova's wrist (1.6e-4 kg m², limit 0.84 rad/s) reacts to few ticks at a wrong velocity
+    # kinova's light wrist (1.6e-4 kg m², limit 0.84 rad/s) gets fast by few ticks with a wrong
+    # velocity
     assert arm.speeds(begin).max() < (1.6 if name == 'kinova' else 1.1)
     assert arm.steps(begin) < 0.1 + 1e-9
 
@@ -120,7 +122,7 @@ def test_positions_that_stay_the_same_at_rest_or_come_to_rest_are_not_frozen():
     assert np.abs(still).max() < 1e-3
 
 
-def test_arm_that_rubs_stays_where_it_was_stopped_for_a_second_without_states():
+def test_arm_with_friction_stays_where_it_was_stopped_for_a_second_without_states():
     begin, gap = 0.3, 1.0
     arm = fast('panda', begin, gap, friction=0.5)
     assert arm.speeds(begin, begin + gap).max() < 1.0
@@ -194,7 +196,7 @@ def test_state_that_is_one_to_three_periods_late_changes_nothing(gap):
     arm = fast('xarm7', 0.15, gap, after=0.1)
     assert 'brake' not in arm.sources
     assert set(arm.causes) == {''}
-    # one step may have the torque change of four periods
+    # after a gap of three periods, one step may have the torque change of four periods
     assert arm.steps(0.15, 0.25) < 0.04
 
 
@@ -235,7 +237,7 @@ def test_velocities_that_are_missing_for_a_second_change_nothing_to_speak_of():
     assert set(arm.causes) == {''}
 
 
-def test_velocities_that_are_always_zero_are_not_believed():
+def test_velocities_that_are_always_zero_are_not_used():
     arm, errors = eight('xarm7')
     zero = Sensed('xarm7')
     zero.source = Source(zero.robot)
@@ -304,7 +306,7 @@ class Garbled:
         self.source, self.rng = VelocitySource(robot), np.random.default_rng(seed)
 
     def read(self, time, q, qd):
-        """Return the velocities for a state; its positions may be garbled in place."""
+        """Return the velocities for a state; may overwrite elements of `q` with wrong values."""
         rng = self.rng
         if rng.random() < 0.3:
             i, how = rng.integers(len(q)), rng.integers(4)
@@ -332,7 +334,7 @@ def test_arm_whose_states_are_garbled_in_motion_is_neither_kicked_nor_lost(name)
         assert arm.steps() < 0.11
 
 
-def test_speed_that_no_position_confirms_is_not_believed_however_often_it_comes():
+def test_speed_that_the_positions_contradict_is_rejected_however_often_it_comes():
     arm = Sensed('xarm7')
     q, qd = arm.sensed()
     assert arm.guard.accept_state(0.0, q, qd.copy())

@@ -45,7 +45,7 @@ def least_error(name, robot, D, starts, share=1.0, effort=None):
     """
     Return the smallest pose error [m] within the limits, by optimization from `starts`.
 
-    Joint positions stay within their limits, and gravity torques within `share` of theirs.
+    Joint positions stay within their limits, gravity torques within `share` of the effort limits.
     """
     case = robot_cases()[name]
     model, data, tip = pinocchio_model(case.urdf_text, case.base, case.tip, robot.joint_names,
@@ -114,7 +114,7 @@ class Run:
                          for t, T in zip(self.times, self.poses)])
 
     def assert_limits_are_kept(self):
-        """Require all limits; velocities may exceed theirs by 1 % to hold the arm's weight."""
+        """Require that all limits are kept; velocities may exceed their limits by 1 %."""
         q, (lower, upper) = np.array(self.q), self.limits.position.T
         assert (q >= lower).all() and (q <= upper).all()
         assert (np.abs(self.qd) <= 1.01 * self.limits.velocity).all()
@@ -128,14 +128,14 @@ def folded():
 
 @pytest.mark.parametrize('targets, largest_step', [(TargetLimits(), 0.02), (JUMPS, 0.16)],
                          ids=['led', 'jumps'])
-def test_panda_with_its_elbow_at_the_limit_retracts_calmly_and_as_far_as_it_can(
+def test_panda_with_its_elbow_at_the_limit_retracts_without_steps_as_far_as_it_can(
         targets, largest_step):
     arm = Thrown('panda', targets).start(folded()).run(0.02)
     goal = moved(arm.pose, (-0.12, 0.0, 0.0))
     arm.law.follow(Hold(goal), 0.02)
     arm.run(9.0)
     arm.assert_limits_are_kept()
-    # without the torque step of a target that jumps
+    # omit the first ticks, in which a target that jumps causes a torque step
     assert arm.steps()[10:].max() < largest_step
     asked_for_nothing = [0, 2, 4, 6]
     assert (np.abs(arm.qd) / arm.limits.velocity)[:, asked_for_nothing].max() < 0.15
@@ -197,7 +197,7 @@ CASES = [(name, kind) for name in ('baxter', 'xarm7', 'kinova', 'ur5', 'tiago')
 
 @pytest.mark.parametrize('name, kind', CASES, ids=['-'.join(case) for case in CASES])
 def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name, kind):
-    """Start with a joint at its limit, or with 80 to 99 % of an effort limit due to gravity."""
+    """The arm starts with a joint at its limit, or gravity takes 80 to 99 % of an effort limit."""
     case, rng = robot_cases()[name], np.random.default_rng(len(name))
     robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=case.locked)
     lower, upper = np.clip(robot.position_limits, -2.5, 2.5).T
@@ -214,7 +214,7 @@ def test_arm_at_any_limit_steps_no_torque_and_ends_where_the_limits_let_it(name,
     arm.run(0.02).law.follow(Hold(goal), 0.02)
     arm.run(3.0)
     arm.assert_limits_are_kept()
-    # without the first ticks, in which the posture begins to push the joint out of its soft zone
+    # omit the first ticks: the joint starts in its soft zone, where the posture pushes it at once
     assert arm.steps()[10:].max() < 0.05
     least = least_error(name, arm.robot, goal, [arm.q[-1]], 0.97, arm.limits.effort)
     assert np.linalg.norm(error(arm.poses[-1], goal)) < 1.05 * least + 5e-3

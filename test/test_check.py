@@ -56,7 +56,7 @@ class Bench:
         return middle + 0.67 * half * self.rng.uniform(-1.0, 1.0, self.robot.n)
 
     def telling_pose(self):
-        """Return random joint positions at which gravity loads a joint enough for `telling`."""
+        """Return random joint positions at which a gravity torque exceeds three tolerances."""
         q = self.pose()
         while not self.telling(q).size:
             q = self.pose()

@@ -60,7 +60,7 @@ def pose_of_the_tip():
 
 
 def asked(ours, tick):
-    """Return a client's message for topic `ours` that changes the torque."""
+    """Return a message that changes the torque, for the controller's topic `ours`."""
     if ours == 'target_pose':
         return messages.pose_message(moved(pose_of_the_tip(), (0.05, 0.0, 0.0)), 'panda_link0',
                                      messages.stamp(0.0))
@@ -77,7 +77,7 @@ def asked(ours, tick):
 
 @pytest.mark.parametrize('client, ours', [
     (client, ours) for client, remaps in REMAPS.items() for ours in remaps if ours != 'pose'])
-def test_client_is_heard(spin, client, ours):
+def test_controller_obeys_the_messages_of_a_client(spin, client, ours):
     rig = Remapped(spin, client)
     message = asked(ours, 0)
     publisher = rig.hardware.create_publisher(type(message), REMAPS[client][ours], 10)

@@ -72,7 +72,7 @@ def machine_code(compiled):
 
 
 def entries():
-    """Return the kernels that Python calls; their machine code includes those that they call."""
+    """Return the kernels that Python calls; their code includes the kernels that they call."""
     return [compiled for compiled in KERNELS if not compiled._can_compile]
 
 

@@ -79,7 +79,7 @@ def at(each):
 
 
 class At:
-    """A random state with its terms by Pinocchio, and random torques, accelerations, forces."""
+    """A random state with Pinocchio's terms, and random torques, accelerations and forces."""
 
     def __init__(self, method, robot, tree, seed=2):
         rng = np.random.default_rng(seed)
@@ -207,7 +207,7 @@ class TestContract:
         method.inward(0.0 * at.F, at.out)
         assert difference(at.out, at.terms.h) < AGREEMENT
 
-    def test_it_is_the_contract_in_full(self, at):
+    def test_method_has_all_attributes_of_the_contract(self, at):
         assert isinstance(at.method, Method) and at.method.robot is at.robot
         assert at.method.faults == ()
         m = 6 * len(at.robot.tips)

@@ -174,14 +174,14 @@ def test_bad_arguments_end_with_status_2_and_the_reason(tmp_path, arguments, mes
     assert 'Traceback' not in printed
 
 
-def test_typo_in_a_config_is_on_the_screen(tmp_path):
+def test_typo_in_a_config_is_printed(tmp_path):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.colomb: [1.0]}\n')
     _, printed = demo(tmp_path, '--config', file, code=2)
     assert "'friction.colomb' is unknown: did you mean 'friction.coulomb'" in printed
 
 
-def test_value_that_the_nodes_refuse_is_on_the_screen(tmp_path):
+def test_value_that_the_nodes_refuse_is_printed(tmp_path):
     file = tmp_path / 'mine.yaml'
     file.write_text('/**/osc_controller:\n  ros__parameters: {friction.coulomb: [1.0, 2.0]}\n')
     _, printed = demo(tmp_path, '--config', file, code=2)

@@ -134,7 +134,7 @@ def test_share_above_one_is_refused():
     ("friction='-1'", 'friction -1 and damping 0 must not be negative'),
     ("damping='much'", 'is not a finite number'),
 ])
-def test_friction_that_is_none_is_refused_by_the_joint(attributes, message):
+def test_invalid_friction_is_refused_with_the_name_of_the_joint(attributes, message):
     case = robot_cases()['iiwa_like']
     text = case.urdf_text.replace('<axis', f'<dynamics {attributes}/><axis', 1)
     with pytest.raises(ModelError, match=f"joint '.*{message}"):

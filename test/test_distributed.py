@@ -114,7 +114,7 @@ def found(request, job):
     return ranks, cases, found
 
 
-def test_ranks_answer_as_one_process_the_whole_chain_or_a_piece_each(found):
+def test_ranks_give_the_results_of_one_process_from_the_whole_chain_or_a_piece_each(found):
     _, cases, found = found
     for (robot, _, (q, qd, u, tau, qdd)), ways in zip(cases, found['law']):
         alone = OperationalSpace(robot)

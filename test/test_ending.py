@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Ctrl-C: every node stops the arm and ends in limited time, whichever method hangs."""
+"""Ctrl-C: every node stops the arm and ends in limited time, even if one of its methods hangs."""
 
 import os
 import random
@@ -31,7 +31,7 @@ from osc_ros.nodes import ending
 from osc_ros.nodes.share import share_directory
 
 ENDED = ending.NOTICE_TIME + ending.STOP_TIME + ending.TEAR_DOWN_TIME + 2 * ending.MARGIN  # [s]
-LOADED = 20.0  # additional time on a busy machine; methods that hang do so for an hour [s]
+LOADED = 20.0  # additional time on a busy machine [s]; a method that hangs does so for an hour
 STARTED = 240.0  # time limit of a start; the first one compiles the kernels [s]
 BRIEF = {'NOTICE_TIME': 0.3, 'STOP_TIME': 0.5, 'TEAR_DOWN_TIME': 0.4, 'MARGIN': 0.1}  # [s]
 
@@ -183,7 +183,7 @@ class System:
         return time.perf_counter() - began
 
     def require_quiet(self):
-        """Require that the logs report the stop of the arm, and no error."""
+        """Require that the logs report the stop of the arm, and contain no error."""
         for process in self.processes.values():
             text = process.log.read_text()
             assert not any(word in text for word in ('ERROR', 'FATAL', 'Traceback')), text

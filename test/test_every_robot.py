@@ -84,7 +84,7 @@ class Found:
 
 @cache
 def robots(name):
-    """Return (chain, Robot) for every chain of a URDF; a ModelError if the reader refuses it."""
+    """Return (chain, Robot) for every chain of a URDF, or (chain, ModelError) if it is refused."""
     text = urdf_texts()[name]
 
     def robot(chain):
@@ -97,7 +97,7 @@ def robots(name):
 
 
 def spaces(robot):
-    """Return {method: OperationalSpace of the robot, or a ModelError if refused}."""
+    """Return {method: OperationalSpace, or the ModelError if the method refuses the robot}."""
     def space(method):
         try:
             return OperationalSpace(robot, method)
@@ -109,7 +109,7 @@ def spaces(robot):
 
 @cache
 def worst_errors(name):
-    """Return the largest error per chain and method, (chains, methods); NaN if refused."""
+    """Return the largest errors (chains, methods); NaN where the URDF reader refuses the chain."""
     return np.reshape([
         [np.nan] * len(METHODS) if isinstance(robot, ModelError) else
         errors(urdf_texts()[name], chain, robot, np.random.default_rng([*name.encode(), number]))
@@ -159,7 +159,7 @@ def relative(found, expected):
 
 
 def acceleration_error(at, acceleration):
-    """Return the scaled acceleration error in the directions that can move (see HEAD)."""
+    """Return the scaled error (see HEAD) of an acceleration, in directions the tip can move."""
     values, directions = np.linalg.eigh(at.Lambda_inv)
     share = values / values[-1]
     difference = directions[:, share > EXACT_HIGH].T @ (acceleration - at.u)

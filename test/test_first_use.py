@@ -94,7 +94,7 @@ def test_user_who_launches_a_second_controller_is_told_and_only_the_first_comman
     spin(lambda: rig.hardware.state() and other._active, why='for the second to take the arm')
 
 
-def test_user_who_says_so_has_two_publishers(spin):
+def test_second_publisher_is_accepted_if_the_parameter_allows_it(spin):
     rig = Rig(spin).activate()
     other = second(autostart=False, **{ON_ACTIVATION.replace('.', '__'): 'accept'})
     spin(lambda: True, other)
@@ -112,10 +112,10 @@ def test_user_who_launches_the_same_file_twice_is_told_although_the_names_are_eq
              and rig.hardware.count_publishers(TOPIC) == 2)
         spin(lambda: rig.hardware.state() and rig.controller._state_age() < 1.0)
         assert rig.controller.trigger_activate() == FAILURE
-        # rmw may not report the own node if this process had nodes with the same name before
+        # the middleware may not report a node if its process had nodes of this name before
         assert rig.controller._others in (('/osc_controller',), (NAMELESS,))
         rig.until_said(f"publishes on '{TOPIC}', too, and the torques of both would alternate")
-        twin.communicate()  # closes its input, on which it ends cleanly
+        twin.communicate()  # closes the input of the process, which then ends
         spin(lambda: rig.hardware.count_publishers(TOPIC) == 1)
         rig.activate_configured()
     finally:
@@ -130,7 +130,7 @@ class Simulated(Rig):
     """A controller and a simulated Panda, in lockstep, in this process."""
 
     def __init__(self, spin, **parameters):
-        """Start both, and subscribe to goal_error and goal_reached of tip and elbow."""
+        """Start controller and simulator; subscribe to goal_error and goal_reached."""
         super().__init__(spin, tasks=['elbow'], elbow__link='panda_link4', **parameters)
         assert self.controller.trigger_configure() == SUCCESS  # may compile kernels for minutes
         self.simulator = Simulator(parameter_overrides=given(
@@ -177,7 +177,7 @@ def test_user_who_sends_a_goal_sees_the_distance_and_is_told_of_the_arrival(spin
     assert (p.x, p.y, p.z) == pytest.approx((0.35, 0.0, 0.55))
     assert event.header.frame_id == 'panda_link0' and messages.seconds(event.header.stamp) > 0.2
     assert rig.goal()['goal'] == 'reached' and float(rig.goal()['goal distance [mm]']) < 2.0
-    late = []  # a later subscriber gets the event, too
+    late = []  # messages of a subscriber that comes after the event: it gets the event, too
     rig.hardware.create_subscription(PoseStamped, 'osc_controller/goal_reached', late.append,
                                      LATCHED_QOS)
     spin(lambda: late == [event], why='for the latched event')

@@ -97,7 +97,7 @@ class Led:
         assert np.abs(turned - twists[1:-1]).max() < GUIDE_RATE
         bent = (twists[2:] - twists[:-2]) / (2.0 * DT)
         most = np.repeat(self.limits.jerk, 3)
-        # at corners, a difference quotient has an error of half the change in a step
+        # where the jerk jumps, a difference quotient is wrong by up to half the change per step
         assert (np.abs(bent - accelerations[1:-1]) < jerk * DT * most).all()
         assert (np.abs(np.diff(accelerations, axis=0)) < jerk * DT * most).all()
 
@@ -284,7 +284,7 @@ def test_stop_takes_no_longer_and_no_farther_than_the_limits_make_it():
 
 
 def blocked_at(pose):
-    """Return the function target → pose error, for an arm that is blocked at `pose`."""
+    """Return a function that computes the pose error of an arm blocked at `pose` from a target."""
     return lambda target: pose_error(pose, target.pose)
 
 

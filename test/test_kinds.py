@@ -35,7 +35,8 @@ from osc_ros.errors import InputError
 import tolerances
 
 GAINS = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
-FEEBLE = Gains([1e-9] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])  # negligible: only feedforward
+# Gains so low that only the feedforward acts.
+FEEBLE = Gains([1e-9] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
 CASES = {'pose': Pose(), 'look_at': LookAt((0.3, -0.5, 0.8))}
 LINK = 'panda_hand'
 POSITION = Task(GAINS, axes=('free',) * 3 + ('motion',) * 3)
@@ -45,7 +46,7 @@ STEP = 1e-5  # time step of the difference quotients [s]
 
 
 def at(point):
-    """Return the goal of a look-at task."""
+    """Return the goal of a look-at task that looks at `point`."""
     return Hold(pose(point, NO_ROTATION))
 
 
@@ -397,7 +398,7 @@ def test_reference_of_the_friction_compensation_moves_the_axis_with_the_line_of_
         _, twist, _ = motion.link.at(motion.q, law._setup.reference.motion[0], np.zeros(7))
         p = motion.link.at(motion.q, np.zeros(7), np.zeros(7))[0]
         way = motion.target[:3, 3] - p[:3, 3]
-        # rates of the axis and of the line of sight, both of whose ends move
+        # rates of the axis and of the line of sight; link and point both move
         turns = np.cross(twist[:3], p[:3, 2])
         sees = (motion.twist[3:] - twist[3:]) / np.linalg.norm(way)
         sees -= p[:3, 2] * (p[:3, 2] @ sees)

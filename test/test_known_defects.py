@@ -56,7 +56,8 @@ def test_no_negative_null_space_damping():
         distances, _ = arm.run(until).errors(arm.pose)
         speeds.append(np.linalg.norm(arm.plant.qd))
     assert (np.diff(speeds) < 0.0).all()
-    assert speeds[-1] < 0.1 * speeds[0]  # e⁻³ if the nullspace were straight
+    # the nullspace rotates with q; if it did not, the speed would decay to e⁻³
+    assert speeds[-1] < 0.1 * speeds[0]
     assert distances.max() < 1e-3
 
 
@@ -119,7 +120,7 @@ def test_no_double_cover_of_quaternions():
         torques.append(arm.law.torque(0.0, READY, REST))
         assert np.linalg.norm(arm.law.error[:3]) <= np.pi
     np.testing.assert_array_equal(*torques)
-    # 1° short of a half turn and 1° beyond it: the shorter way round in both cases
+    # 1° less than half a turn, and 1° more: the rotation takes the shorter way in both cases
     for degrees in (179.0, -179.0):
         arm.law.latch(READY)
         arm.law.follow(Hold(moved(arm.pose, turn=(0.0, 0.0, np.radians(degrees)))), 0.0)
@@ -182,7 +183,8 @@ def test_no_damping_that_does_not_follow_stiffness():
         law.latch(READY)
         law.torque(0.0, READY, v)
         dampers.append(law.F.copy())
-    # at the target F is the damper force alone: four times the stiffness, twice the damping
+    # at the target F is the damper force alone; if the stiffness is four times as high, the
+    # damping is twice as high
     np.testing.assert_allclose(dampers[2] - dampers[1], 2.0 * (dampers[1] - dampers[0]),
                                rtol=1e-6, atol=1e-9)
 
@@ -200,7 +202,7 @@ def test_no_arms_of_only_six_or_seven_joints(n):
 
 
 @pytest.mark.parametrize('callback', ['configure', 'activate', 'deactivate', 'clean_up'])
-def test_no_exception_swallowed_in_a_lifecycle_callback(spin, monkeypatch, callback):
+def test_exception_in_a_lifecycle_callback_is_logged(spin, monkeypatch, callback):
     from rclpy.lifecycle import TransitionCallbackReturn
 
     from test_nodes import Rig

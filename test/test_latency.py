@@ -66,7 +66,7 @@ def test_every_way_is_a_row_of_its_own_and_real_time_only_where_it_may_be_had():
 
 
 def verdicts(*, late, missed):
-    """Return {arm: verdict on the page}, if `late` and `missed` of 5000 states are too late."""
+    """Return {arm: verdict}, if of 5000 states `late` got late commands and `missed` got none."""
     cells = [Cell(Way(CONTROLLER, EVENTS, ON_STATE, rate), load, 5000, 200.0, 300.0, 400.0, 900.0,
                   missed if load == BUSY else 0, 0, late, [0.3], 50.0)
              for rate in (250, 500, 1000) for load in (IDLE, BUSY)]

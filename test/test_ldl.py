@@ -53,12 +53,12 @@ def error(found, expected):
 
 
 def pivots(dynamics):
-    """Return L D Lᵀ (n, 6, 6) per joint, from the factors of the last forward dynamics."""
+    """Return the pivots L D Lᵀ (n, 6, 6), from the factors of the last forward dynamics."""
     kept = dynamics._factor
     L = np.tile(np.eye(6), (len(kept), 1, 1))
     columns, rows = np.triu_indices(6, 1)  # L is stored by columns, below the diagonal
     L[:, rows, columns] = kept[:, :15]
-    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # `kept` has D⁻¹
+    return L / kept[:, None, 15:21] @ L.transpose(0, 2, 1)  # kept[:, 15:21] is D⁻¹
 
 
 @pytest.mark.parametrize('rotors', [False, True])
@@ -121,7 +121,7 @@ def test_the_shortest_chains_move_as_pinocchio_says(n, first, rotor):
 
 
 @pytest.mark.parametrize('name', ['panda', 'tiago', 'random_long'])
-def test_a_vanishing_rotor_changes_no_pivot(name):
+def test_tiny_rotor_inertia_changes_no_pivot(name):
     robot = arm(name, rotors=False)
     none, vanishing = LDL(robot), LDL(replace(robot, rotor_inertia=np.full(robot.n, 1e-12)))
     for q, qd, tau, F in states(robot.n):

@@ -119,7 +119,7 @@ def test_target_beyond_the_limit_of_a_joint_and_back(drawn):
     assert arm.steps().max() < 0.15
     distances = [np.linalg.norm(T[:3, 3] - arm.pose[:3, 3]) for T in arm.poses]
     assert distances[-1] < 1e-3
-    # no wind-up: 0.2 s after the end of the path the tip is back, and it does not overshoot
+    # no wind-up: 0.2 s after the end of the path the tip is back on it, and does not overshoot
     back = np.array(distances)[np.array(arm.times) > 3.4]
     assert back.max() < 0.02
     q, (lower, upper) = np.array(arm.q), arm.limits.position.T

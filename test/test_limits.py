@@ -95,7 +95,7 @@ def test_joint_without_position_limits_is_held_to_its_velocity_only():
 
 
 def spd(rng, n, condition):
-    """Return a symmetric positive definite matrix."""
+    """Return a symmetric positive definite matrix (n, n), condition number up to `condition`."""
     Q, _ = np.linalg.qr(rng.normal(size=(n, n)))
     return (Q * condition ** -rng.uniform(size=n)) @ Q.T
 
@@ -138,7 +138,7 @@ def test_least_change_is_continuous_where_a_bound_is_met():
 
 
 def problem(rng, n=7):
-    """Return random, feasible arguments of `torques_within`, and the wanted torques."""
+    """Return random arguments of `torques_within` for which a solution exists, and its `tau`."""
     M = spd(rng, n, 100.0)
     M_inv, J = np.linalg.inv(M), rng.normal(size=(6, n))
     qdd, bias, inside = rng.normal(scale=8.0, size=n), rng.normal(size=n), rng.normal(size=n)

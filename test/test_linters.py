@@ -23,7 +23,7 @@ SOURCE = Path(__file__).resolve().parents[1]
 FILES = [path for path in sorted(SOURCE.rglob('*.py'))
          if not any(part in ('build', 'install', 'log') or part.startswith('.')
                     for part in path.relative_to(SOURCE).parts)]
-# Begin of a file as ament_copyright requires it (see its template apache2_header.txt).
+# First lines of every file, as ament_copyright requires them (its template apache2_header.txt).
 LICENCE = """\
 #
 # Licensed under the Apache License, Version 2.0 (the "License");

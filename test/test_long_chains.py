@@ -66,7 +66,7 @@ def longest():
 
 
 @pytest.mark.parametrize('method', LINEAR)
-def test_a_hundred_thousand_links_meet_the_command(method):
+def test_tip_of_100000_links_gets_the_commanded_acceleration(method):
     robot, q, qd, u, judge = longest()
     # reference: recursions of SpatialOperators in numpy, in base axes, under these torques alone
     assert judge.outward(q, qd, OperationalSpace(robot, method).torque(q, qd, u), None) == 0
@@ -83,5 +83,5 @@ def test_memory_grows_as_the_chain(method):
         tracemalloc.stop()
         return peak
 
-    used(10)  # the first call allocates memory that does not depend on the length
+    used(10)  # warm-up: the first call also allocates memory that does not depend on the length
     assert used(4000) < 2.2 * used(2000)

@@ -181,7 +181,7 @@ def test_friction_that_is_compensated_costs_little_of_the_tracking(drawn):
     assert none > 8e-3
     assert most < 0.3 * none
     assert all_ < 0.05 * none
-    # the model has no rotor inertia: PUSH (friction.py) limits compensation in the last joint
+    # without rotor inertia in the model, PUSH (friction.py) limits compensation in the last joint
     assert found['100 %'][1].max() < np.radians(0.4) < np.radians(10) < found[
         'not compensated'][1].max()
 
@@ -331,17 +331,17 @@ def test_robot_of_a_team_is_not_changed_but_its_gravity_is():
     ({'coulomb': [1.0, 2.0]}, 'has 2 entries of coulomb and 1 of viscous'),
     ({'velocity': 0.0}, 'friction velocity 0.0: accepted is more than 0'),
 ])
-def test_friction_that_is_none_is_refused(given, message):
+def test_invalid_friction_is_refused(given, message):
     with pytest.raises(InputError, match=message):
         Friction(**{'coulomb': [0.0], 'viscous': [0.0]} | given)
 
 
-def test_unknown_word_for_what_the_driver_does_is_refused():
+def test_unknown_value_of_what_the_driver_compensates_is_refused():
     with pytest.raises(InputError, match="compensates 'weight': accepted is one of none, gravity"):
         Driver(Arm().robot, 'weight')
 
 
-def test_gravity_of_the_law_that_is_none_is_refused():
+def test_invalid_gravity_of_the_law_is_refused():
     arm = Arm()
     with pytest.raises(InputError, match='gravity is not finite'):
         arm.law.gravity = (0.0, 0.0, np.inf)
@@ -361,7 +361,7 @@ def test_friction_and_the_drivers_part_are_terms_of_the_torque():
     assert np.abs(terms['bias'] + terms['driver']).max() < 3.0 < np.abs(terms['bias']).max()
 
 
-def test_with_a_driver_that_compensates_the_met_acceleration_is_the_predicted_one():
+def test_with_a_driver_that_compensates_the_measured_acceleration_is_the_predicted_one():
     arm = arm_with(Body(compensates='gravity'))
     arm.law.change(replace(arm.law.settings, driver=Driver(arm.robot, 'gravity')))
     arm.law.follow(eight(arm), 0.1)

@@ -54,7 +54,7 @@ PANDA = robot_cases()['panda']
 JOINTS = tuple(f'panda_joint{i}' for i in range(1, 8))
 READY = np.array([0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4])
 ROBOT = {'robot_description_file': 'panda', 'base': 'panda_link0', 'tip': 'panda_hand_tcp'}
-BRAKED = 0.1  # change of the gravity torque while the predicted state drifts by rounding [N·m]
+BRAKED = 0.1  # tolerance of the hold torque, because the predicted pose may drift a little [N·m]
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
 
 
@@ -140,7 +140,7 @@ class Rig:
         return self
 
     def ask(self, **state):
-        """Send states until the controller answers one; return the torques of the answer."""
+        """Send states until the controller answers one of them; return the commanded torques."""
         labels = [self.hardware.state(**state)]
 
         def answered():
@@ -330,7 +330,7 @@ def test_twist_in_the_frame_of_a_link_moves_the_target_until_its_time_out(spin):
     def moves():
         twists.publish(jogging((0.1, 0.2, 0.0), 'panda_hand_tcp'))
         rig.ask()
-        # the hand points down: at this posture its y axis is -y of the base
+        # the hand points down: in this pose its y axis is the -y axis of the base
         return np.allclose(rig.controller._law.target.twist, [0, 0, 0, 0.1, -0.2, 0.0],
                            atol=1e-6)
 
@@ -403,7 +403,7 @@ def test_bad_trajectory_is_refused_and_the_old_target_stays(spin):
 
 
 def poses_at(speed, pose):
-    """Return a trajectory of poses along y at a constant speed from the start, without twists."""
+    """Return a trajectory message without twists: its poses move along y at `speed` [m/s]."""
     times = np.arange(0.0, 0.6, 0.05)
     there = np.repeat(pose[None], len(times), axis=0)
     there[:, 1, 3] += speed * times
@@ -664,7 +664,7 @@ def test_wrenches_are_taken_in_the_frame_of_any_link_and_of_whom_it_was_said(spi
     np.testing.assert_allclose(level._measured, expected, atol=1e-9)
 
 
-def test_read_out_tells_what_the_torque_is_made_of(spin):
+def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     rig = Rig(spin, report_rate=500.0).activate()
     terms, inertias, wrenches = [], [], []
     for kind, name, kept in ((Float64MultiArray, 'terms', terms),
@@ -745,7 +745,7 @@ def test_deactivation_leaves_a_command_that_holds_the_arm(spin):
     rig.until_held(gravity(READY), atol=BRAKED)
 
 
-def test_cleanup_and_a_second_life(spin):
+def test_node_can_be_configured_again_after_cleanup(spin):
     rig = Rig(spin).activate()
     assert rig.controller.trigger_deactivate() == SUCCESS
     assert rig.controller.trigger_cleanup() == SUCCESS

@@ -201,7 +201,7 @@ def name(request):
 
 
 def error(found, expected):
-    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
+    """Return the largest difference / max(the largest entry, ABOUT_ZERO)."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 
@@ -302,7 +302,7 @@ def test_operators_are_the_matrices(method):
         assert error(osc.apply_Lambda(at.q, at.u), terms.Lambda @ at.u) < AGREEMENT
 
 
-def test_two_halves_are_the_law(method):
+def test_outward_and_inward_together_give_the_torque(method):
     for at, terms in regular_states('panda'):
         for options, _ in forms(at, terms):
             osc = space('panda', method)
@@ -379,7 +379,7 @@ def test_where_the_base_frame_is_does_not_matter(method):
             assert error(moved.torque(at.q, at.qd, turned @ at.u, **options), tau) < AGREEMENT
 
 
-def test_a_vanishing_rotor_is_no_rotor(method):
+def test_tiny_rotor_inertia_gives_the_results_of_none(method):
     robot, _ = arm('panda')
     none = OperationalSpace(replace(robot, rotor_inertia=np.zeros(7)), method)
     for size, limit in ((1e-10, ROTOR_LIMIT), (1e-30, AGREEMENT), (5e-324, AGREEMENT)):
@@ -485,7 +485,7 @@ def test_a_number_that_is_not_finite_is_refused_with_its_place(argument, value, 
 
 
 @pytest.mark.parametrize('argument', ARGUMENTS)
-def test_words_are_refused(argument, method):
+def test_arguments_that_are_no_numbers_are_refused(argument, method):
     for bad in (['one'] * 7, [[1.0], [2.0, 3.0]], {'panda_joint1': 1.0}, object()):
         with pytest.raises(InputError, match=f'^{argument} is not made of numbers'):
             space('panda', method).torque(**arguments() | {argument: bad})
@@ -501,7 +501,7 @@ def test_words_are_refused(argument, method):
     (lambda osc, x: osc.apply_Lambda(np.zeros(7), x), 'a'),
     (lambda osc, x: osc.inward(x), 'F'),
 ])
-def test_every_door_is_guarded(call, wrong, method):
+def test_every_method_refuses_wrong_shapes_and_numbers_that_are_not_finite(call, wrong, method):
     osc = space('panda', method)
     osc.outward(np.zeros(7), np.zeros(7))
     with pytest.raises(InputError, match=rf'^{wrong} has shape \(5,\), accepted is '):
@@ -519,7 +519,7 @@ def test_a_state_beyond_all_numbers_is_refused(method):
         space('panda', method).outward(huge['q'], huge['qd'])
 
 
-def test_a_refusal_leaves_the_next_answer_alone(method):
+def test_refused_call_does_not_change_the_next_result(method):
     osc = OperationalSpace(arm('panda')[0], method)
     before = osc.torque(**arguments())
     for bad in ({'q': np.full(7, np.nan)}, {'qd': np.full(7, 1e200)}, {'u': [1.0]}):

@@ -68,7 +68,7 @@ def test_six_freedoms_take_216_operations_to_invert_and_396_to_multiply():
     assert (sum(inverted.values()), sum(multiplied.values())) == (216, 216 + 180)
 
 
-def test_a_part_whose_line_is_gone_is_not_counted_in_silence(monkeypatch):
+def test_missing_line_of_a_part_is_an_error(monkeypatch):
     monkeypatch.setitem(operations.PARTS, square_factor, {'no such line': SQUARED})
     message = "'no such line' is in 0 lines of square_factor, not in one"
     with pytest.raises(LookupError, match=message):

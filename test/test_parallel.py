@@ -45,7 +45,7 @@ from tolerances import TEAM_AGREEMENT
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
-# Fixed costs of the bodies, so that every machine gives each member the same number of bodies.
+# Fixed costs, so that each member gets the same number of bodies on every machine.
 COSTS = Costs(1e-7, np.full(4, 3e-8), np.full(4, 1e-7), np.array([2.1e-7, 1.6e-7, 2.1e-7, 2e-7]))
 # A deadline so long that no worker misses it, even on a busy machine.
 PATIENT = Workers(2, deadline=PATIENCE)
@@ -79,7 +79,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
     """
     Return the terms at the tip, the torques and the slots, by members that run in turn.
 
-    All members run in one thread, so none spins: a member that would have to wait returns, and
+    All members run in this thread, and none spins: a member that would have to wait returns, and
     the next one is called. `reduced` selects cyclic reduction.
 
     """
@@ -126,7 +126,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
 @pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
 @pytest.mark.parametrize('members', [1, 2, 3, 4, 5, 8, 13])
 @pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
-def test_segments_joined_are_the_chain(n, members, reduced):
+def test_joined_segments_give_the_results_of_one_process(n, members, reduced):
     if members > n:
         pytest.skip('more members than bodies')
     roles.compile_kernels(reduced)
@@ -145,7 +145,7 @@ def test_segments_joined_are_the_chain(n, members, reduced):
 
 
 @pytest.mark.parametrize('members', [1, 2, 5])
-def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
+def test_cyclic_reduction_leaves_the_last_pivot(members):
     roles.compile_kernels(True)
     robot = chain(5, 16)
     q, qd, F, _, _ = state(robot)
@@ -155,8 +155,8 @@ def test_what_is_left_of_the_matrix_is_its_last_pivot(members):
     left[:3, :3][upper], left[3:, 3:][upper] = block[:6], block[15:]
     left[:3, 3:] = block[6:15].reshape(3, 3)
     left = np.triu(left) + np.triu(left, 1).T
-    left[2, 2] += 1.0  # the rotor, which the method adds only when it factors the block
-    # here the three entries with the axis come first; in the papers angular first, the axis last
+    left[2, 2] += 1.0  # the rotor's 1, which `elimination.ldl_factors` adds
+    # here the half with the joint axis comes first; schur_blocks has angular first, the axis last
     order = [3, 4, 5, 0, 1, 2] if robot.prismatic[-1] else [0, 1, 3, 4, 5, 2]
     papers = schur_blocks(robot, q, BlockCyclicReduction).A_factor.last_inverse_block()
     assert difference(np.linalg.inv(left)[np.ix_(order, order)], papers) < TEAM_AGREEMENT
@@ -183,7 +183,7 @@ def team(request):
         yield osc, OperationalSpace(robot)
 
 
-def test_a_team_answers_as_one_process(team):
+def test_team_gives_the_results_of_one_process(team):
     osc, alone = team
     q, qd, u, tau, qdd = state(osc.robot)
     for tau_null, posture in variants(tau, qdd):
@@ -202,7 +202,7 @@ def test_a_team_answers_as_one_process(team):
     assert osc.plan.faults == ()
 
 
-def test_many_forces_may_follow_one_way_out(team):
+def test_several_inward_passes_may_follow_one_outward_pass(team):
     osc, alone = team
     q, qd, u, tau, qdd = state(osc.robot)
     for given in variants(tau, qdd):
@@ -296,7 +296,7 @@ def test_a_worker_that_hangs_costs_the_deadline_and_no_answer():
 
 
 class Mistaken(float):
-    """A number in this process that arrives as a string in every other process."""
+    """A number in this process; other processes, which unpickle it, get a string."""
 
     def __reduce__(self):
         """Pickle the number as the string 'long'."""

@@ -50,15 +50,17 @@ WRITE = "make test ARGS='-k parameters --write-tables'"
 HEAD = f"""\
 # The parameters of the nodes
 
-From the tables in the code, by `{WRITE}`; the tests compare.
+`{WRITE}` writes this page from the tables in the code; the tests compare them.
 
-A value that is not accepted is refused with the reason, and so is, whole, a set with one such
-value in it (`ros2 param load` sets them one by one). A number may be given as an integer, an array
-of numbers as integers throughout. What is not live can be set while osc_controller is
-unconfigured, and when another node starts.
+A node refuses a value that is not accepted, and gives the reason. If one value of a set is not
+accepted, the node refuses the whole set (`ros2 param load` sets the parameters one by one). An
+integer is accepted for a number, and an array of integers for an array of numbers. A parameter
+that is not "live" can be set only while osc_controller is unconfigured; for the other nodes, only
+when the node starts.
 
-In a file, `/**:` is for all nodes, `/**/osc_controller:` for one in any namespace; what comes
-later in the file wins. `ros2 param dump` writes such a file.
+In a parameter file, the section `/**:` is for all nodes, the section `/**/osc_controller:` for
+osc_controller in any namespace. If both set a parameter, the later section takes precedence. `ros2
+param dump` writes such a file.
 """
 ROWS = '| parameter | type | default | unit | accepted | live | |\n|---|---|---|---|---|---|---|\n'
 
@@ -151,7 +153,7 @@ class Other(Node):
     """Calls the parameter services of a node, as `ros2 param` and rqt_reconfigure do."""
 
     def __init__(self, spin, node):
-        """Create the node, and connect it to the other one."""
+        """Create this node; from now on `spin` spins it and `node`."""
         super().__init__('other')
         self._spin, self._node = spin, node
         spin(lambda: True, self, node)

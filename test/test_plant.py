@@ -244,7 +244,7 @@ def test_dry_friction_holds_what_is_below_it_and_no_more():
 
 
 def energy_drift(timestep):
-    """Return the largest energy change in a free fall of 1 s over the largest kinetic energy."""
+    """Return largest energy change / largest kinetic energy in a free fall of 1 s."""
     rotors = np.full(7, 0.1)
     plant = panda(rotor_inertia=rotors, timestep=timestep)
     plant._model.jnt_limited[:] = False  # a stop dissipates energy
@@ -340,7 +340,7 @@ def test_many_steps_at_once_are_many_single_steps():
     np.testing.assert_array_equal(together.q, apart.q)
 
 
-def test_questions_leave_no_trace_in_the_motion():
+def test_reading_the_plant_does_not_change_its_motion():
     asked, left_alone = panda(friction=np.full(7, 0.3)), panda(friction=np.full(7, 0.3))
     for _ in range(20):
         asked.acceleration(np.full(7, 5.0))
@@ -481,7 +481,7 @@ def test_every_shape_is_drawn_where_pinocchio_puts_it():
     assert np.sum(data.geom_xmat[1:, [0, 4, 8]]) == pytest.approx(turned)
 
 
-def test_looks_weigh_nothing_and_touch_nothing():
+def test_visual_shapes_have_no_mass_and_no_contact():
     red = '<material name="red"><color rgba="1 0 0 1"/></material>'
     text = robot(red, link('r', BOX.format(0.2, '<material name="red"/>') + MESH),
                  link('a', INERTIAL + BOX.format(0.3, red)), joint('ra', 'r', 'a'))
@@ -540,7 +540,7 @@ def in_a_process(script, **environment):
 @pytest.mark.parametrize('call, message', [
     ('viewer', 'no window without OpenGL: .*DISPLAY.*; accepted: a display'),
     ('picture', 'no picture without OpenGL: .*DISPLAY.*; accepted: MUJOCO_GL=egl')])
-def test_looking_without_opengl_is_refused_and_the_arm_goes_on(call, message):
+def test_viewer_without_opengl_is_refused_and_the_arm_goes_on(call, message):
     done = in_a_process(f'try:\n    plant.{call}()\nexcept ValueError as error:\n'
                         '    print(error)\nplant.step([0.0] * 7)\nprint(plant.time)',
                         DISPLAY=None, WAYLAND_DISPLAY=None, MUJOCO_GL=None)

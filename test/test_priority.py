@@ -131,7 +131,7 @@ def test_a_lower_task_that_is_taken_up_whole_by_the_upper_one_gets_no_force():
 
 
 @pytest.mark.parametrize('n', range(1, 9))
-def test_few_joints_do_what_they_can(n):
+def test_with_few_joints_the_reachable_part_of_the_acceleration_is_commanded(n):
     rng, J, M, a0 = random_case(n, n, 1)
     W = J @ np.linalg.inv(M) @ J.T
     solver = Priorities([0], 1, n)
@@ -184,7 +184,7 @@ def test_torque_is_continuous_in_the_activation_down_to_none(level):
 
 
 @pytest.mark.parametrize('seed', range(5))
-def test_yielding_task_pushes_with_spring_and_damper_of_the_double_diagonalization(seed):
+def test_impedance_task_pushes_with_spring_and_damper_of_the_double_diagonalization(seed):
     rng, J, M, a0 = random_case(seed, 7, 1)
     W = J @ np.linalg.inv(M) @ J.T
     solver = Priorities([0], 1, 7)

@@ -163,7 +163,7 @@ def rounding(robot, method, M, expected):
 
 
 def error(found, expected):
-    """Return the largest difference over the largest entry, which counts as ABOUT_ZERO or more."""
+    """Return the largest difference / max(the largest entry, ABOUT_ZERO)."""
     return np.abs(found - expected).max() / max(np.abs(expected).max(), ABOUT_ZERO)
 
 
@@ -222,7 +222,7 @@ def forms(drawn, terms):
 
 
 def missed(drawn, method, osc, q, qd, u, options, tau_null):
-    """Return the error of u in the directions that the tips can move, over its tolerance."""
+    """Return error / tolerance of u in the directions in which the tips can move."""
     terms = drawn.tree.terms(q, qd)
     tau = osc.torque(q, qd, u, **options)
     assert np.isfinite(tau).all(), method
@@ -302,7 +302,7 @@ def test_power_of_the_torques_is_the_change_of_energy(drawn):
 
 @settings(SAME_EVERY_TIME, max_examples=50)
 @given(drawn=robots(), scale=st.floats(1e-3, 1e3))
-def test_masses_and_forces_grow_alike(drawn, scale):
+def test_forces_are_proportional_to_all_masses(drawn, scale):
     robot, (q, qd, x, *_) = drawn.robot, drawn.state
     heavy = replace(robot, inertia=scale * robot.inertia,
                     rotor_inertia=scale * robot.rotor_inertia)
@@ -349,7 +349,7 @@ def renumbered(robot, rng):
 
 @settings(SAME_EVERY_TIME, max_examples=50)
 @given(drawn=robots(), seed=st.integers(0, 999))
-def test_numbers_of_the_bodies_do_not_matter(drawn, seed):
+def test_order_of_the_bodies_does_not_change_the_terms(drawn, seed):
     robot, (q, qd, *_) = drawn.robot, drawn.state
     other, to_q, to_v = renumbered(robot, np.random.default_rng(seed))
     terms = drawn.tree.terms(q, qd)
@@ -386,7 +386,7 @@ def test_where_the_base_frame_is_does_not_matter(drawn, turn, shift):
 
 @settings(SAME_EVERY_TIME, max_examples=50)
 @given(drawn=robots(n=st.integers(2, 33), rows=IN_URDF), data=st.data())
-def test_a_locked_joint_is_none(drawn, data):
+def test_locked_joint_is_left_out_of_the_terms(drawn, data):
     tree = drawn.tree
     free = Robot.from_urdf(tree.urdf, 'base', tree.tips, free=True)
     tree = tree.ordered(free.joint_names)
@@ -445,7 +445,7 @@ def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, deca
         assert size(found.Lambda_inv - terms.Lambda_inv) < (
             uncertain * size(terms.Lambda_inv)), method
         assert missed(drawn, method, osc, q, qd, u, {}, none) < 1, method
-        # of all accelerations that achieve u, the law's has the smallest norm (by M): at most a's
+        # the law's q̈ has the smallest norm (by M) of all that achieve u: at most the norm of a
         effort = osc.torque(q, qd, u, posture_acceleration=none) - terms.h
         more = AGREEMENT if drawn.decades == 0 else uncertain / CONTROLLED
         assert effort @ np.linalg.solve(terms.M, effort) < (1 + more) ** 2 * (
@@ -474,7 +474,7 @@ def right_length(robot, argument):
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots(), data=st.data())
-def test_at_every_door_a_wrong_shape_is_refused_with_both_shapes(drawn, data):
+def test_every_method_refuses_a_wrong_shape_and_names_both_shapes(drawn, data):
     robot = drawn.robot
     door = data.draw(st.sampled_from(list(DOORS)))
     wrong = data.draw(st.sampled_from(DOORS[door]))
@@ -491,7 +491,7 @@ def test_at_every_door_a_wrong_shape_is_refused_with_both_shapes(drawn, data):
 
 @settings(SAME_EVERY_TIME, max_examples=100)
 @given(drawn=robots(), data=st.data(), value=st.sampled_from([np.nan, np.inf, -np.inf]))
-def test_at_every_door_a_number_that_is_not_finite_is_refused_with_its_place(drawn, data, value):
+def test_every_method_refuses_a_number_that_is_not_finite_and_names_its_index(drawn, data, value):
     robot = drawn.robot
     door = data.draw(st.sampled_from(list(DOORS)))
     wrong = data.draw(st.sampled_from(DOORS[door]))

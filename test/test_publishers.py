@@ -25,7 +25,7 @@ RATE, PERIOD, TIMEOUT = 500.0, 0.002, 0.05
 
 
 class Traffic:
-    """Simulated publishers, and a Source's answers to their messages: (time, name, answer)."""
+    """Simulated publishers; `answers` records (time, publisher, result of `Source.judge`)."""
 
     def __init__(self):
         """Start at 100 s, without messages."""
@@ -33,7 +33,7 @@ class Traffic:
         self.next = {}
 
     def send(self, name, count, lost=0):
-        """Deliver a publisher's next message, after `lost` lost ones; return the answer."""
+        """Skip `lost` messages of a publisher, deliver its next one, and return the answer."""
         number = self.next.get(name, 1) + lost
         self.next[name] = number + 1
         self.answers.append(

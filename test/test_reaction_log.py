@@ -68,7 +68,7 @@ def test_cause_that_comes_and_goes_is_two_lines_with_a_count(clock):
     assert logger.lines[2:] == [('warning', 'deadline: 4 ms: report')]
 
 
-def test_graver_cause_is_an_error_at_once_and_only_the_last_end_says_that_all_is_well(clock):
+def test_graver_cause_is_logged_at_once_and_only_the_last_end_says_that_all_is_well(clock):
     logger = Logger()
     log = ReactionLog(logger, 'active')
     log.change('deadline', 'report', 'late')

@@ -53,7 +53,7 @@ NEVER = 30.0  # [s]
 
 
 class Ends(Node):
-    """Both ends of the relay: sends the commands of a controller, receives as the hardware."""
+    """Takes the place of the controller (sends commands) and of the hardware (receives them)."""
 
     def __init__(self):
         """Create the subscriptions and the publishers."""
@@ -88,7 +88,7 @@ class Ends(Node):
 
 
 class Rig:
-    """A relay in this process, and the node at both its ends."""
+    """A relay in this process, and a node in place of controller and hardware."""
 
     def __init__(self, spin, **parameters):
         """Create the two nodes and connect them."""
@@ -159,7 +159,7 @@ BAD = {
 
 
 @pytest.mark.parametrize('bad, message', BAD.values(), ids=BAD)
-def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spin, bad, message):
+def test_invalid_command_is_replaced_by_the_torque_that_holds_the_arm(spin, bad, message):
     rig = Rig(spin, latched=True, **{'limits.effort_rate': [20.0 / 0.002] * 7}).forwarding()
     # commands may be lost; the relay limits a step by the time since the last one received
     now = messages.label_of(messages.stamp(0.002 * rig.ends.tick))
@@ -175,7 +175,7 @@ def test_nonsense_is_replaced_by_the_torque_that_holds_the_arm_and_then_ends(spi
     rig.until_sent(GOOD, lambda: (rig.talk(), rig.relay._guard.release()))
 
 
-def test_silence_is_answered_by_the_torque_that_holds_the_arm_until_it_ends(spin):
+def test_without_commands_the_relay_holds_the_arm_until_they_come_again(spin):
     rig = Rig(spin, command_timeout=0.2).forwarding()
     rig.until_sent(gravity(READY), rig.ends.state)
     assert rig.relay._guard.cause == 'silence'

@@ -46,7 +46,7 @@ from test_nodes import given  # noqa: E402
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
 FAILURE, SUCCESS = TransitionCallbackReturn.FAILURE, TransitionCallbackReturn.SUCCESS
-SETTLED = 6.0  # time in which both hands reach their goals [s]
+SETTLED = 6.0  # time within which both hands reach their goals [s]
 SIDES = 'left', 'right'
 HANDS = [f'{side}_panda_hand_tcp' for side in SIDES]
 PAIR = {'robot_description_file': 'dual_panda', 'base': 'pedestal', 'tip': HANDS[0],

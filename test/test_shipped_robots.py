@@ -65,18 +65,19 @@ class Sheet:
 
 
 SHEETS = {
-    # Franka Emika Robot's Arm & Control, 2020: 18 kg, 855 mm. The masses are identified; other
-    # sets of masses give the same torques, hence the slack.
+    # Data sheet of Franka Emika, Robot's Arm & Control, 2020: 18 kg, reach 855 mm. The masses in
+    # the URDF were identified from torques, which do not determine them uniquely, hence the slack.
     'panda': Sheet(18.0, 0.1, 0.333, 'panda_link8', (0.85, 0.86)),
-    # Franka Research 3 data sheet, 2022: 17.8 kg, 855 mm.
+    # Data sheet of Franka Research 3, 2022: 17.8 kg, reach 855 mm.
     'fr3': Sheet(17.8, 0.01, 0.333, 'fr3_link8', (0.85, 0.86)),
-    # UR5e and UR10e technical details, 2023: 20.6 and 33.5 kg with cable; the reaches of 850 and
-    # 1300 mm end at the wrist, and the flange is up to 0.12 and 0.14 m farther out.
+    # Technical details of UR5e and UR10e, 2023: 20.6 and 33.5 kg with cable. The reaches of 850
+    # and 1300 mm are measured to the wrist; the flange is up to 0.12 and 0.14 m farther out.
     'ur5e': Sheet(20.6, 0.01, 0.1625, 'tool0', (0.85, 0.85 + 0.12)),
     'ur10e': Sheet(33.5, 0.01, 0.1807, 'tool0', (1.3, 1.3 + 0.14)),
-    # KUKA, LBR iiwa 14 R820: 29.9 kg; 820 mm to the wrist, 126 mm from the wrist to the flange.
+    # Data sheet of KUKA LBR iiwa 14 R820: 29.9 kg; 820 mm from shoulder to wrist, 126 mm from
+    # wrist to flange.
     'iiwa14': Sheet(29.9, 0.001, 0.36, 'tool0', (0.945, 0.947)),
-    # Kinova Gen3, 7 joints with vision: 8.2 kg, 902 mm.
+    # Data sheet of Kinova Gen3, 7 joints, with vision module: 8.2 kg, reach 902 mm.
     'gen3': Sheet(8.2, 0.01, 0.15643 + 0.12838, 'end_effector_link', (0.9, 0.905)),
 }
 
@@ -208,7 +209,7 @@ def test_flange_reaches_as_far_as_the_data_sheet_says(name):
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_every_body_is_one_that_matter_can_make(name):
+def test_inertia_of_every_body_is_physically_possible(name):
     model = pin.buildModelFromXML(urdf(name))
     for body in model.inertias[1:]:
         moments = np.linalg.eigvalsh(body.inertia)
@@ -233,10 +234,10 @@ def test_eight_joints_follow_too():
 
 
 @pytest.mark.parametrize('name, other, apart, weight', [
-    # The same arm in another package, and its successor, whose parameters Franka publishes.
+    # panda_of_erd: the Panda of example-robot-data. The FR3 is the Panda's successor.
     ('panda', 'panda_of_erd', 1e-9, 1e-9),
     ('fr3', 'panda_of_erd', 1e-9, 0.05),
-    # Arms of the previous generation: the same upper arms, other wrists.
+    # UR5 and UR10 precede UR5e and UR10e: the same upper arms, other wrists.
     ('ur5e', 'ur5', 0.1, 0.15),
     ('ur10e', 'ur10', 0.1, 0.15),
 ])

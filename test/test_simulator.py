@@ -139,7 +139,7 @@ def test_simulator_publishes_the_transforms_where_tf2_is_installed(spin):
     assert {one.child_frame_id for one in heard[0].transforms} >= set(LINKS[1:])
 
 
-def test_user_drives_a_simulation_and_its_time_passes_like_that_of_the_wall(spin):
+def test_user_drives_a_simulation_whose_time_follows_the_wall_clock(spin):
     simulator = Simulator(parameter_overrides=given(
         **ROBOT, rate=100.0, initial_positions=READY.tolist()))
     user, stamps = Node('user'), []

@@ -44,7 +44,7 @@ def space(name):
 
 
 def peak_speed(name, direction, duration, **how):
-    """Return the largest joint speed over its limit, while the target leaves the workspace."""
+    """Return the largest joint speed / its limit, while the target leaves the workspace."""
     osc = space(name)
     plant = ForeignPlant(name, osc.robot.joint_names)
     plant.reset(START[name])

@@ -30,7 +30,7 @@ from soak import resident, SILENCE, SILENT, System  # noqa: E402
 SEED = 13  # draws 5 kg too much, 1000 rad/s, 0.2 N·m where friction is 0, and a gap of 0.2 s
 PACES = ('lockstep', 'paced')
 MEMORY = 4.0  # accepted growth of the relay's memory in a long run [MiB]
-# faults that start processes, which takes seconds: only in the long soak
+# faults that are only in the long soak, because they start processes, which takes seconds
 LONG = ('interrupted', 'second controller')
 
 

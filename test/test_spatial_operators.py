@@ -87,7 +87,7 @@ def regular_states(name):
 
 
 def far(found, expected, scale=None):
-    """Return the largest difference over `scale`, by default the largest expected entry."""
+    """Return the largest difference, divided by `scale` (default: the largest expected entry)."""
     scale = np.abs(expected).max() if scale is None else scale
     return np.abs(found - expected).max() / scale
 
@@ -158,7 +158,7 @@ def test_law_of_the_paper_is_torque_and_meets_the_command(name):
         assert far(J @ qdd + Jdot_qd, u) < COMMAND_MET
 
 
-def test_coriolis_force_is_quadratic_in_the_velocity_and_knows_no_gravity():
+def test_coriolis_force_is_quadratic_in_the_velocity_and_independent_of_gravity():
     robot, _ = arm('random')
     weightless = replace(robot, gravity=np.zeros(3))
     for q, qd in regular_states('random'):
@@ -228,7 +228,7 @@ def test_rotors_of_any_size_are_as_in_the_textbook(rotor):
     (np.zeros(7), ['fast'] * 7, 'qd is not made of numbers'),
     (np.ones(7), np.full(7, 1e200), 'force of the task is not finite: the state is too large'),
 ])
-def test_states_that_are_none_are_refused(q, qd, message):
+def test_invalid_states_are_refused(q, qd, message):
     for force in (task_coriolis, task_bias):
         with pytest.raises(InputError, match=message):
             force(arm('panda')[0], q, qd)
@@ -248,7 +248,7 @@ def test_recursions_as_published_give_the_law_of_the_textbook(name):
         assert far(published.a0, tip.a0) < AGREEMENT
 
 
-def test_robots_that_are_no_chain_are_sent_to_where_their_terms_are():
+def test_error_for_a_robot_that_is_no_chain_names_the_functions_for_it():
     text = SHIPPED_PANDA.read_text()
     for options in ({'tip': ['panda_link8', 'panda_link4']},
                     {'tip': 'panda_link8', 'free': ['panda_finger_joint1']},

@@ -45,7 +45,7 @@ ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
 SPACE = OperationalSpace(ROBOT)
 LIMITS = np.array(ROBOT.effort_limits)
 FADE = 0.05
-STEEPEST = 1.5  # largest rate of a fade, relative to its mean rate
+STEEPEST = 1.5  # largest rate of a cubic fade, relative to its mean rate
 REST = np.zeros(7)
 
 
@@ -113,7 +113,7 @@ def failing():
     raise ZeroDivisionError('nothing to divide by')
 
 
-def test_law_passes_untouched_while_nothing_is_wrong():
+def test_torque_of_the_law_is_unchanged_while_no_cause_is_present():
     bench = Bench()
     for share in (0.5, -1.0, 0.3):
         bench.see()
@@ -191,7 +191,7 @@ def test_latched_reaction_stays_until_it_is_released(reaction, latched):
 
 
 @pytest.mark.parametrize('graver, lighter', zip(REACTIONS[1:], REACTIONS))
-def test_gravest_of_several_causes_decides(graver, lighter):
+def test_cause_of_highest_priority_selects_the_reaction(graver, lighter):
     bench = Bench(lighter)
     bench.supervisor.settings = replace(
         bench.supervisor.settings, watchdogs=watchdogs(lighter) | {JUMP: Watchdog(graver)})
@@ -214,7 +214,7 @@ def test_stale_state_is_answered_by_what_carries_the_arm_where_it_was():
     assert 'nothing for 0.1' in bench.supervisor.reason
 
 
-def test_sign_of_life_may_last():
+def test_feed_may_be_valid_for_a_given_time():
     bench = Bench()
     bench.supervisor.feed(STALE_STATE, lasting=5.0)
     bench.wait(5.09)
@@ -239,7 +239,7 @@ def test_law_that_fails_never_reaches_the_joints(bad, reaction):
 
 @pytest.mark.parametrize('q, qd', [
     ([np.nan, *READY[1:]], REST), (READY, [np.inf] * 7), ([1e200] * 7, [1e200] * 7)])
-def test_state_that_is_none_is_survived(q, qd):
+def test_invalid_state_is_answered_by_torques_within_the_limits(q, qd):
     bench = Bench()
     bench.supervisor.torque(law())
     bench.see(q, qd)
@@ -260,7 +260,7 @@ def test_jump_is_what_the_velocity_limits_do_not_allow(factor, trips):
 @pytest.mark.parametrize('q, qd, after', [
     (READY + 0.5, REST, PERIOD), (READY, REST + 50.0, PERIOD), (READY, REST, 1e5),
     (READY, REST, -50.0)])
-def test_state_out_of_line_is_believed_only_if_the_next_one_confirms_it(q, qd, after):
+def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, after):
     bench = Bench()
     believed = []
     for k in range(4):
@@ -306,7 +306,7 @@ def test_update_that_takes_too_long_has_missed_its_deadline():
     assert bench.supervisor.reason == 'an update took 0.0110 s'
 
 
-def test_a_law_is_not_asked_while_the_arm_is_stopped():
+def test_law_is_not_called_while_the_arm_is_stopped():
     bench = Bench()
     asked = []
     bench.supervisor.trip('told', '')

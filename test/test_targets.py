@@ -26,7 +26,7 @@ LIMITS = TargetLimits()
 
 
 class Watched(Arm):
-    """An arm that records its set-points; while `held` is true, the arm is blocked."""
+    """An arm that records its set-points; the arm is blocked while `held` is true."""
 
     def __init__(self, limits=LIMITS, **given):
         """Start at rest."""
@@ -34,7 +34,7 @@ class Watched(Arm):
         self.targets, self.held = [], False
 
     def run(self, until):
-        """Simulate until a time; a held arm does not move."""
+        """Simulate until a time; if `held`, the arm stands still."""
         while PERIOD * len(self.times) < until - 0.5 * PERIOD:
             self.times.append(PERIOD * len(self.times))
             self.poses.append(self.plant.pose(self.robot.tips[0]))

@@ -109,7 +109,7 @@ def test_small_eigenvalues_of_a_graded_matrix_keep_their_digits():
     graded = scale[:, None] * inner * scale
     D, V = graded.ravel().copy(), np.empty(36)
     diagonalize(D, V, 6)
-    # the determinant depends on the smallest eigenvalue as much as on the largest, relatively
+    # a relative error of any eigenvalue, also of the smallest, changes the log of the determinant
     log_det = np.log(D.reshape(6, 6).diagonal()).sum()
     assert abs(log_det - np.linalg.slogdet(inner)[1] - 2 * np.log(scale).sum()) < 1e-11
 
@@ -238,7 +238,7 @@ def test_share_rises_from_none_to_all_between_low_and_high():
 
 
 def stretching(robot, steps):
-    """Return joint positions on a straight line that passes the stretched elbow, at 0."""
+    """Return joint positions (steps, n) on a line; the elbow passes 0, where it is stretched."""
     bent = np.array([0.3, 0.4, -0.2, -0.9, 0.5, 0.8, 0.1])[:robot.n]
     other = -bent + 0.05
     return bent + np.linspace(0, 1, steps)[:, None] * (other - bent)
@@ -260,7 +260,7 @@ def test_force_is_continuous_through_a_singularity(name):
         assert conditioning < LOW
         largest.append(np.abs(np.diff(found, axis=0)).max())
         assert np.isfinite(found).all()
-    # with four times as many steps a jump would stay as large
+    # a jump would be equally large with four times as many steps
     assert largest[1] < 0.35 * largest[0]
 
 
@@ -298,7 +298,7 @@ def test_shares_do_not_depend_on_how_heavy_or_large_the_arm_is(mass, size):
 
 
 @pytest.mark.parametrize('length', [0.0, -0.3, np.nan, np.inf])
-def test_a_length_that_is_none_is_refused(length):
+def test_characteristic_length_that_is_not_positive_and_finite_is_refused(length):
     message = f'characteristic length {length} m is not positive and finite'
     with pytest.raises(InputError, match=re.escape(message)):
         SingularityDamping(length, LOW, HIGH)

@@ -303,8 +303,8 @@ def test_lower_task_presses_while_the_upper_one_turns_the_tip():
     arm.run(3.0, lambda: arm.law.set_measured_wrench(
         np.hstack([np.zeros(3), arm.plant.contact_force()]), arm.plant.time, 'press'))
     assert arm.plant.contact_force()[2] == pytest.approx(-15.0, abs=0.5)
-    # position and angle have errors: the law compensates the effect of the push on the upper
-    # task, although the table already cancels this effect
+    # the tip has errors: the law compensates the effect of the wrench on the task of higher
+    # priority, although the reaction of the table cancels this effect already
     assert np.linalg.norm((arm.poses[-1] - arm.pose)[:2, 3]) < 0.015
     assert arm.errors(turned)[1][-1] < 0.06
 
@@ -432,7 +432,7 @@ def test_what_limits_take_away_is_told():
     assert np.abs(arm.law.terms()['limits']).max() > 1.0
 
 
-def test_predicted_acceleration_is_met_by_a_true_model_and_not_under_a_push():
+def test_predicted_acceleration_is_the_measured_one_if_the_model_is_right_and_nothing_pushes():
     arm = Arm()
     arm.law.follow(Hold(moved(arm.pose, (0.02, 0.01, 0.0))), 0.0)
     arm.run(0.05)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The node accepts the commands of every page that talk to it, in the order of the page."""
+"""The node accepts the `ros2` commands that the pages give for it, in the order of each page."""
 
 import re
 
@@ -57,7 +57,7 @@ def filled(message, values):
 
 
 def further_tasks(page):
-    """Return the parameters in those YAML blocks of a page that declare further tasks."""
+    """Return the parameters of all sections of a page's YAML blocks that contain `tasks`."""
     found = {}
     for block in blocks(page, 'yaml'):
         for section in yaml.safe_load(block.text).values():

@@ -217,7 +217,7 @@ def test_a_motion_that_is_added_drops_what_was_to_start_later():
     assert (schedule.at(3.0).pose == third.pose).all()
 
 
-def test_a_start_in_the_past_is_now():
+def test_start_in_the_past_counts_as_now():
     first, second = (Hold(T) for T in poses(2))
     schedule = Schedule(first)
     schedule.at(10.0)

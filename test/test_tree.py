@@ -65,8 +65,8 @@ class Judge:
     """
     Pinocchio model of a whole robot; all joints that do not move in the Robot are locked.
 
-    Pinocchio has the velocity of a free-flyer in the axes of the body; osc_ros has its linear part
-    in the axes of the parent.
+    Pinocchio expresses the velocity of a floating joint in the axes of the body; osc_ros expresses
+    its linear part in the axes of the parent.
 
     """
 
@@ -234,7 +234,7 @@ def test_order_of_the_tips_is_the_order_of_the_blocks(method):
 
 
 @pytest.mark.parametrize('method', TREE_METHODS)
-def test_arms_on_a_base_that_stands_do_not_feel_each_other_and_on_one_that_floats_do(method):
+def test_arms_on_a_fixed_base_do_not_affect_each_other_and_on_a_floating_base_they_do(method):
     both, _ = tree('baxter, both arms')
     q, qd = next(states(both))
     cross = OperationalSpace(both, method).evaluate(q, qd).Lambda_inv[:6, 6:]
@@ -272,7 +272,7 @@ def test_a_batch_of_states_of_a_tree_is_what_one_by_one_gives(method):
             np.testing.assert_array_equal(getattr(batch, term)[k], getattr(one, term))
 
 
-def test_quaternions_of_any_length_turn_alike():
+def test_length_of_a_quaternion_does_not_change_the_terms():
     robot, _ = tree('anymal, floating')
     osc = OperationalSpace(robot)
     q, qd = next(states(robot))
@@ -326,7 +326,7 @@ def test_halves_of_the_law_are_refused_without_the_first_and_into_other_arrays(m
             result()
 
 
-def test_names_that_are_none_are_refused():
+def test_arguments_that_are_no_names_are_refused():
     text = SHIPPED_PANDA.read_text()
     for tip in (None, 3, [3], []):
         with pytest.raises(ModelError, match='tip .*accepted'):

@@ -201,7 +201,7 @@ def test_long_lists_of_names_are_cut():
     assert message.endswith("'15' and 14 more")
 
 
-def test_misnamed_panda_tip_is_met_with_the_near_names():
+def test_unknown_tip_is_refused_with_the_similar_names():
     message = refusal(SHIPPED_PANDA.read_text(), 'panda_link0', 'panda_tcp')
     assert re.search("did you mean .*'panda_hand_tcp'", message)
 
@@ -236,7 +236,7 @@ def test_flat_plate_keeps_the_triangle_inequality():
     assert warned(arm(lower=link('lower', plate)))[1] == []
 
 
-def test_tensor_of_a_link_that_never_moves_is_not_judged():
+def test_inertia_tensor_of_a_link_that_never_moves_is_not_checked():
     antenna = link('antenna', BODY.replace("ixy='0'", "ixy='0.1'"))
     assert warned(arm(more=antenna + joint('mast', 'base', 'antenna', 'fixed', '')))[1] == []
 

@@ -101,7 +101,7 @@ def nothing(rig):
 
 
 def no_more_of_it(rig):
-    """Remove the cause."""
+    """Remove the cause of the watchdog's reaction from the rig."""
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
     rig.controller.set_parameters_atomically(given(target_timeout=60.0, state_timeout=60.0))
@@ -135,7 +135,7 @@ def test_page_of_watchdogs_has_a_row_with_the_default_reaction_of_each():
 
 
 @pytest.mark.parametrize('cause', CAUSES)
-def test_cause_takes_the_torque_is_told_of_and_gives_it_back(spin, cause):
+def test_every_cause_is_reported_changes_the_torque_and_ends(spin, cause):
     act, parameters, reason = CAUSES[cause]
     parameters.setdefault('settle_time', 2.0)
     rig = Watched(spin, cause, **parameters)
@@ -204,7 +204,7 @@ def test_torque_goes_from_one_source_to_the_next_without_a_step(spin):
     rig.until_commanded(np.zeros(7))
     rig.until_commanded(gravity(READY))
     steps = np.abs(np.diff([one.data for one in rig.hardware.commands], axis=0)).max(axis=0)
-    # largest steps of a cubic fade in 25 periods; twice as large where one command is lost
+    # largest step of a cubic fade in 25 periods, times two, because a command may be lost
     assert (steps <= 2.0 * 1.5 / 25.0 * np.abs(gravity(READY)) + 1e-6).all()
     assert len(rig.hardware.commands) > 50
 
@@ -305,7 +305,7 @@ def test_garbage_is_collected_only_when_the_loop_allows(spin):
     assert gc.isenabled()
 
 
-def test_wish_for_real_time_ends_in_a_word_about_it():
+def test_request_for_real_time_returns_a_message():
     said = subprocess.run(
         [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
          'print(r.prioritize(1)); print(r.lock_memory())'],

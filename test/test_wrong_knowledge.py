@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Wrong friction, payload or gravity: the arm stays calm, or the value is refused."""
+"""Wrong friction, payload or gravity: the arm does not run away, or the value is refused."""
 
 from dataclasses import replace
 
@@ -126,7 +126,7 @@ def test_friction_of_the_other_joints_that_is_not_there_drives_no_light_wrist_to
 
 @pytest.mark.parametrize('told, true', [(0.6, 0.5), (0.6, 0.0)])
 def test_late_torques_do_not_turn_the_compensation_of_friction_into_a_drive(told, true):
-    """Busy computer: one tick in ten begins 1 to 5 missed ticks, one torque in three is late."""
+    """A busy computer: after one tick in ten 1 to 5 are lost; one torque in three is late."""
     arm, rng = Stranger('kinova', told=told, friction=true), np.random.default_rng(4)
     plant, law = arm.plant, arm.law
     sent = law.bias_torque(arm.q, np.zeros(arm.robot.n))

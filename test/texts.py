@@ -29,7 +29,7 @@ PROGRAMS = ('make', 'ros2', 'pip', 'colcon', 'rosdep', 'mpiexec', 'python', 'pyt
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its text, and the line that it begins at."""
+    """A fenced block of a page: its language, its text, and the number of its first line."""
 
     language: str
     text: str

@@ -48,6 +48,6 @@ class ShortWay:
         """Return the steps (…, n) [rad, m], those of continuous joints wrapped to [-π, π)."""
         if not self._is_used:
             return steps
-        # by `remainder`: the difference of a garbled step such as 1e300 and its whole turns is 0
+        # not by subtraction of whole turns: for a garbled step such as 1e300 the result would be 0
         wrapped = np.remainder(steps + np.pi, 2.0 * np.pi) - np.pi
         return np.where(self.continuous, wrapped, steps)

@@ -30,7 +30,7 @@ NO_GOAL, ON_THE_WAY, REACHED = 'none', 'on the way', 'reached'
 
 class Tolerance(NamedTuple):
     """
-    Largest distance from a goal that has been reached, and the time to stay within it.
+    A goal counts as reached if the errors stay within these bounds for the settle time.
 
     Attributes
     ----------

@@ -52,8 +52,9 @@ from osc_ros.errors import InputError
 GAIN_MARGIN = 2.0
 DAMPING_LEFT = 2.0 / 3.0  # least share of the damping that remains with the delay
 DELAY = 1.0  # delay of a driver that applies a command in its next cycle [periods]
-# Least reaction time [periods] of the braking before joint limits, which is as stiff as a natural
-# frequency of 1 / reaction_time with a damping ratio of 1: gain margin 1.9 at one period of delay.
+# Least reaction time [periods] of the braking before joint limits. The braking is as stiff as a
+# task with the natural frequency 1 / reaction_time and the damping ratio 1. Its gain margin is
+# 1.9 at one period of delay.
 LEAST_REACTION = 4.0
 
 _BISECTIONS = 60
@@ -151,12 +152,13 @@ def longest_period(natural_frequency: float, damping_rate: float, push: float = 
 def largest_push(damping_rate: float, natural_frequency: float, period: float,
                  delay: float = DELAY, margin: float = 1.5) -> float:
     """
-    Largest natural frequency [rad/s] of the push that moves joints out of their soft zones.
+    Largest natural frequency [rad/s] of the push that moves a joint away from a position limit.
 
-    The push adds at most twice its square to the square of the posture's natural frequency
-    [rad/s]; the only damping is that of the posture [1/s]. The sum must have a gain margin of 1.5,
-    less than the posture alone, so that a push is possible with the stiffest posture too. The
-    condition on the damping does not apply, because the limit itself brakes the joint.
+    The push acts in the soft zone before each limit. It adds at most twice the square of its
+    natural frequency to the square of the posture's natural frequency; the only damping is that
+    of the posture [1/s]. The sum must have a gain margin of 1.5, less than the posture alone, so
+    that a push is possible with the stiffest posture too. The condition on the damping does not
+    apply, because the limit itself brakes the joint.
 
     """
     delay, b = _delay(delay), margin * damping_rate * period
@@ -191,7 +193,7 @@ def largest_integral_rate(damping: float, gain: float = 0.0) -> float:
 @lru_cache(maxsize=1024)
 def _largest_product(ratio: float, delay: float, left: float = DAMPING_LEFT,
                      margin: float = GAIN_MARGIN) -> float:
-    """Largest ωT for a damping ratio, if the delay must leave the share `left` of the damping."""
+    """Largest ωT for a damping ratio, if the delay may reduce the damping to the share `left`."""
     if ratio == 0.0:
         return 0.0
     wanted = 4.0 * ratio * ratio * margin  # b²/a on the boundary, which grows with the angle
@@ -211,8 +213,8 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     """
     (ωT)² and rT for which the loop has a root on the unit circle at an angle [rad].
 
-    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period is the
-    one computed from the sample N + 1 periods ago, then the one from N periods ago (modified
+    With a delay of N + f periods, 0 ≤ f < 1, the input during the first share f of a period was
+    computed from the sample N + 1 periods ago, and later from the sample N periods ago (modified
     z-transform).
 
     """
@@ -221,14 +223,14 @@ def _boundary(angle: float, delay: float) -> tuple[float, float]:
     z = cmath.exp(1j * angle)
     speed = ((1.0 - f) + f / z) / (z - 1.0)
     place = (speed + 0.5 * (1.0 - f) ** 2 + f * (1.0 - 0.5 * f) / z) / (z - 1.0)
-    # the real a and b of: a place + b speed = -z^N
+    # the real numbers a and b that solve a · place + b · speed = -z^N
     back, across = -z ** whole, (place * speed.conjugate()).imag
     return ((back * speed.conjugate()).imag / across, -(back * place.conjugate()).imag / across)
 
 
 @lru_cache(maxsize=64)
 def _angles(delay: float) -> tuple[float, float]:
-    """Angles [rad] of the root on the boundary: at the highest ω, and for a damper alone."""
+    """Two angles θ [rad] of the root on the boundary: at the highest ω, and at ω = 0."""
     whole = math.floor(delay)
     lower, upper = math.pi / (2.0 * whole + 3.0), math.pi / (2.0 * whole + 1.0)
     if delay == whole:

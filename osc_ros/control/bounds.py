@@ -15,7 +15,7 @@
 """
 Bounds of the joints' accelerations, from their limits of position and velocity.
 
-The speed allowed towards a position limit is the one from which the joint can stop before it.
+A joint may approach a position limit only as fast as it can still stop before the limit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _acceleration_towards(gap, fastest, rate, quickest):
     fastest : float
         Velocity limit, to which the gap is compared.
     rate, quickest : float [1/s]
-        Rate, and the highest one that the length of a tick allows.
+        Rate at which the speed converges, and the highest rate that the length of a tick allows.
 
     """
     if gap < 0.0:
@@ -69,10 +69,10 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
     """
     Largest acceleration of a joint towards a position limit at a distance [rad, m].
 
-    The allowed speed v is the one whose stopping distance v²/2D + v/rate equals the distance, with
-    the deceleration D and the reaction time 1/rate. The joint's speed converges to v with the
-    rate. v is smooth in the distance, and a joint that starts within its limits never passes one.
-    A joint beyond its limit, or too fast, brakes with at most 2D.
+    At the allowed speed v the stopping distance v²/2D + v/rate equals the distance, with the
+    deceleration D and the reaction time 1/rate. The joint's speed converges to v with the rate.
+    v is smooth in the distance. A joint that starts within its limits never leaves them; a joint
+    beyond its limit, or faster than v, brakes with at most 2D.
 
     """
     hasty = deceleration / rate
@@ -88,7 +88,7 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
 
 @inlined
 def _put_bounds(q, qd, table, quickest, lower, upper):
-    """Write the bounds of `acceleration_bounds`."""
+    """Write the lower and upper bounds of the accelerations; see `acceleration_bounds`."""
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
         upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest)
@@ -127,8 +127,9 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
     Parameters
     ----------
     accelerations : (4, n), overwritten
-        Input: row 3 the posture's, row 0 the rest of the law's. Output: row 0 their sum, rows 1
-        and 2 the lower and upper bounds (see `acceleration_bounds`).
+        Input: row 3, the acceleration of the posture; row 0, the other accelerations of the law.
+        Output: row 0, the sum of both; rows 1 and 2, the lower and upper bounds (see
+        `acceleration_bounds`).
     q, qd, tau : (n,)
     table, quickest
         See `acceleration_bounds`.

@@ -66,11 +66,11 @@ class Causes:
         self.stops = False
 
     def feed(self, name: str, time: float) -> None:
-        """Record a sign of life at a time, from which the time-out counts."""
+        """Make the time-out of the watchdog with this name count from a time [s]."""
         self._watches[name].fed = time
 
     def last_feed(self, name: str) -> float | None:
-        """Time of the last sign of life; None if the cause has no watchdog."""
+        """Time of the last call of `feed` for a cause [s]; None if the cause has no watchdog."""
         watch = self._watches.get(name)
         return None if watch is None else watch.fed
 
@@ -85,7 +85,7 @@ class Causes:
         return now - self._watches[name].seen <= settings.settle_time
 
     def release(self, settings: Supervision, now: float) -> None:
-        """End latched causes that are no longer present; call `update` next."""
+        """End latched causes that are not present any more; call `update` after it."""
         for name, watch in self._watches.items():
             watch.active = self.is_present(name, settings, now)
 

@@ -36,15 +36,15 @@ SHARE = 0.02  # of a joint's effort limit: tolerance for friction and sensor off
 WITHOUT_LIMIT = 0.05  # of the largest gravity load of all joints: tolerance without a limit
 ENOUGH = 5  # least number of states for an average
 MOST = 500  # largest number of states in an average
-STILL = 0.01  # largest motion of a joint during these states [rad, m]
-# Least gravity torque on some joint, in tolerances, for a verdict: with less, efforts with and
-# without gravity cannot be distinguished.
+STILL = 0.01  # largest motion of a joint within the states of an average [rad, m]
+# A verdict needs a joint whose gravity torque is more than this many times its tolerance: with
+# less, efforts with and without gravity cannot be distinguished.
 DISTINGUISHABLE = 3.0
 REACH = 0.25  # largest distance of a payload's centre of mass from the tip, per length of the arm
 
 
 class Verdict(Enum):
-    """Result of the check."""
+    """Possible results of comparing the driver's efforts with the model."""
 
     WELL = 'all is well'
     COMPENSATED = 'the efforts do not contain the weight'
@@ -87,7 +87,7 @@ class Rest:
         self._efforts: deque[Array] = deque(maxlen=MOST)
 
     def add(self, q: Array, efforts: Array) -> None:
-        """Add a state (n,), (n,); efforts that are not finite count as missing."""
+        """Add q (n,), efforts (n,); ignored if not finite; restarts if a joint has moved."""
         if np.isfinite(efforts).all():
             if self._q and np.abs(q - self._q[0]).max() > STILL:
                 self._q.clear()
@@ -97,7 +97,7 @@ class Rest:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are enough states for an average, or none of them has efforts."""
+        """Whether to stop waiting: ENOUGH states or more, or none (no efforts are reported)."""
         return len(self._q) not in range(1, ENOUGH)
 
     def finding(self, robot: Robot, friction: ArrayLike | None = None) -> Finding:
@@ -168,7 +168,7 @@ def compare_efforts(robot: Robot, q: ArrayLike, efforts: ArrayLike,
 
 
 def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> Finding:
-    """Return the explanations of the efforts (k, n) that fit to within the bound (n,)."""
+    """Return a finding with the explanations that fit the efforts (k, n) to within `bound`."""
     mass = _missing_mass(robot, robot.tip, q, efforts - weight, bound)
     if _fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
@@ -238,7 +238,7 @@ def _orders(names: tuple[str, ...]) -> Iterator[tuple[str, NDArray[np.intp]]]:
 
 
 def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: Array) -> str:
-    """Return the one mass whose error would explain the efforts, as a text; or an empty text."""
+    """Return a text that names a mass whose error alone would explain the efforts, or ''."""
     missing = efforts - weight
     for tip in robot.tips:
         mass = _missing_mass(robot, tip, q, missing, bound)
@@ -276,12 +276,13 @@ def _missing_mass(robot: Robot, tip: str, q: Array, missing: Array, bound: Array
     """
     Interval [kg] of a mass near a tip that explains missing efforts; None if there is none.
 
-    Its centre of mass is anywhere within REACH times the length of the arm, along each axis.
+    The centre of this mass may be up to REACH times the length of the arm away from the tip, along
+    each axis.
 
     """
     body, T_body_tip = robot.frames[tip]
     at_body = _unit_loads(robot, q, body)
-    # [m, m c] with c in the tip's frame, from the body's
+    # maps [m, m c] with c in the tip's frame to [m, m c] with c in the body's frame
     to_body = np.eye(4)
     to_body[1:, 0], to_body[1:, 1:] = T_body_tip[:3, 3], T_body_tip[:3, :3]
     unit = (at_body @ to_body).reshape(-1, 4)

@@ -41,7 +41,7 @@ class CommandCheck:
     effort_rates : (n,)
         Largest rates of change [N·m/s]; may be infinite.
     period : float [s]
-        Expected time between two commands; a shorter time counts as this one for the rate limit.
+        Expected time between two commands; the rate limit takes a shorter time as this period.
 
     """
 
@@ -56,8 +56,8 @@ class CommandCheck:
         """
         Return the torques (n,) of a command [N·m], if it is accepted.
 
-        The rate is computed from the previous command, even if that was refused: a step to a
-        new level is refused once, a single outlier twice.
+        The rate is computed from the previous command, even if this command was refused: so a step
+        to a new level is refused once, and after a single outlier the next command is refused too.
 
         Parameters
         ----------

@@ -108,7 +108,7 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
                 length, low, high, reference, dt, q, qd, posture, wraps, frequency, rate, push,
                 more, tau):
     """
-    `chain_torque` for a tree.
+    Compute one tick of the law for a robot that is a tree; see `chain_torque`.
 
     Parameters
     ----------

@@ -67,9 +67,10 @@ def nearest_within(K, qdd, lower, upper, side, chosen, factor, push, change):
 
     λ are the multipliers of the bounds; λ and the bounds form a linear complementarity problem. K
     is positive definite, so the solution is unique, and continuous in q̈ and the bounds. Principal
-    pivoting finds it: all rows that violate a condition change sides together while their number
-    falls; otherwise only the last of them does, which terminates (Murty; Júdice and Pires). The
-    search starts from the given sides; with those of the last tick it mostly takes one iteration.
+    pivoting finds it: in an iteration all rows that violate a condition change sides, as long as
+    the number of such rows falls; otherwise only the last such row does, which terminates (Murty;
+    Júdice and Pires). The search starts from the given sides; if these are the solution of the
+    last tick, one iteration mostly suffices.
 
     Parameters
     ----------

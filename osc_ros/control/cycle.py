@@ -81,10 +81,10 @@ class ControlCycle:
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
         self._q = q
-        self._is_placed = False  # until `latch`
+        self._is_placed = False  # until `latch` has been called
         self._time, self._period = -math.inf, 0.0
         self.delay = DELAY
-        # of the last two ticks: time, q, qd, torque
+        # time, q, qd and torque of the last tick, and of the tick before it
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
 
@@ -229,7 +229,7 @@ class ControlCycle:
         return self._leave(time, q, qd, tau)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
-        """Return the state as arrays for the kernels; advance gains, gravity, posture in time."""
+        """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""
         if not math.isfinite(time):
             raise InputError(f'the time of the state is {time}: accepted is a finite number [s]')
         try:
@@ -252,7 +252,7 @@ class ControlCycle:
         return q, qd
 
     def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """Limit the rate of a torque (n,), check that it is finite, store the tick; return it."""
+        """Return tau (n,) with its rate limited, checked to be finite; store the tick."""
         tau = self._setup.limiter.torque_at_rate(time, tau)
         if not math.isfinite(tau.dot(self._rest)):  # 0 times inf or nan is nan
             raise InputError(f'the torque is not finite: {tau.tolist()}')

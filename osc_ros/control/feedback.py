@@ -79,7 +79,7 @@ def _feedback(error, twist, target_twist, target_acceleration, frequency, ratio,
 
 @inlined
 def _put_spring(row, motion, gains, bounds, u, e, a):
-    """Write the spring's part of a row: force, roots of the stiffness and of the damping."""
+    """Write SPRING, ROOT and WEIGHT of a row: spring force, roots of stiffness and damping."""
     for half in range(2):
         for k in range(3 * half, 3 * half + 3):
             u[k] = a[k]
@@ -94,7 +94,7 @@ def _put_spring(row, motion, gains, bounds, u, e, a):
 @inlined
 def _put_row(task, pose, twist, row):
     """
-    Fill a task's row of `osc_ros.dynamics.priority`, and its results.
+    Fill a task's row of `Priorities`, and write the errors and commands of the task to `task`.
 
     Parameters
     ----------
@@ -136,9 +136,9 @@ def put_task_forces(integers, numbers, tasks, poses, twists, J, Lambda_inv, a0, 
     Parameters
     ----------
     integers, numbers : `Priorities.arrays`
-        The caller has set the wrenches and the highest natural frequencies in its rows.
+        The caller must have set WRENCH and FASTEST in the rows of `Priorities`.
     tasks : (k, TASK_WIDTH)
-        Rows of the tasks, to which the results are written.
+        A row per task: see `osc_ros.control.task_numbers`. Results are written to it.
     poses, twists : (m, 4, 4), (6 m,)
         Poses and twists of the links.
     J, Lambda_inv, a0 : (6 m, n), (6 m, 6 m), (6 m,)

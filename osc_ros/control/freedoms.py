@@ -46,7 +46,7 @@ class Freedoms:
     controlled : tuple of 6 bool
         [angular; linear], in the axes of the frame.
     frame : str
-        Link whose axes these are; the base if empty.
+        Link in whose axes `controlled` is given; the base if empty.
 
     """
 
@@ -71,7 +71,7 @@ class Selection:
     Parameters
     ----------
     robot : Robot
-        All of its joints have one freedom.
+        A robot whose joints have one degree of freedom each.
     freedoms : Freedoms
 
     """
@@ -92,13 +92,14 @@ def freedoms_of(robot: Robot) -> Freedoms:
     """
     Return the axes that the arm can control at its tip.
 
-    An arm whose tip has six freedoms controls all axes. One with k < 6 controls k axes: the
-    position, and k - 3 rotations. Which rotations, and in the axes of which link between base and
-    tip, is the choice with the best conditioning: of SAMPLES random joint positions, the worst
-    tenth has the largest ratio of smallest to largest singular value of the Jacobian, with
-    rotations scaled by LENGTH. For an arm of five joints, as base, shoulder, elbow, wrist bend and
-    wrist roll, these are position, pitch and roll. If an arm cannot control all three directions
-    of the position, as an arm in a plane, it controls two and one more rotation, and so on.
+    An arm whose tip has six freedoms controls all axes. An arm whose tip has k < 6 freedoms
+    controls k axes: the position, and k - 3 rotations. The rotations, and the link between base
+    and tip in whose axes they are, are chosen for the best conditioning: the ratio of smallest to
+    largest singular value of the scaled Jacobian (see LENGTH) that nine tenths of SAMPLES random
+    joint positions exceed. For an arm of five joints (base, shoulder, elbow, wrist bend, wrist
+    roll) the axes are position, pitch and roll. If an arm cannot control all three directions of
+    the position, for example an arm that moves in a plane, it controls two of them and one more
+    rotation, and so on.
 
     """
     rng, space = np.random.default_rng(0), OperationalSpace(robot)
@@ -123,7 +124,7 @@ def freedoms_of(robot: Robot) -> Freedoms:
             for chosen in _choices(rank, translations):
                 freedoms = Freedoms(tuple(k in chosen for k in range(6)), link)
                 score = _score(robot, freedoms, states, scaled)
-                if score > 1.05 * best:  # ignores links hardly better than one before
+                if score > 1.05 * best:  # ignores links that are hardly better than an earlier one
                     best, found = score, freedoms
         if best > FAIR:
             break

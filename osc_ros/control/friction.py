@@ -33,9 +33,9 @@ Array = NDArray[np.float64]
 # Look-ahead of the reference velocity for the sign of dry friction [s]: the compensation must
 # change its sign shortly before the joint reverses.
 LOOK_AHEAD = 0.01
-# FEEDBACK: largest gain of the compensation's feedback, relative to the law's. FASTEST_LOOP:
-# largest product of the rate [1/s] of both together and the tick [s]; a sampled velocity loop
-# with one tick of delay is stable below 1.
+# FEEDBACK: largest gain of the compensation's feedback, relative to that of the law's feedback.
+# FASTEST_LOOP: largest product of the tick [s] and the sum of the rates [1/s] of both feedbacks;
+# a sampled velocity loop with one tick of delay is stable below 1.
 FEEDBACK, FASTEST_LOOP = 4.0, 0.4
 # Share of the model's torque for the reference motion. Feedback up to this share counts as an
 # error of the model and is not amplified.
@@ -43,9 +43,10 @@ MODEL_ERROR = 0.1
 # Width of the range below the velocity limit in which the compensation fades out, as a share of
 # the limit.
 FADE = 0.2
-# Bound of the compensation: it accelerates a joint of the model's least inertia to its velocity
-# limit in no less than (reaction time of the limits) / PUSH, so that the law can correct it, and a
-# torque that stays for some ticks because the computer is busy drives no joint too fast.
+# Bound of the compensation: alone, it needs at least (reaction time of the limits) / PUSH to
+# accelerate a joint with the model's least inertia to its velocity limit. So the law can correct
+# it, and a torque that lasts some ticks longer because the computer is busy drives no joint too
+# fast.
 PUSH = 2.0
 _STATES = 16  # number of configurations sampled for the least inertia
 
@@ -122,9 +123,10 @@ class Friction:
       lies in the sector [0, κ τₑ] about φ: if φ is 0 it does work on a joint only while the law
       does, and at most κ times as much; and it is reduced as soon as the law brakes. κ is bounded
       by `feedback_gain`, so that the amplified law stays well damped at its rate.
-    - Both fade out towards the speed that the limits of position and velocity allow (`FADE`), and
-      are zero above it. Near the velocity limit of one joint the compensation of all joints fades,
-      because each joint accelerates the others through the inertia of the arm, a light wrist most.
+    - φ and κ τₑ fade out towards the speed that the limits of position and velocity allow
+      (`FADE`), and are zero above it. Near the velocity limit of one joint the compensation of all
+      joints fades, because each joint accelerates the others through the inertia of the arm, a
+      light wrist most.
       The compensation is bounded by PUSH: a gear with more friction has rotor inertia, which
       belongs in the model.
 

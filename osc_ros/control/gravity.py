@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Largest rate of change of gravity in the model [m/s³]: that for a base that turns at 2 rad/s.
+# Largest rate of change of gravity in the model [m/s³]: as in a base that rotates at 2 rad/s.
 GRAVITY_RATE = 20.0
 
 

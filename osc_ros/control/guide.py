@@ -120,7 +120,7 @@ class Guide:
     Attributes
     ----------
     target : Target
-        The last one.
+        Target of the last tick.
     waits : bool
         Whether the target pauses because the arm lags.
     clamped : bool
@@ -143,12 +143,12 @@ class Guide:
         self._rest: Target | None = self.target
         # time of the last tick, step before it, and end of a twist [s]
         self._now, self._pace, self._until = -np.inf, 0.0, np.inf
-        # delay of the motion's clock; on that clock: when the target paused for the arm, when an
-        # offset or a path ends, when the last pose was commanded [s]
+        # delay of the motion's clock [s]; then times on the motion's clock [s]: start of the pause
+        # for the arm, end of an offset or a path, last command of a pose
         self._late = 0.0
         self._stopped, self._event, self._posed = 0.0, np.inf, -np.inf
         self._bounds = _NO_BOX
-        # limits and error at the last target, if `plan` has something to do
+        # limits and pose error for the next `plan`; None if there is nothing to plan
         self._open: tuple[TargetLimits, Array | None] | None = None
 
     def add(self, motion: Motion, start: float) -> None:
@@ -207,7 +207,7 @@ class Guide:
             self._watch(error, limits)
 
     def predicted(self, time: float) -> Target:
-        """The target at a time [s], from the last target on, if no more motions are commanded."""
+        """The target at a time [s] after the last tick, if no more motions are commanded."""
         scheduled = [motion for start, motion in self._pending if start <= time]
         if not scheduled and time <= self._until:
             return self._rest or self._sample(max(time, self._now) - self._late)
@@ -266,7 +266,7 @@ class Guide:
         elif isinstance(motion, Hold):
             goal = Hold(limits.inside(motion.pose))
             self.clamped = goal.pose is not motion.pose
-            # in a stream of poses the target still moves to one when the next one comes
+            # in a stream of poses, the target is still moving to one pose when the next one comes
             apart, self._posed = now - self._posed, now
             pace = 2.0 * apart if present.twist.any() and apart < SPARSEST else 0.0
             share = self._join(goal, present, limits, now,
@@ -307,12 +307,12 @@ class Guide:
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
 
     def _settle(self, base: Hold | Drift, until: float = np.inf) -> None:
-        """Make the base the target, without an offset, until a time on its clock [s]."""
+        """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         self._base, self._offset, self._event = base, None, until
         self._rest = Target(base.pose) if isinstance(base, Hold) else None
 
     def _watch(self, error: Array, limits: TargetLimits) -> None:
-        """Pause the target if the arm lags by more than the leash; resume at half of it."""
+        """Stop the target if the arm lags by more than `leash`; go on at half of `leash`."""
         turning, moving = limits.reach
         if not self.waits and not _leaves(error, self.target.twist, turning, moving):
             return
@@ -356,9 +356,9 @@ class Guide:
               duration: float = 0.0, goal: Target | None = None, speed: Array | None = None
               ) -> float:
         """
-        Make the target base ⊕ offset; return its largest ratio to a limit, 0 if not needed.
+        Make base ⊕ a new offset the target; return the target's largest ratio to a limit.
 
-        See `joining_offset` for the parameters.
+        The ratio is 0 if no offset is needed. See `joining_offset` for the parameters.
 
         """
         self._base, self._offset, self._rest, self._event = base, None, None, now

@@ -38,11 +38,11 @@ from osc_ros.dynamics.spatial import add, compose, cross, rotate, sub, transpose
 
 Array = NDArray[np.float64]
 
-PIECES = 12  # segments of constant jerk: 2 that brake into the limits, 7, the end, 2 spare
+PIECES = 12  # segments of constant jerk: 2 to brake into the limits, 7, 1 after the end, 2 spare
 SAMPLES = np.linspace(0.0, 1.0, 33)  # shares of a plan's duration at which it is checked
 WITHIN = 1.0 + 1e-3  # ratio to a limit that counts as within it, for rounding
 SLOWER = (1.0, 0.7, 0.5, 0.35, 0.25)  # shares of the speed limit, tried in turn until a plan fits
-SMALLEST = 0.05  # least share of a limit for one axis: it may have to brake
+SMALLEST = 0.05  # least share of a limit for one axis, because the axis may have to brake
 # Offsets and their first and second derivatives below these values count as zero
 # [rad, m; and per s, s²].
 NEGLIGIBLE = np.array([[1e-9], [1e-8], [1e-7]])
@@ -168,8 +168,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     duration : float
         Least duration of the offset [s].
     goal : Target, optional
-        Its twist and acceleration are those of the target when the offset reaches zero; at rest
-        relative to the base if not given.
+        The target has the twist and acceleration of `goal` when the offset reaches zero; if not
+        given, the target is then at rest relative to the base.
     speed : (6,), optional
         Speed limits of single components [rad/s, m/s]. A component with a finite limit goes to
         zero; of the others only the velocity goes to zero. All components go to zero if not given.
@@ -179,8 +179,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     Offset or None
         The plan with the smallest ratio to a limit; None if no plan was found.
     float
-        Largest ratio of the plan to a limit, 2 or more outside of the box; WITHIN if it keeps all,
-        0 without a plan.
+        Largest ratio of the target's motion to a limit; 2 or more if it leaves the box, WITHIN if
+        it keeps all limits, 0 without a plan.
 
     """
     end = np.zeros((2, 6))
@@ -202,7 +202,8 @@ def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, no
     best: tuple[float, float, Offset] | None = None
     is_moving = bool(x[1:].any())
     for slower in SLOWER:
-        # shares by need are best from rest, equal shares for a change of direction
+        # from rest, plans that share the limits by need are shortest; when the direction
+        # changes, plans with equal shares are
         for shares in (_BY_NEED, _EQUAL):
             _bounds(shares, slower, end, speed, limits.speed, limits.acceleration, limits.jerk,
                     _BOUNDS)
@@ -239,10 +240,11 @@ def _share(base: Base, offset: Offset, limits: TargetLimits, bounds: Array, now:
 @kernel
 def _shares_by_need(x, end, speed, most_speed, most_acceleration, most_jerk, shares):
     """
-    Write the shares (6,) of the limits that the components get, in proportion to their needs.
+    Write the share (6,) of the limit that each component may use, in proportion to its need.
 
-    From rest the need is the distance, otherwise the time that the component would take alone.
-    The shares of rotation and those of translation have the norm 1.
+    The need of a component is its distance if the target is at rest, otherwise the time that the
+    component would take alone. The three shares of the rotation have the norm 1, and so have those
+    of the translation.
 
     """
     is_moving = False
@@ -289,7 +291,7 @@ def _bounds(shares, slower, end, speed, most_speed, most_acceleration, most_jerk
 
 @kernel
 def _put_pieces(parts, x, last, pieces):
-    """Integrate durations and jerks (6, 2, 9) from x (3, 6); write the pieces (6, PIECES, 5)."""
+    """Write pieces (6, PIECES, 5): durations and jerks `parts` (6, 2, 9), integrated from x."""
     for i in range(6):
         begin, p, v, a, k = 0.0, x[0, i], x[1, i], x[2, i], 0
         for m in range(9):

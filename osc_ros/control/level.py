@@ -53,12 +53,13 @@ class Level:
     pose, twist : (4, 4), (6,)
         Pose and twist of the link.
     error, u : (6,)
-        Error as the kind of the task defines it; see `osc_ros.control.kinds`.
+        Error as the kind of the task defines it (see `osc_ros.control.kinds`); commanded
+        acceleration [rad/s², m/s²].
     activation : (6,)
         Activation of each axis of the task's frame, 0 to 1.
     wanted_wrench, wrench : (6,) [N·m, N]
-        Wrench by the robot on the environment along the axes of force, in the task's axes: the
-        commanded one, and the one in force, which approaches it.
+        Wrenches by the robot on the environment along the axes of force, in the task's axes: the
+        commanded wrench, and the wrench in force, which approaches the commanded one.
     longest_period : float [s]
         Longest period of the states for which the set gains are stable.
     moves : (6,)
@@ -78,7 +79,8 @@ class Level:
     pose : (4, 4)
         Pose of the link: the first target.
     rows : (TASK_WIDTH,), (WIDTH,)
-        The task's rows for `osc_ros.control.feedback.task_forces` and of `Priorities`.
+        The task's row of numbers (see `osc_ros.control.task_numbers`), and its row of
+        `Priorities.rows`.
     before : Level, optional
         State of the task that this one replaces.
     is_new : bool
@@ -119,7 +121,7 @@ class Level:
             self._since = math.inf  # until the first tick
 
     def _create_views(self, memory: Array) -> None:
-        """Create views of the parts of the array (TASK_WIDTH,) that `task_forces` works on."""
+        """Create views of the parts of the task's row of numbers (TASK_WIDTH,)."""
         memory[:] = 0.0
         memory[task_numbers.IS_SPRING] = self._yields
         memory[task_numbers.KIND] = number_of(self.task.kind)
@@ -133,7 +135,7 @@ class Level:
         self.activation: Array = self._shape[task_numbers.ACTIVATION]
         self._found = memory[task_numbers.ERROR:task_numbers.SEEN]
         self.error: Array = memory[task_numbers.ERROR:task_numbers.LAG]
-        # lag behind the last target, which the guide compares with the leash
+        # lag of the link behind the last target, which `Guide` compares with `TargetLimits.leash`
         self._lag = memory[task_numbers.LAG:task_numbers.COMMANDED]
         self.u: Array = memory[task_numbers.COMMANDED:task_numbers.SEEN]
         self._seen = memory[task_numbers.SEEN:task_numbers.SEEN_TWIST].reshape(4, 4)
@@ -206,7 +208,7 @@ class Level:
         self._time: float = math.nan
 
     def carry(self, T: Array) -> None:
-        """Move the controlled frame by T (4, 4), in its own axes; the kind moves the target."""
+        """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
         self._seen[:] = self._seen @ T
         self.target = Target(self.task.kind.set_point_with_link(self.target.pose, T))
         self.guide = Guide(self.target.pose)
@@ -229,7 +231,7 @@ class Level:
         return self.guide.goal(self.task.limits)
 
     def approach(self) -> Approach:
-        """Pose of the link and its goal, at the last tick."""
+        """The task, the pose of its link at the last tick, its newest goal, and its axes."""
         return Approach(self.task, self.pose, self.goal, self.axes.copy())
 
     def set_measured_wrench(self, wrench: Array, time: float) -> None:
@@ -237,7 +239,7 @@ class Level:
         self._measured, self._measured_at = wrench, time
 
     def set_target(self, time: float) -> None:
-        """Compute target and activation at a time [s], and write them for `task_forces`."""
+        """Compute target and activation at a time [s], and write them to the task's row."""
         self.target = target = self.guide.at(time, self.task.limits, self._lag)
         if target is not self._written:
             self._target_pose[:] = target.pose
@@ -248,7 +250,7 @@ class Level:
 
     def set_wrench(self, time: float, axes: Array, is_saturated: bool) -> None:
         """
-        Compute the wrench along the axes of force at a time [s]; write it for `task_forces`.
+        Compute the wrench along the axes of force at a time [s]; write it to WRENCH of the row.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@
 # limitations under the License.
 
 """
-Changes the torques of the law such that they keep the limits of the joints, as little as possible.
+Changes the law's torques, as little as possible, so that the joints keep their limits.
 
 Limits of position and velocity become bounds of the accelerations (`osc_ros.control.bounds`).
 Together with the bounds of the torques and of the gravity loads (`osc_ros.control.load`) they
@@ -60,8 +60,9 @@ class Limiter:
     is_at_work : bool
         Whether the limits changed the torques of the law.
     accelerations : (4, n) [rad/s²; m/s²]
-        Input of `torque_within`: row 3 the posture's, row 0 the rest of the law's. Output: row 0
-        the law's, rows 1 and 2 its lower and upper bounds.
+        Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
+        accelerations of the law. Output: row 0, the sum of both; rows 1 and 2, its lower and upper
+        bounds.
     table : (8, n)
         The limits in force: `Limits.table`, or values on the way to it after a change.
 
@@ -106,7 +107,7 @@ class Limiter:
         self._has_rates = bool(np.isfinite(self.table[EFFORT_RATE]).any())
 
     def go_on_from(self, before: Limiter) -> None:
-        """Copy another limiter's state; its limits change to those of this one in `blend_time`."""
+        """Copy another limiter's state; change its limits to this one's within `blend_time`."""
         self._sides[:], self._calm[:] = before._sides, before._calm
         self.saturated[:] = before.saturated
         self.is_at_work, self._was_at_bound = before.is_at_work, True
@@ -126,7 +127,7 @@ class Limiter:
         self._find_rates()
 
     def _between(self, share: float) -> Array:
-        """Table (8, n) after a share of the change; from or to infinity limits change at once."""
+        """Table (8, n) after a share of the change; limits that are or become infinite jump."""
         if self._from is None:
             return self._wanted
         both = np.isfinite(self._from) & np.isfinite(self._wanted)
@@ -197,7 +198,7 @@ class Limiter:
 
     def torque_at_rate(self, time: float, tau: Array) -> Array:
         """
-        Torques (n,) [N·m] between the last ones and tau, as near to tau as the rates allow.
+        Torques (n,) [N·m] between those of the last tick and tau, as near to tau as rates allow.
 
         One factor scales the change of all joints, so its direction is kept.
 

@@ -61,8 +61,8 @@ class Limits:
     soft_zone : float
         Share of a joint's range, at both ends, where the posture is pushed inward; 0: no zone.
     repulsion : float [rad/s]
-        Natural frequency of that push: at the limit the acceleration is its square times the
-        depth of the zone, at the zone's edge 0.
+        Natural frequency of the push in the soft zone: its acceleration is 0 at the edge of the
+        zone, and repulsion² times the depth of the zone at the limit.
 
     Raises
     ------
@@ -128,10 +128,10 @@ class Limits:
         A torque can change from one limit to the opposite one within the reaction time:
         effort_rate is twice the effort divided by the reaction time.
 
-        The deceleration of a joint is BRAKING_SHARE of the least one in _STATES configurations
-        that its effort limit allows beside gravity, while the other joints are held. It is at most
-        HARDEST, and at most the one that stops the joint from its velocity limit in twice the
-        reaction time.
+        The deceleration of a joint: its effort limit minus the gravity torque gives a largest
+        deceleration if the other joints are fixed; BRAKING_SHARE of the least of these in _STATES
+        configurations is used. It is at most HARDEST, and at most (velocity limit) /
+        (2 reaction_time).
 
         """
         found = {name: value for name, value in given.items() if value is not None}
@@ -149,7 +149,12 @@ class Limits:
 
 
 def _deceleration(robot: Robot, effort: Array) -> Array:
-    """Least deceleration (n,) by BRAKING_SHARE of the torque left by gravity, others held."""
+    """
+    Return the least deceleration (n,) that each joint can have while the other joints are fixed.
+
+    The joint brakes with BRAKING_SHARE of the torque that gravity leaves.
+
+    """
     inertia, weight = _loads(robot)
     # at least a tenth of the limit: an arm that cannot hold itself needs a deceleration above 0
     room = np.maximum(effort - np.abs(weight), 0.1 * effort)
@@ -164,7 +169,7 @@ def _loads(robot: Robot) -> tuple[Array, Array]:
     rest, weight = np.zeros(robot.n), np.empty((_STATES, robot.n))
     no_force = np.zeros(6 * len(robot.tips))
     M_inv = np.empty((_STATES, robot.n, robot.n))
-    q, single = np.array(robot.neutral), ~robot.spherical  # spherical joints stay as they are
+    q, single = np.array(robot.neutral), ~robot.spherical  # spherical joints stay at `neutral`
     for k in range(_STATES):
         q[robot.q_index[single]] = rng.uniform(np.minimum(lower, upper), upper)[
             robot.v_index[single]]

@@ -58,7 +58,8 @@ HEAVY, BOUNDED, FULL = 0.75, 0.85, 0.97
 PACE = 10.0  # rate of convergence of a load to its bound, critically damped [1/s]
 IDLE = 10  # ticks until the loads are computed again if all were below NEAR of their limits
 NEAR = 0.6
-_CONSTANT = 1e-9  # relative size of a gradient that counts as 0, as of a vertical prismatic joint
+# A gradient smaller than this, relative to the load, counts as 0 (a vertical prismatic joint).
+_CONSTANT = 1e-9
 # Columns of `bodies`, one row per body: parent, index of its joint in q, whether the joint is
 # prismatic, pose in the parent (rotation, position), mass, first moment.
 _PARENT, _AT, _SLIDES, _R, _P, _MASS, _MC, _BODY_WIDTH = 0, 1, 2, 3, 12, 15, 16, 19
@@ -129,7 +130,7 @@ def gravity_torques(bodies, gravity, q, work, load):
 
 @inlined
 def _put_motions(bodies, qd, work):
-    """Write the bodies' velocities and accelerations for q̈ = 0, and momenta and their rates."""
+    """Write, for q̈ = 0, the motion of each body, and momentum and its rate from it outward."""
     for i in range(len(bodies)):
         body, store, parent = bodies[i], work[i], int(bodies[i, _PARENT])
         omega, alpha, v, a = ZERO, ZERO, ZERO, ZERO
@@ -278,7 +279,7 @@ class Weight:
 
 class Loads(Weight):
     """
-    Bounds the accelerations of a robot so that the loads of its joints stay within limits.
+    Computes bounds of the joint accelerations that keep the gravity loads within limits.
 
     Attributes
     ----------
@@ -299,7 +300,7 @@ class Loads(Weight):
         self._idle = 0
 
     def is_due(self) -> bool:
-        """Whether to `update` at this tick: at one of IDLE + 1 ticks while all loads are low."""
+        """Whether to `update` at this tick; while all loads are low, every IDLE + 1 ticks."""
         self._idle -= 1
         return self._idle < 0
 
@@ -321,5 +322,5 @@ class Loads(Weight):
         return max(count, 0)
 
     def forget(self) -> None:
-        """Make an `update` due at the next tick."""
+        """Make the next tick call `update`."""
         self._idle = 0

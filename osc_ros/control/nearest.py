@@ -28,8 +28,9 @@ arm comes to rest at a local minimum of the pose error within the bounds, where 
 much as the length ℓ. For a spring Wᵢ is Λᵢ: the arm comes to rest at a local minimum of the
 spring's energy.
 
-The bounds are slightly soft, those of the torques least. So the problem is strictly convex even if
-the bounds contradict each other, and its unique solution is continuous in all inputs.
+Every bound may be violated at a high cost, which is highest for the torques. So the problem is
+strictly convex even if the bounds contradict each other, and its unique solution is continuous in
+all inputs.
 
 """
 
@@ -46,15 +47,15 @@ from osc_ros.dynamics.priority import room_of
 
 Array = NDArray[np.float64]
 
-# Weight of a loss of acceleration of the posture relative to the same loss of the last task, and
-# of each task relative to the task of the next higher priority. The smaller it is, the
-# faster the arm moves joints that contribute little to a task.
+# Weight of a loss of acceleration of the posture relative to the same loss of the task of lowest
+# priority, and of each task relative to the task of the next higher priority. The smaller it is,
+# the faster the arm moves joints that contribute little to a task.
 YIELDING = 0.04
 # Softness of the bounds of loads, accelerations and torques, relative to the mobility along them:
 # where bounds contradict each other, those of loads are violated first, those of torques last.
 SOFT_LOAD, SOFT_ACCELERATION, SOFT_TORQUE = 1e-3, 1e-5, 1e-7
-# Rate of the nullspace damping that replaces the posture while limits act on the tasks [1/s], and
-# the time in which this damping is switched on or off [s].
+# CALM: rate of the nullspace damping that replaces the posture while limits change the torques of
+# the law [1/s]. CALMING: time in which this damping is switched on or off [s].
 CALM, CALMING = 20.0, 0.1
 _LEAST = 1e-12  # softness of the bound of a load that hardly depends on the joints
 
@@ -153,7 +154,7 @@ def _soften_loads(M_inv, rows, joints, count, G):
         for i in range(n):
             for j in range(n):
                 total += rows[k, i] * M_inv[i, j] * rows[k, j]
-        # a bound comes into force smoothly: at first it is soft relative to the tasks
+        # a bound comes into force smoothly: at the threshold HEAVY it is softer than the tasks
         firm = max(joints[k, 1], 1e-2)
         G[2 * n + k, 2 * n + k] += SOFT_LOAD / (firm * firm * firm * firm) * total + _LEAST
 
@@ -173,7 +174,7 @@ def room_for(n: int) -> Array:
 def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, effort, deceleration,
                    rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares):
     """
-    Overwrite the torques of the law with the nearest ones within all limits except rates.
+    Overwrite the torques of the law with the nearest torques within all limits except rates.
 
     Parameters
     ----------
@@ -307,7 +308,8 @@ def torques_within(M_inv, J, inertias, levels, length, qd, qdd, lower, upper, ef
         sides[2 * n + int(joints[k, 0])] = start_of[2 * n + k]
         for i in range(n):
             x[i] += rows[k, i] * push[2 * n + k]
-    # x: multipliers as joint torques; `high`: torques with their effect; y: change of acceleration
+    # x: the multipliers as joint torques; high: the torques after the change (overwrites the
+    # bounds); y: the change of the accelerations
     is_at_bound = False
     for i in range(total_rows):
         is_at_bound = is_at_bound or start_of[i] != 0
@@ -357,7 +359,7 @@ def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm
 
 @inlined
 def _put_shares(M, B, qdd, change, shares):
-    """Write the shares of q̈ that a change leaves, in the norms B of tasks, M - B of posture."""
+    """Write 1 - |change| / |q̈| for tasks (norm by B) and posture (norm by M - B), at least 0."""
     tasks = posture = lost_tasks = lost_posture = 0.0
     for i in range(len(qdd)):
         for j in range(len(qdd)):

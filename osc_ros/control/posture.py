@@ -73,7 +73,7 @@ def posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qd
     ----------
     q, qd, posture : (n,)
     wraps : (n,) bool
-        Continuous joints, which take the shorter way.
+        Whether a joint is continuous: it takes the shorter way.
     table : (8, n)
         See `Limits.table`. The speed of approach is at most the velocity limit.
     frequency, rate : float [rad/s], [1/s]
@@ -109,7 +109,7 @@ class PostureSetPoint:
     wanted : (n,)
         The goal.
     wraps : (n,) bool
-        Angles without limits: they take the short way round.
+        Whether a joint is continuous: its set-point takes the shorter way.
     is_moving : bool
         Whether the set-point is not yet at the goal.
 
@@ -127,7 +127,7 @@ class PostureSetPoint:
         self.latch(q)
 
     def latch(self, q: Array) -> None:
-        """Make the posture q (n,) goal and set-point."""
+        """Set both the goal and the set-point to q (n,), at rest."""
         self.wanted, self._now = q, q
         self._offset, self._rate = np.zeros(len(q)), np.zeros(len(q))
         self.is_moving = False

@@ -35,10 +35,10 @@ from osc_ros.dynamics.priority import forces_for, Priorities, room_of, velocity_
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; after a longer interval the motion is not integrated [s]
-# Time constant [s] with which a long interval between two ticks is forgotten: a loop that was
-# interrupted a moment ago will be interrupted again.
+# Time constant [s] with which `Reference.tick` decays after a long interval between two ticks: a
+# loop that was interrupted a moment ago may be interrupted again.
 MEMORY = 5.0
-NO_REFERENCE: Array = np.empty(0)  # in place of `Reference.numbers`, without friction
+NO_REFERENCE: Array = np.empty(0)  # replaces `Reference.numbers` if friction is not compensated
 
 
 class Memory(NamedTuple):
@@ -56,7 +56,7 @@ class Memory(NamedTuple):
     rest : (n,)
         Zeros, never written.
     forces : (6 m,)
-        Forces on the links that cause this change, computed as if it were an acceleration.
+        Forces on the links that would cause `change` if it were an acceleration.
     rates : (k, 7)
         See `_feedback_rates`.
     rate : (1,)
@@ -93,9 +93,10 @@ def _size(k: int, m: int, n: int) -> int:
 def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, damping, push, table,
                J, memory, motion, forces):
     """
-    Integrate the nullspace motion for a tick; write the forces (6 m,) for the tasks' velocities.
+    Integrate the nullspace motion for a tick; write the forces that bring the tasks up to speed.
 
-    The argument `memory` is `Memory.buffer`.
+    The forces (6 m,) on the m links change the velocities of the tasks' coordinates to those of
+    their targets, as if velocities were accelerations. The argument `memory` is `Memory.buffer`.
 
     """
     room = room_of(integers, numbers)
@@ -122,7 +123,7 @@ def put_forces(integers, numbers, count, q, dt, posture, wraps, frequency, dampi
 @kernel
 def put_motion(integers, dt, change, table, mobility, rates, memory, motion):
     """
-    Add the change (n,) to the velocity, within its limits, and compute the acceleration.
+    Add `change` (n,) to the reference velocity, clip it to the velocity limits, and differentiate.
 
     Returns the highest rate of the velocity feedback [1/s].
 
@@ -161,14 +162,14 @@ class Reference:
     numbers : array
         All numbers of the reference, for kernels: see `Memory`.
     tick : float [s]
-        Longest of the latest intervals between two ticks, forgotten with `MEMORY`.
+        Longest of the latest intervals between two ticks; decays with the time constant MEMORY.
 
     Parameters
     ----------
     levels : sequence of Level
         Highest priority first.
     dynamics : Method
-        Dynamics of the last tick; the solver, J and the table are of the same tick.
+        Dynamics that evaluated the last tick; `solver`, `J` and `table` are of the same tick.
     solver : Priorities
     J : (6 m, n)
     table : (8, n)
@@ -243,9 +244,11 @@ class Reference:
 
 def _feedback_rates(level: Level) -> list[float]:
     """
-    Rates (7,) of a level's velocity feedback: of its spring by axis, and the highest other rate.
+    Return seven numbers about the velocity feedback of a task: one for each axis, and a rate.
 
-    The rates of the spring are for a mobility of 1; they scale with the root of the mobility.
+    The first six are 2 ζ √stiffness of a spring, or 0 without a spring: along an axis with the
+    mobility m (1 / inertia) the spring's velocity feedback has the rate 2 ζ √(stiffness · m)
+    [1/s]. The seventh number is the highest of all other rates of the task [1/s].
 
     """
     gains = level.task.gains

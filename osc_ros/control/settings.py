@@ -37,14 +37,14 @@ class Settings:
     """
     Everything that may change while the law runs, by `Law.change`.
 
-    All of them have defaults, which are those of the ROS node too. `dataclasses.replace` makes
+    All fields have defaults, the same as those of the ROS node. `dataclasses.replace` makes
     changed copies: `law.change(replace(law.settings, posture=Posture(natural_frequency=2.0)))`.
 
     Attributes
     ----------
     tasks : tuple of Task
-        Highest priority first; each acts in the null space of those before it. Usually the first
-        is the tip's. Default: the pose of the tip.
+        Highest priority first; each task acts in the null space of those before it. Usually the
+        first task is that of the tip. Default: one task, the pose of the tip.
     posture : Posture
     damping : SingularityDamping
     limits : Limits

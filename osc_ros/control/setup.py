@@ -45,7 +45,9 @@ PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are 
 
 class Setup:
     """
-    All that the law needs for one robot and one choice of settings; each change needs a new one.
+    Everything that the law computes with, for one robot and one choice of settings.
+
+    A change of robot or settings needs a new setup.
 
     Attributes
     ----------
@@ -119,7 +121,7 @@ class Setup:
                                 tips=self.links, workers=1 if several else workers)
 
     def _frame(self, task: Task) -> LinkAxes | int | None:
-        """Frame of a task: the index of a link with a task, axes of another link, None: base."""
+        """Frame of a task: index of a task's link, axes of another link, or None for the base."""
         if not task.frame:
             return None
         if task.frame in self.links:
@@ -202,7 +204,7 @@ class Setup:
             for level, i in zip(self.levels, self.at)))
 
     def _take_tool(self, before: Setup) -> None:
-        """Move the targets of the tip along with the tip, if it has moved on its body."""
+        """If the tip's frame has moved on its body (a new tool), move the targets of the tip."""
         old, new = (robot.frames[robot.tip] for robot in (before.robot, self.robot))
         if old[0] == new[0] and not np.array_equal(old[1], new[1]):
             for level in self.levels:
@@ -210,7 +212,7 @@ class Setup:
                     level.carry(np.linalg.inv(old[1]) @ new[1])
 
     def set_gravity(self, gravity: Array) -> None:
-        """Set gravity (3,) [m/s²] in the method, where limits and driver read it."""
+        """Set gravity (3,) [m/s²] in the method; limits and driver's model read it there."""
         self.dynamics.gravity[:] = gravity
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
@@ -270,7 +272,7 @@ class Setup:
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:
-        """Do `torque` in several compiled calls; return the number of solves, -1 if not finite."""
+        """Compute `torque` in several compiled calls; return the number of solves, or -1."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
         self.put_posture_acceleration(q, qd, posture, accelerations[3])
         if dynamics.outward(q, qd, None, accelerations[3]) != DONE:

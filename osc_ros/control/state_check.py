@@ -26,7 +26,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-JUMP_FACTOR = 2.0  # times the velocity limit is a jump; a law may exceed limits slightly
+JUMP_FACTOR = 2.0  # a change faster than this many times the velocity limit is a jump
 JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
 CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
 # A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
@@ -52,7 +52,7 @@ class State(NamedTuple):
 
 class StateCheck:
     """
-    Compares a joint state with the one before.
+    Compares each joint state with the previous joint state.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class StateCheck:
 
 class FreezeCheck:
     """
-    Recognizes a driver that sends its last positions again with new stamps, whatever velocities.
+    Detects a driver that repeats its last positions with new stamps, whatever velocities it sends.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class FreezeCheck:
     Attributes
     ----------
     changed : State
-        The last accepted state whose positions differ from those before it; known after `record`.
+        The last accepted state whose positions differed from the previous ones; set by `record`.
     came : float [s]
         Arrival time of that state.
 
@@ -125,7 +125,7 @@ class FreezeCheck:
         self.came = 0.0
 
     def record(self, state: State, now: float) -> None:
-        """Record an accepted state with new positions that came now [s]."""
+        """Record an accepted state with new positions, and its arrival time `now` [s]."""
         self.changed, self.came = state, now
 
     def is_repeated(self, state: State) -> bool:

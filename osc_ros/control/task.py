@@ -38,7 +38,7 @@ NO_ROTATION = (0.0, 0.0, 0.0, 1.0)  # quaternion, x y z w
 UNIT_TOLERANCE = 0.02  # of a quaternion's length: accepts three digits typed by hand
 
 
-@dataclass(eq=False, slots=True)  # made every tick: a frozen one takes three times as long
+@dataclass(eq=False, slots=True)  # constructed every tick: if frozen, it takes three times as long
 class Target:
     """
     Set-point of the tip: pose, twist and acceleration, base frame, [angular; linear].
@@ -64,11 +64,11 @@ class TargetLimits:
     Attributes
     ----------
     speed, acceleration, jerk : (2,)
-        Largest lengths of the vectors, turning and moving [rad/s, m/s and per s, s²]. All finite,
-        or all infinite: then the target jumps to its goal.
+        Largest norms, of the rotation and of the translation [rad/s, m/s and per s, s²]. All
+        finite, or all infinite: then the target jumps to its goal.
     leash : (2,) [rad, m]
-        If the arm lags the target by more than this, the target pauses until the arm is within
-        half of it. May be infinite.
+        If the arm lags the target by more than this (rotation, translation), the target pauses
+        until the lag is less than half of `leash`. May be infinite.
     box : (2, 3) [m]
         Lowest and highest position, base frame. May be infinite.
     too_fast : 'refuse' or 'slow'
@@ -78,8 +78,8 @@ class TargetLimits:
     Raises
     ------
     InputError
-        Shapes that do not fit, limits that are not positive, finite ones among infinite ones, a
-        box without inside.
+        Shapes that do not fit, limits that are not positive, finite limits mixed with infinite
+        ones, an empty box.
 
     """
 
@@ -146,13 +146,13 @@ class Gains:
     Attributes
     ----------
     natural_frequency : (6,) [rad/s]
-        Stiffness of the error dynamics is its square.
+        Its square is the stiffness of the error dynamics [1/s²].
     damping_ratio : (6,)
         1 is critical.
     speed : (2,) [rad/s, m/s]
-        Largest approach speed of the feedback, turning and moving.
+        Largest approach speed of the feedback, of rotation and of translation.
     acceleration : (2,) [rad/s², m/s²]
-        Largest acceleration by the feedback, turning and moving.
+        Largest acceleration by the feedback, of rotation and of translation.
 
     Raises
     ------
@@ -229,20 +229,20 @@ class ForceControl:
     with e = F_d - F_measured takes the place of F_d; e_f is e behind a low-pass filter of the rate
     damping / 2.
 
-    In contact with a stiffness k the mass Λ, damped by c, is an oscillator of the unknown natural
-    frequency √(k/Λ). With the gain g and the integral rate r the
-    loop stays stable for every k as long as r + g c/2 is less than c (Routh's criterion); accepted
-    is half of that, r ≤ (1 - g) c/2.
+    In contact with an environment of stiffness k, the inertia Λ with the damping rate c is an
+    oscillator of the unknown natural frequency √(k/Λ). With the gain g and the integral rate r the
+    loop is stable for every k if r + g c/2 < c (Routh's criterion); accepted is half of that,
+    r ≤ (1 - g) c/2.
 
     Attributes
     ----------
     damping : float [1/s]
     gain : float
-        0 and an integral_rate of 0 leave the loop open; less than 1.
+        Less than 1. If gain and integral_rate are both 0, the force loop is open.
     integral_rate : float [1/s]
         At most (1 - gain) damping / 2.
     correction : (2,) [N·m, N]
-        Largest moment and force that gain and integral add, each.
+        Largest moment and force by the proportional part, and by the integral.
 
     Raises
     ------
@@ -299,7 +299,8 @@ class Task:
         'motion', 'force' or 'free', [angular; linear], in the task's frame. Free axes are left to
         the tasks below and to the posture.
     frame : str
-        Link whose axes the task uses, while the point is the origin of `link`; empty: the base.
+        Link whose axes the task uses; the base if empty. The controlled point is the origin of
+        `link` in any case.
     activation : float
         0 (off) to 1 (fully in force).
     force : ForceControl
@@ -358,7 +359,7 @@ class Task:
                           f'for this kind: {accepted}')
 
     def along(self, *kinds: str) -> Array:
-        """Array (6,) with 1 for the axes of these kinds, 0 for the others."""
+        """Array (6,): 1 for the axes whose kind is one of `kinds`, 0 for the others."""
         return np.array([float(kind in kinds) for kind in self.axes])
 
 

@@ -12,23 +12,29 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The columns of a task's row of numbers, which `task_forces` reads and writes."""
+"""Columns of a task's row of numbers, which `feedback.put_task_forces` reads and writes."""
 
 from __future__ import annotations
 
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.spatial import rotate, unrotate
 
-# Of the set-point: pose (16), twist (6), acceleration (6). Rotation of the task's axes to base
-# axes (9). Shape (36): six rows, see below. Results: error (6), as it is reported, and lag (6)
-# behind the set-point, which the guide compares with its leash, both in base axes; commanded
-# acceleration (6); pose (16) and twist (6) of the link. Whether the task is a spring; the link
-# that the axes turn with, -1 for none; place of the kind in `KINDS`; the kind's own numbers (9).
+# TARGET, TWIST, ACCELERATION  set-point: pose (16), twist (6), acceleration (6)
+# AXES                         rotation of the task's axes to base axes (9)
+# SHAPE                        six rows (36), see below
+# ERROR                        result: error (6) in base axes, as it is reported
+# LAG                          result: lag (6) behind the set-point in base axes, which `Guide`
+#                              compares with `TargetLimits.leash`
+# COMMANDED                    result: commanded acceleration (6)
+# SEEN, SEEN_TWIST             result: pose (16) and twist (6) of the link
+# IS_SPRING                    1 if the task is a spring
+# TURNS_WITH                   index of the link that the axes rotate with, -1 for none
+# KIND, OWN                    index of the kind in `KINDS`; numbers of the kind (9)
 TARGET, TWIST, ACCELERATION, AXES, SHAPE = 0, 16, 22, 28, 37
 ERROR, LAG, COMMANDED, SEEN, SEEN_TWIST = 73, 79, 85, 91, 107
 IS_SPRING, TURNS_WITH, KIND, OWN, TASK_WIDTH = 113, 114, 115, 116, 125
-# Rows of the shape: 1 where motion is controlled; rate that brakes the axes of force [1/s];
-# natural frequency or stiffness; damping ratio; bounds (4); activation.
+# Rows of SHAPE: 1 where motion is controlled; damping rate of the axes of force [1/s]; natural
+# frequency or stiffness; damping ratio; bounds of the feedback (4); activation.
 MOVES, DRAG, GAIN, RATIO, BOUNDS, ACTIVATION = range(6)
 
 

@@ -38,9 +38,11 @@ JUMP_FACTOR = 2.0  # times the velocity limit: a faster change of a position is 
 JUMP_FLOOR = 2e-3  # added to the largest step without a jump, for noise [rad, m]
 BACK = -1.0  # a stamp that goes back further means that the clock was changed [s]
 BLEND_TIME = 0.05  # duration of the change from one source of velocities to the other [s]
-REPEATED = 10  # number of different positions with one stamp that makes the stamps unusable
-MOVED = 0.01  # a position change larger than this ... [rad, m]
-SOON = 1.0  # ... within this time proves that measured velocities of zero are wrong [s]
+REPEATED = 10  # if this many states in a row have one stamp but new positions, stamps are unusable
+# Measured velocities of zero are wrong if a position changes by more than MOVED [rad, m] within
+# SOON [s].
+MOVED = 0.01
+SOON = 1.0
 
 
 class VelocityEstimator:
@@ -177,7 +179,7 @@ class VelocitySource:
         self._limits = np.asarray(robot.velocity_limits)
         self._last: Sample | None = None
         self._away: Sample | None = None  # difference of the sources at the last change
-        self._still: Sample | None = None  # start of a time with velocities of 0 only
+        self._still: Sample | None = None  # first state of a series with velocities of exactly 0
         self._is_wrong = False
         self._before: tuple[str, str, Sample | None, Sample | None]
         self._before = self.used, self.reason, self._last, self._away

@@ -64,7 +64,7 @@ class Progress:
 
 
 class _Team:
-    """Helper processes, started when the first kernel is not found in the cache."""
+    """Helper processes that compile kernels; they start when one is not found in the cache."""
 
     def __init__(self, job: bytes | None, tell: Callable[[Progress], object]) -> None:
         self._job, self._tell = job, tell
@@ -75,7 +75,7 @@ class _Team:
         self._has_ended = Event()
 
     def observe(self, name: str, begins: bool) -> None:
-        """Record the begin or the end of the compilation of a kernel in this process."""
+        """Record that the compilation of a kernel in this process begins, or has ended."""
         if self._began is None:
             self._began = perf_counter()
             self._start()
@@ -97,7 +97,7 @@ class _Team:
         if self._job is None:
             return
         for _ in range(min(_cores() - 1, MOST_HELPERS)):
-            with suppress(OSError, TypeError):  # without helpers it takes longer
+            with suppress(OSError, TypeError):  # without helpers the compilation takes longer
                 helper = subprocess.Popen(
                     [sys.executable, '-m', __name__], stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -106,7 +106,7 @@ class _Team:
 
     def _listen(self, helper: subprocess.Popen[bytes]) -> None:
         """Send a helper its job, and count the kernels that it reports."""
-        with suppress(OSError, ValueError):  # it has ended
+        with suppress(OSError, ValueError):  # the helper has ended
             assert helper.stdin is not None and helper.stdout is not None
             helper.stdin.write(self._job or b'')
             helper.stdin.flush()  # not closed: the helper ends at the end of its input
@@ -137,20 +137,21 @@ def compile_in_parallel(function: Callable[..., object], *arguments: Any,
     """
     Within this context, other processes help to compile the kernels that a call uses.
 
-    They start when the first kernel is not found in the cache. They find out which kernels the
-    call uses by making it with plain Python functions, and compile them from the last to the
-    first into the cache, while this process makes the call as usual.
+    The helper processes start when the first kernel is not found in the cache. Each makes the call
+    `function(*arguments)` with kernels replaced by plain Python functions, and records which
+    kernels the call uses. It compiles these into the cache, the last one first, while this process
+    makes the call as usual.
 
     Parameters
     ----------
     function : callable
         A function of a module, so that it can be pickled; a second call must do no harm.
     arguments
-        Arguments of the call; picklable.
+        Arguments of `function`. If they cannot be pickled, no helper processes start.
     tell : callable
         Called with the progress every second, by another thread.
     by_several : bool
-        False: no helper processes, only reports of the progress.
+        If false, no helper processes start; the progress is still reported.
 
     """
     job = None
@@ -167,7 +168,7 @@ def compile_in_parallel(function: Callable[..., object], *arguments: Any,
 
 
 def main() -> None:
-    """Help another process: read its call from the input, compile, print what is ready."""
+    """Read a pickled call from standard input; compile its kernels; print the name of each."""
     function, arguments = pickle.load(sys.stdin.buffer)
     Thread(target=_end_with_the_parent, daemon=True).start()
     uses = compiled.recorded_uses(lambda: function(*arguments))

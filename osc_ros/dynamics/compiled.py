@@ -57,15 +57,16 @@ OPERATIONS: list[Any] = []
 # Called with the name of a kernel and True when its compilation begins, False when it has ended.
 OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
-_ANNOUNCED: list[bool] = []  # not empty once the log says that this process compiles
+_ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
 
 _PACKAGE = Path(__file__).parents[1]
 
-# No 'nnan' or 'ninf': numbers that are not finite must reach the checks for them.
+# fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
                             'no_cfunc_wrapper': True}
-# Kernels over the joints of a robot are 5 % faster if LLVM optimizes them at its level 3, Numba's
-# default. The others are not faster than at level 2, and take 1.3 times as long to compile.
+# Kernels that loop over the joints of a robot are 5 % faster at LLVM's optimization level 3
+# (Numba's default) than at level 2. The other kernels are not faster at level 3, and take 1.3
+# times as long to compile.
 _OF_JOINTS = tuple(f'{_PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'trees', 'teams'))
 
 
@@ -95,7 +96,7 @@ def part(function: Function) -> Function:
     """
     Compile an operation as part of the kernel that calls it, and never on its own.
 
-    For a long operation with one call: as `inlined` it would be optimized and translated twice.
+    For a long operation that one place calls: `inlined` would optimize and translate it twice.
 
     """
     OPERATIONS.append(njit(inline='always', **_OPTIONS)(function))
@@ -111,12 +112,12 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     """
     Compile an entry point, and cache the machine code between runs.
 
-    It keeps the GIL: a control loop that releases it for a few microseconds would have to wait
-    until another thread returns it. Use `released` for kernels that take long.
+    The entry point keeps the GIL: a control loop that releases it for a few microseconds would
+    have to wait until another thread returns it. Use `released` for kernels that take long.
 
-    The cache is the user's, so that a read-only installation works. The name of its folder
-    contains a digest of the source of all kernels (`_source_digest`): only a change of that
-    compiles them again.
+    The cache is in the user's cache folder, so that a read-only installation works. The name of
+    the folder contains a digest of the source of all kernels (`_source_digest`): kernels are
+    compiled again only if this source changes.
 
     """
     compiled = njit(nogil=nogil, **_OPTIONS)(function)
@@ -139,7 +140,7 @@ def released(function: Callable[..., Any]) -> Any:
 
 
 def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
-    """Decorate a function that compiles kernels: it runs once, and never within `on_demand`."""
+    """Decorate a function that compiles kernels: it runs once, and not in `on_demand` contexts."""
     is_done = False
 
     def compile_once() -> None:
@@ -161,7 +162,8 @@ def on_demand() -> Iterator[None]:
     Within this context, compile each kernel at its first call, not all of them in advance.
 
     At the end, the kernels that have been used are locked: other types of arguments raise
-    TypeError, as after a compilation `ahead`. So call every kernel that a loop needs once in it.
+    TypeError, as after a compilation `ahead`. So call every kernel that a control loop needs once
+    within the context.
 
     """
     _ON_DEMAND.append(True)
@@ -192,7 +194,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     The machine code of one kernel on disk.
 
     Numba's own index depends on the time and the line numbers of the kernel's file. For kernels of
-    this package that is not needed: the folder is named by the digest of their source.
+    this package neither is needed: the name of the folder contains the digest of their source.
 
     """
 
@@ -217,7 +219,7 @@ def _compile_alone(compiled: Any) -> Callable[[Any], Any]:
     def compile_alone(signature: Any) -> Any:
         if signature in compiled.overloads:
             return compile_here(signature)
-        # in this order: a thread that waits for the compiler must not hold a kernel
+        # the compiler's lock first: a thread that waits for it must not hold a kernel's lock
         with (global_compiler_lock, _locked(compiled), _no_garbage_collection(),
               _optimized(compiled)):
             is_new = not is_cached(compiled, signature)
@@ -277,7 +279,7 @@ def _locked(compiled: Any, waits: bool = True) -> Iterator[bool]:
 
 @contextmanager
 def _optimized(compiled: Any) -> Iterator[None]:
-    """Within this context, Numba compiles at the level of optimization of a kernel."""
+    """Within this context, Numba compiles at the optimization level of this kernel."""
     usual = config.OPT  # an environment variable of Numba sets it
     of_joints = compiled.py_func.__module__.startswith(_OF_JOINTS)
     config.OPT = type(usual)(usual if of_joints else min(usual, 2))
@@ -300,7 +302,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[Item]:
     """
-    The entries of a contiguous array from `start` on, as an array of this shape.
+    View of a contiguous array's entries from index `start` on, with the given shape.
 
     In a kernel the bounds are not checked. `reshape` would do the same, but takes 20 ns for every
     array in compiled code, and a multiple of the compile time.

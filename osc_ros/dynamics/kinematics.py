@@ -75,7 +75,7 @@ def placement(robot: Robot, q: Array) -> Placement:
 
 
 def tip_frames(robot: Robot) -> list[tuple[int, Array]]:
-    """Of each tip: the body that carries it, and its pose (4, 4) in that body."""
+    """For each tip, the index of the body that carries it, and its pose (4, 4) in that body."""
     return [robot.frames[tip] for tip in robot.tips]
 
 
@@ -86,7 +86,7 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
     Raises
     ------
     InputError
-        If the robot has no such link; the message lists those that it has.
+        If the robot has no such link; the message lists the robot's links.
 
     """
     if link not in robot.frames:
@@ -103,9 +103,9 @@ def link_pose(robot: Robot, q: Array, link: str) -> Array:
 
 def motion_transforms(R: Array, p: Array) -> Array:
     """
-    Motion transforms X (n, 6, 6) from a frame to those with axes R (n, 3, 3), origins p (n, 3).
+    Motion transforms X (n, 6, 6) from a frame to n frames with axes R (n, 3, 3), origins p (n, 3).
 
-    The angular velocity becomes Rᵀω, the linear velocity of the new origin Rᵀ(v + ω × p).
+    X maps [ω; v] to [Rᵀω; Rᵀ(v + ω × p)].
 
     """
     X = np.zeros((len(R), 6, 6))
@@ -137,13 +137,13 @@ class LinkAxes:
     Parameters
     ----------
     robot : Robot
-        All joints on the way to the link have one freedom.
+        Every joint between its base and the link has one degree of freedom.
     link : str
 
     Raises
     ------
     InputError
-        If the robot has no such link; the message lists those that it has.
+        If the robot has no such link; the message lists the robot's links.
 
     """
 

@@ -13,9 +13,10 @@
 # limitations under the License.
 
 """
-The inertia of one level of tasks: in the axes that it controls, without singular directions.
+The task-space inertia Λ of one priority level; singular directions are faded out.
 
-A level's Λ is E (Eᵀ W E + D)⁻¹ Eᵀ, see `osc_ros.dynamics.priority`. Matrices are 6 × 6, flat.
+Λ acts in the controlled axes of the level only. `osc_ros.dynamics.priority` defines the quantities
+of a level: its mobility W, frame T and Jacobian J. Matrices are 6 × 6, flat.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from osc_ros.dynamics.level_row import FASTEST, FRAME, RATE, ROOT, SPRING, WEIGH
 from osc_ros.dynamics.task_inertia import diagonalize, EXACT_HIGH, share
 
 _SMALLEST_PIVOT = 1e-14  # relative to the trace: a smaller pivot is a rounding error
-_STIFFEST = 1e-12  # eigenvalues of √K W √K relative to the largest, below which nothing is damped
+# Modes whose eigenvalue of √K W √K, relative to the largest one, is below this get no damping.
+_STIFFEST = 1e-12
 
 
 @inlined
@@ -49,8 +51,8 @@ def rotate_to_base(row, x, y):
 
 
 @inlined
-def _inverted(A, X):
-    """X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ with a lower bound for pivots."""
+def _put_inverse(A, X):
+    """Write X = A⁻¹ (6 × 6, flat, symmetric; overwrites A) by LDLᵀ, with a bound for pivots."""
     trace = 0.0
     for i in range(6):
         trace += A[7 * i]
@@ -76,12 +78,13 @@ def _inverted(A, X):
 
 
 @inlined
-def _yielded(row, W, A, V, x, r):
+def _add_impedance(row, W, A, V, x, r):
     """
-    r += W (spring + damping) by double diagonalization; all in the frame's axes.
+    Add to r the acceleration that spring and modal damping of a level cause, frame's axes.
 
-    A mode whose natural frequency is too high has less stiffness: with √K W √K = V a Vᵀ the
-    stiffness becomes √K V min(1, fastest/a) Vᵀ √K, and the damping is that of this stiffness.
+    The modes are the eigenvectors of √K W √K = V a Vᵀ, and √a are their natural frequencies. If
+    a > FASTEST, the stiffness of the mode is reduced: the stiffness matrix becomes
+    √K V min(1, FASTEST/a) Vᵀ √K, and the damping of the mode is computed from the reduced one.
 
     """
     stiffest = 0.0
@@ -140,7 +143,13 @@ def put_block(row, W, i, B, X):
 
 @inlined
 def put_gram(row, mask, J, i, length, G, X):
-    """G = S Tᵀ J (S Tᵀ J)ᵀ of level i where the mask is 1; return the largest of its diagonal."""
+    """
+    Write the Gram matrix A Aᵀ of level i to G; return its largest diagonal entry.
+
+    A = S Tᵀ J, where T is the level's frame and S scales the axes: by the mask, and the linear
+    axes also by 1 / length. Overwrites X.
+
+    """
     most = 0.0
     for a in range(6):
         for b in range(a + 1):
@@ -160,10 +169,11 @@ def put_gram(row, mask, J, i, length, G, X):
 @inlined
 def _is_regular(A, largest, high, X):
     """
-    Whether all eigenvalues of A (6 × 6, flat) exceed high² times the largest; X is overwritten.
+    Return True only if all eigenvalues of A (6 × 6, flat) exceed high² times the largest.
 
-    Sufficient, not necessary: the Frobenius norm bounds the largest eigenvalue, and A - c 1 is
-    factored by Cholesky. It takes a tenth of the time of an eigenvalue decomposition.
+    False does not prove the opposite: as the largest eigenvalue this test takes its upper bound,
+    the Frobenius norm of A, or `largest` if that is larger. It tries a Cholesky factorization of
+    A - c 1, in a tenth of the time of an eigenvalue decomposition. Overwrites X.
 
     """
     norm = 0.0
@@ -186,7 +196,12 @@ def _is_regular(A, largest, high, X):
 
 @inlined
 def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
-    """Λ of a level, base axes, from W (in B, the frame's axes), with all directions controlled."""
+    """
+    Write Λ of a level (base axes) if no direction of its controlled axes is singular.
+
+    B contains W in the frame's axes. Overwrites A and X.
+
+    """
     count = 0.0
     for k in range(6):
         count += mask[k]
@@ -196,7 +211,7 @@ def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
             A[6 * a + b] = units * mask[a] * mask[b] * B[6 * a + b]
         A[7 * a] += typical * (1.0 - mask[a])
-    _inverted(A, X)
+    _put_inverse(A, X)
     for a in range(6):
         for b in range(6):
             units = (1.0 if a < 3 else 1.0 / length) * (1.0 if b < 3 else 1.0 / length)
@@ -218,11 +233,19 @@ def _exact_inverse(row, mask, mobility, length, A, B, X, Lambda):
 @inlined
 def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lambda):
     """
-    Λ of a level, base axes, from W (in B, the frame's axes) and the singular directions V.
+    Write Λ of a level (base axes), with singular directions faded out.
 
-    With B = T S V √s and X = √s Vᵀ S W S V √s + D, the result is B X⁻¹ Bᵀ: the exact inverse for
-    s = 1, and no force along the direction for s = 0, whatever D is. D approximates the mobility
-    of the direction, but does not depend on the choice of V for equal singular values.
+    The columns of V are the singular directions of the level, s their shares of control (1: full,
+    0: none). S scales the axes as in `put_gram`, T is the frame, and N is diagonal with the mean
+    scaled mobility in the axes that are not controlled. Then
+
+        Λ = E (√s Vᵀ (S W S + N) V √s + D)⁻¹ Eᵀ,  E = T S V √s
+
+    If all s are 1, D is 0 and Λ is the exact inverse; a direction with s = 0 gets no force. D is
+    (1 - s) times an estimate of each direction's mobility. Directions with equal `ratios` have
+    equal estimates, so Λ does not depend on the choice of V for equal singular values.
+
+    B contains W in the frame's axes. Overwrites A, B and X.
 
     """
     count, squares = 0.0, 0.0
@@ -248,7 +271,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
             A[6 * k + m] = np.sqrt(shares[k] * shares[m]) * total
         size = max(ratios[k] * ratios[k] / squares, EXACT_HIGH) * 6.0 * typical
         A[7 * k] += size * (1.0 - shares[k])
-    _inverted(A, X)
+    _put_inverse(A, X)
     for a in range(6):
         half = 3 * (a // 3)
         unit = 1.0 if a < 3 else 1.0 / length
@@ -271,7 +294,7 @@ def _damped_inverse(row, mask, shares, ratios, mobility, length, A, V, B, X, Lam
 
 @inlined
 def put_ratios(A, V, largest, ratios):
-    """Singular values relative to the largest, and their directions V, from a Gram matrix."""
+    """Write singular values relative to the largest, and their directions V; A: Gram matrix."""
     diagonalize(A, V, 6)
     for k in range(6):
         largest = max(largest, A[7 * k])
@@ -281,7 +304,7 @@ def put_ratios(A, V, largest, ratios):
 
 @inlined
 def scaled_mobility(mask, B, length):
-    """Trace of W (in B, the frame's axes) over the controlled axes, lengths scaled."""
+    """Trace of W (6 × 6, in B) over the axes in `mask`; linear ones are divided by length²."""
     total = 0.0
     for a in range(6):
         unit = 1.0 if a < 3 else 1.0 / length
@@ -291,11 +314,11 @@ def scaled_mobility(mask, B, length):
 
 @inlined
 def add_spring(row, A, B, V, x, y, r, i):
-    """Add the acceleration by the spring of level i to r (W is in B); overwrites x and y."""
+    """Add the acceleration by spring and damper of level i to r; B contains W of the level."""
     for a in range(6):
         x[a] = r[6 * i + a]
     rotate_to_frame(row, x, y, 0)
-    _yielded(row, B, A, V, x, y)
+    _add_impedance(row, B, A, V, x, y)
     rotate_to_base(row, y, x)
     for a in range(6):
         r[6 * i + a] = x[a]
@@ -304,7 +327,13 @@ def add_spring(row, A, B, V, x, y, r, i):
 @inlined
 def put_inertia(row, mask, most, mobility, length, low, high, largest, scratch, ratios, shares,
                  V, Lambda):
-    """Write Λ of a level, with singular directions faded out; Gram matrix in A, W in B."""
+    """
+    Write Λ of a level, with singular directions faded out.
+
+    scratch[:36] contains the Gram matrix of the level, scratch[36:72] contains W in the frame's
+    axes; all of `scratch` may be overwritten.
+
+    """
     A, B, X = scratch[:36], scratch[36:72], scratch[108:144]
     # an axis that is not controlled must not look singular: it gets the largest value
     for a in range(6):

@@ -12,19 +12,19 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Levels with coordinates of their own: the velocity of a level is S times its link's twist."""
+"""Priority levels whose velocity is not their link's twist, but a matrix S times this twist."""
 
 from __future__ import annotations
 
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.level_row import MAP, MAPPED
 
-# S (6 × 6, flat) is the MAP of a row of `Priorities`, in base axes; the identity if not MAPPED.
+# S (6 × 6, flat, base axes) is the part MAP of a row of `Priorities`; if MAPPED is 0, S is 1.
 
 
 @inlined
 def map_level(S, i, a0, J, W, r, x):
-    """Replace J, W and r of level i, which are for its link's twist, by those for S · twist."""
+    """Convert J, W and r of level i from the twist of its link to its own velocity, S · twist."""
     own = 6 * i
     for a in range(6):
         r[own + a] += a0[a]
@@ -51,7 +51,7 @@ def _multiply(S, y, x):
 
 @inlined
 def put_link_force(row, force, x):
-    """Replace the force (6,) of a level in its coordinates by that on its link, Sᵀ f."""
+    """Replace the force f (6,) in a level's own coordinates by the wrench Sᵀ f on its link."""
     for a in range(6):
         x[a] = force[a]
     for a in range(6):
@@ -62,7 +62,7 @@ def put_link_force(row, force, x):
 
 @inlined
 def subtract_velocity(row, twist, y, start):
-    """Subtract the velocity of a level's coordinates from y[start:start + 6], base axes."""
+    """Subtract a level's velocity, S times its link's twist, from y[start:start + 6] (base)."""
     for a in range(6):
         if row[MAPPED] != 0.0:
             for c in range(6):
@@ -73,7 +73,7 @@ def subtract_velocity(row, twist, y, start):
 
 @inlined
 def add_link_force(row, force, total):
-    """Add the force on a level's link, Sᵀ f for the force (6,) in its coordinates."""
+    """Add Sᵀ f, the wrench on a level's link, to `total`; f (6,) is in the level's coordinates."""
     for a in range(6):
         if row[MAPPED] != 0.0:
             for c in range(6):

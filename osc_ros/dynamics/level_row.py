@@ -12,9 +12,10 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Columns of a task's row in the array that `Priorities` solves for."""
+"""Columns of the array from which `Priorities` solves for the forces of the tasks."""
 
-# First columns of the parts of a row of `Priorities`. All are in the axes of the task's frame.
+# One row per task. A name is the first column of a part; parts are in the axes of the task's frame
+# unless another frame is named here.
 # ACTIVATION  share of each axis that is controlled
 # U           commanded acceleration
 # SPRING      force of the spring

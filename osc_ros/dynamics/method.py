@@ -59,7 +59,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def empty(cls, robot: Robot, k: int) -> Terms:
-        """Room for the terms of k states."""
+        """Return a Terms with uninitialized arrays for k states."""
         tips, n = len(robot.tips), robot.n
         m = 6 * tips
         pose = (4, 4) if tips == 1 else (tips, 4, 4)
@@ -103,7 +103,7 @@ class Method(Protocol):
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
         """
-        Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,), for u (6 m,), in one call.
+        Write τ⁰ + JᵀΛ(u - a⁰) to out (n,), for u (6 m,), in one call.
 
         Arguments and status are those of `outward`.
 
@@ -112,7 +112,7 @@ class Method(Protocol):
     @abstractmethod
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
         """
-        Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, pose and twist of the tips.
+        Compute Λ⁻¹, a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, poses and twists of the tips.
 
         Parameters
         ----------
@@ -130,16 +130,16 @@ class Method(Protocol):
 
     @abstractmethod
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF into out (n,), for forces F (6 m,) at the tips [N·m, N]."""
+        """Write τ⁰ + JᵀF to out (n,), for forces F (6 m,) at the tips [N·m, N]."""
 
     @abstractmethod
     def jacobian(self, out: Array) -> None:
-        """J into out (6 m, n)."""
+        """Write the Jacobian J (6 m, n) to out."""
 
     @abstractmethod
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
-        M⁻¹(τ + JᵀF) into out (n,) [rad/s²], by the factors of the last `outward`.
+        Write M⁻¹(τ + JᵀF) to out (n,) [rad/s²], with the factors of the last `outward`.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Method(Protocol):
         """
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ into out (n, n), symmetric to the last bit, by the factors of the last `outward`."""
+        """Write M⁻¹ to out (n, n), exactly symmetric, with the factors of the last `outward`."""
         unit, no_force = np.zeros(self.robot.n), np.zeros_like(self.a0)
         for i in range(len(unit)):
             unit[i] = 1.0
@@ -172,7 +172,7 @@ class Method(Protocol):
 
     @abstractmethod
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹x (n,) for x (n,)."""
+        """The product M⁻¹ x (n,), for x (n,)."""
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
         """Terms at k states, q (k, nq) and qd (k, n); NaN where a state is not accepted."""

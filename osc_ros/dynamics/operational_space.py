@@ -187,7 +187,7 @@ class OperationalSpace:
         if damping is not None:
             return self._damped_torque(q, qd, u, tau_null, posture_acceleration, out, damping)
         self._is_located = False
-        if self._quaternions and not self._turns(q):
+        if self._quaternions and not self._has_usable_quaternions(q):
             q = self._position(q)
         try:
             if not (type(q) is type(qd) is type(u) is np.ndarray
@@ -241,7 +241,7 @@ class OperationalSpace:
 
         """
         self._is_located = False
-        if self._quaternions and not self._turns(q):
+        if self._quaternions and not self._has_usable_quaternions(q):
             q = self._position(q)
         try:
             if not (type(q) is type(qd) is np.ndarray and q.dtype is qd.dtype is FLOAT64):
@@ -352,7 +352,7 @@ class OperationalSpace:
 
     def evaluate_batch(self, q: ArrayLike, qd: ArrayLike) -> Terms:
         """
-        Terms of the law at many states, on all cores by 'sweep' and the methods for trees.
+        Terms of the law at k states; 'sweep', 'recursive', 'efpa' and 'sfa' use all cores.
 
         Parameters
         ----------
@@ -428,7 +428,7 @@ class OperationalSpace:
         arrays.require_quaternions(self.robot, q[None])
         return q
 
-    def _turns(self, q: ArrayLike) -> bool:
+    def _has_usable_quaternions(self, q: ArrayLike) -> bool:
         """Whether q is an array with quaternions of usable length; a quick check."""
         return (type(q) is np.ndarray and q.ndim == 1
                 and all(1e-200 < np.dot(q[k:k + 4], q[k:k + 4]) < 1e200
@@ -451,7 +451,12 @@ class OperationalSpace:
 
 @contextmanager
 def _overflow_checked_later() -> Iterator[None]:
-    """Silence numpy's overflow warnings, as `require_finite` follows; explain a singular M."""
+    """
+    Silence numpy's warnings of overflow, and raise InputError if M is singular.
+
+    The caller must check the result by `require_finite`.
+
+    """
     try:
         with np.errstate(over='ignore', invalid='ignore'):
             yield

@@ -31,14 +31,16 @@ class Workers:
     Attributes
     ----------
     count : int or 'auto'
-        Including the calling process; 'auto' measures which number is fastest in a tight loop.
+        Number of processes, including the calling process; 'auto' measures which number is fastest
+        in a tight loop.
     spin : float
         Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
         processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
-        than `spin`, every call takes that much longer.
+        than `spin`, every call takes 50 to 250 µs longer.
     deadline : float
-        If a call takes longer, the calling process finishes it alone, and the team is replaced
-        [s]. At least twenty times the duration of the call by one process is used.
+        If a call takes longer than this [s], the calling process finishes the call alone, and the
+        team is replaced. If it is less than twenty times the duration of the call by one process,
+        that duration times twenty is used instead.
 
     Raises
     ------
@@ -64,16 +66,16 @@ class Workers:
 @dataclass(frozen=True)
 class Plan:
     """
-    Decision how many processes evaluate the law.
+    The number of processes that evaluate the law, and the reason for it.
 
     Attributes
     ----------
     workers : int
     reason : str
     bodies : tuple of int
-        Number of bodies of each worker, base first, in a call without posture.
+        Number of bodies of each worker, base first, in a call without τ⁰ and posture acceleration.
     faults : tuple of str
-        Failures of the team so far; it is replaced each time.
+        Failures of the team so far; a new team starts after each of them.
 
     """
 

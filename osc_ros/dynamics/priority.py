@@ -13,21 +13,24 @@
 # limitations under the License.
 
 """
-The forces of several tasks, each in the dynamically consistent null space of those above it.
+The forces of several tasks with priorities.
 
-With J (6 k, n) and W = Λ⁻¹ (6 k, 6 k) of k levels, highest priority first, and r = u - a⁰, this is
-a block LDLᵀ of W from the top, with pivots inverted in regular directions only, i = 1 … k:
+A task does not disturb the tasks of higher priority: it acts in their dynamically consistent null
+space. Task i of k, highest priority first, is level i. J (6 k, n) is the Jacobian of all levels,
+W = Λ⁻¹ (6 k, 6 k) their mobility, r = u - a⁰ (6 k,) the accelerations that the forces must cause
+(u commanded, a⁰ without these forces). A block LDLᵀ factorization of W eliminates level after
+level, for i = 1 … k:
 
-    Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ
-    for j > i:  L = Wⱼᵢ Λᵢ,  Wⱼₖ -= L Wᵢₖ,  rⱼ -= L rᵢ,  Jⱼ -= L Jᵢ
+    Λᵢ = E (Eᵀ Wᵢᵢ E + D)⁻¹ Eᵀ,  fᵢ = Λᵢ rᵢ + the added wrench (WRENCH)
+    for j > i:  Lⱼᵢ = Wⱼᵢ Λᵢ,  Wⱼₖ -= Lⱼᵢ Wᵢₖ,  rⱼ -= Lⱼᵢ rᵢ,  Jⱼ -= Lⱼᵢ Jᵢ
 
-and by back substitution Fᵢ = fᵢ - Σ Lⱼᵢᵀ Fⱼ. The updated Wⱼⱼ is the mobility of task j while the
-tasks above hold their accelerations, the updated Jⱼ its Jacobian in their null space. E = V √s, in
-the controlled axes of the task's frame, fades out singular directions smoothly: V are those of the
-scaled Jⱼ, s the controlled shares (see `osc_ros.dynamics.task_inertia`). D is 0 where s is 1.
+Back substitution then gives the force of each level, Fᵢ = fᵢ - Σⱼ Lⱼᵢᵀ Fⱼ. After the elimination
+of the levels above, Wⱼⱼ is the mobility of task j while the accelerations of these levels do not
+change, and Jⱼ is its Jacobian in their null space. E fades out the singular directions of the
+scaled Jⱼ, and D is 0 if no direction is faded out: see `osc_ros.dynamics.level_inertia`.
 
-A level whose coordinates are not those of its link's twist has S J in place of J (S is the MAP of
-its row): then W and a⁰ are mapped too, and the force on the link is Sᵀ f.
+The velocity of some tasks is not their link's twist, but S times this twist (S: MAP of the row).
+Such a level has S J in place of J, its W and a⁰ are mapped too, and the force on its link is Sᵀ F.
 
 An activation a between 0 and 1 is not a weight in this solve: a task with a small weight would
 still override all tasks below it. Instead the solutions with and without the task are blended: F
@@ -96,7 +99,7 @@ def _gather(links_J, links_W, a0, at, rows, J, W, r, x, y):
 
 @inlined
 def _eliminate(i, levels, Lambda, J, W, r, x):
-    """Project J, W and r of the levels below i into the null space of i; L overwrites Wⱼᵢ."""
+    """Project J, W and r of the levels below i into the null space of i; Lⱼᵢ overwrites Wⱼᵢ."""
     for j in range(6 * i + 6, 6 * levels):
         for b in range(6):
             x[b] = 0.0
@@ -115,7 +118,7 @@ def _eliminate(i, levels, Lambda, J, W, r, x):
 
 @part
 def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
-    """Solve for the axes of mask 1; write factors to index c of `room`, forces to room.parts."""
+    """Solve for the axes whose mask is 1; write factors to room.J[c] and W[c], forces to parts."""
     rows, masks, scratch, r, forces = room.rows, room.masks, room.scratch, room.r, room.parts
     J, W, mobility, most = room.J[c], room.W[c], room.mobility, room.most
     levels = len(rows)
@@ -123,7 +126,7 @@ def _solve(links_J, links_W, a0, length, low, high, weight, room, c):
     x, y, Lambda = scratch[144:150], scratch[150:156], scratch[156:192]
     _gather(links_J, links_W, a0, room.at, rows, J, W, r, x, y)
     for i in range(1, levels):
-        # reference for small singular values and mobility of the link, before the elimination
+        # largest singular value and mobility before the elimination: references for what is small
         most[i] = put_gram(rows[i], masks[i], J, i, length, A, X)
         put_block(rows[i], W, i, B, X)
         mobility[i] = scaled_mobility(masks[i], B, length)
@@ -174,9 +177,10 @@ class Room(NamedTuple):
     F, forces, ratios, shares, directions
         See `Priorities`.
     J, W, inertias : (c, 6 k, n), (c, 6 k, 6 k), (c, k, 6, 6)
-        Of c solves, one for each value of the activations: Jacobian of each level in the null
-        space of the levels above, base axes; L, below the diagonal blocks; Λ of the controlled
-        directions, times the weight of the solve. The tasks resist a motion by Σ JᵢᵀΛᵢJᵢ q̈.
+        Results of c solves, one for each value of the activations. J: the Jacobian of each level
+        in the null space of the levels above, base axes. W: Lⱼᵢ in the blocks below the diagonal.
+        inertias: Λ of the controlled directions, times the weight of the solve. A joint
+        acceleration q̈ needs the torques Σ JᵢᵀΛᵢJᵢ q̈ against the tasks.
     masks, most, mobility, r, parts, scratch
         Working memory.
 
@@ -237,7 +241,7 @@ def put_solution(integers, numbers, links_J, links_W, a0, length, low, high):
     """
     Write the forces of the levels, and their sum for each link, to the arrays of `Room`.
 
-    Returns how many values the activations have: that many solves were made.
+    Returns the number of solves: one for each different value of the activations.
 
     """
     room = room_of(integers, numbers)
@@ -272,7 +276,7 @@ solve = kernel(plain(put_solution))
 
 @kernel
 def _put_conditioning(integers, numbers, count, length):
-    """Singular values and directions of all levels, for the last of `count` solves."""
+    """Write the singular values and directions of all levels, for the last of `count` solves."""
     room = room_of(integers, numbers)
     A, X = room.scratch[:36], room.scratch[36:72]
     for i in range(len(room.rows)):
@@ -303,9 +307,10 @@ def velocity_wanted(row, x, y, start):
 @inlined
 def forces_for(room, count, r, parts, F):
     """
-    Write the forces F (6 m,) on the links that change the accelerations of the levels by r (6 k,).
+    Write to F (6 m,) the forces on the m links that accelerate the k levels by r (6 k,).
 
-    Uses the factors of the last solve, so it is valid for the state and activations of that solve.
+    The factors are those of the last solve, so F is valid for the state and activations of that
+    solve.
 
     Parameters
     ----------
@@ -378,7 +383,7 @@ class Priorities:
 
     @property
     def arrays(self) -> tuple[Array, Array]:
-        """First arguments of the kernels of this module: integers and numbers."""
+        """The arrays that every kernel of this module takes first: `integers` and `numbers`."""
         return self._integers, self._numbers
 
     def solve(self, J: Array, Lambda_inv: Array, a0: Array, damping: SingularityDamping) -> Array:
@@ -407,7 +412,8 @@ class Priorities:
         """
         Singular values (k, 6) of each level, relative to the largest, of the last `solve`.
 
-        Axes that are free do not count. Computed when they are read.
+        Axes that the task does not control do not count. They are computed at the first read after
+        a solve.
 
         """
         self._find_conditioning()
@@ -415,7 +421,7 @@ class Priorities:
 
     @property
     def directions(self) -> Array:
-        """The singular directions (k, 6, 6), columns, in the frame's axes with lengths scaled."""
+        """Singular directions (k, 6, 6), in columns, frame's axes; linear axes / length."""
         self._find_conditioning()
         return self._room.directions
 
@@ -426,15 +432,15 @@ class Priorities:
 
     @property
     def solves(self) -> int:
-        """Number of solves in the last `solve`: one for each value of the activations."""
+        """Return value of the last kernel `solve`: number of different activation values."""
         return self._solves
 
     def weakest(self, level: int = 0) -> Array:
         """
-        Direction (6,) in which a task can move least: the one lost at a singularity.
+        Direction (6,) of a task's smallest singular value, which is lost first at a singularity.
 
-        In the axes of its frame, [angular; linear], of length 1 when lengths are divided by the
-        characteristic one.
+        It is in the axes of the task's frame, [angular; linear]; its norm is 1 if the linear part
+        is in units of the characteristic length.
 
         """
         return np.asarray(self.directions[level][:, np.argmin(self.ratios[level])])

@@ -15,7 +15,7 @@
 """
 Spatial algebra on tuples, for the compiled kernels.
 
-Numbers in tuples are kept in registers: no arrays, no allocation, no aliasing.
+The compiler keeps numbers of tuples in registers: no arrays, no allocation, no aliasing.
 
     vector    (x, y, z)
     rotation  (r00, r01, r02, r10, …, r22), by rows; also any 3 × 3 matrix
@@ -52,37 +52,37 @@ ZERO: Vector = (0.0, 0.0, 0.0)
 
 @inlined
 def add(a: Vector, b: Vector) -> Vector:
-    """a + b."""
+    """The sum a + b of two vectors."""
     return (a[0] + b[0], a[1] + b[1], a[2] + b[2])
 
 
 @inlined
 def sub(a: Vector, b: Vector) -> Vector:
-    """a - b."""
+    """The difference a - b of two vectors."""
     return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
 @inlined
 def along(s: float, a: Vector, b: Vector) -> Vector:
-    """s a + b."""
+    """The vector s a + b, for a number s."""
     return (s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2])
 
 
 @inlined
 def dot(a: Vector, b: Vector) -> float:
-    """aᵀ b."""
+    """The scalar product aᵀ b of two vectors."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @inlined
 def cross(a: Vector, b: Vector) -> Vector:
-    """a × b."""
+    """The cross product a × b of two vectors."""
     return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 @inlined
 def rotate(R: Matrix, a: Vector) -> Vector:
-    """R a, with R any 3 × 3 matrix."""
+    """The vector R a, for any 3 × 3 matrix R."""
     return (R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
             R[3] * a[0] + R[4] * a[1] + R[5] * a[2],
             R[6] * a[0] + R[7] * a[1] + R[8] * a[2])
@@ -90,7 +90,7 @@ def rotate(R: Matrix, a: Vector) -> Vector:
 
 @inlined
 def unrotate(R: Matrix, a: Vector) -> Vector:
-    """Rᵀ a, with R any 3 × 3 matrix."""
+    """The vector Rᵀ a, for any 3 × 3 matrix R."""
     return (R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
             R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
             R[2] * a[0] + R[5] * a[1] + R[8] * a[2])
@@ -98,7 +98,7 @@ def unrotate(R: Matrix, a: Vector) -> Vector:
 
 @inlined
 def compose(R: Matrix, S: Matrix) -> Matrix:
-    """R S."""
+    """The product R S of two 3 × 3 matrices."""
     return (R[0] * S[0] + R[1] * S[3] + R[2] * S[6],
             R[0] * S[1] + R[1] * S[4] + R[2] * S[7],
             R[0] * S[2] + R[1] * S[5] + R[2] * S[8],
@@ -112,13 +112,13 @@ def compose(R: Matrix, S: Matrix) -> Matrix:
 
 @inlined
 def transpose(R: Matrix) -> Matrix:
-    """Rᵀ."""
+    """The transpose Rᵀ of a 3 × 3 matrix."""
     return (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8])
 
 
 @inlined
 def times(S: Symmetric, a: Vector) -> Vector:
-    """S a."""
+    """The product S a of a symmetric 3 × 3 matrix and a vector."""
     return (S[0] * a[0] + S[1] * a[1] + S[2] * a[2],
             S[1] * a[0] + S[3] * a[1] + S[4] * a[2],
             S[2] * a[0] + S[4] * a[1] + S[5] * a[2])
@@ -126,13 +126,13 @@ def times(S: Symmetric, a: Vector) -> Vector:
 
 @inlined
 def add_symmetric(S: Symmetric, T: Symmetric) -> Symmetric:
-    """S + T."""
+    """The sum S + T of two symmetric 3 × 3 matrices."""
     return (S[0] + T[0], S[1] + T[1], S[2] + T[2], S[3] + T[3], S[4] + T[4], S[5] + T[5])
 
 
 @inlined
 def add_matrix(R: Matrix, S: Matrix) -> Matrix:
-    """R + S."""
+    """The sum R + S of two 3 × 3 matrices."""
     return (R[0] + S[0], R[1] + S[1], R[2] + S[2],
             R[3] + S[3], R[4] + S[4], R[5] + S[5],
             R[6] + S[6], R[7] + S[7], R[8] + S[8])
@@ -152,7 +152,7 @@ def upper(R: Matrix) -> Symmetric:
 
 @inlined
 def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
-    """R + a bᵀ."""
+    """R + a bᵀ, for a 3 × 3 matrix R."""
     return (R[0] + a[0] * b[0], R[1] + a[0] * b[1], R[2] + a[0] * b[2],
             R[3] + a[1] * b[0], R[4] + a[1] * b[1], R[5] + a[1] * b[2],
             R[6] + a[2] * b[0], R[7] + a[2] * b[1], R[8] + a[2] * b[2])
@@ -160,7 +160,7 @@ def add_outer(a: Vector, b: Vector, R: Matrix) -> Matrix:
 
 @inlined
 def cross_rows(R: Matrix, p: Vector) -> Matrix:
-    """R p× : every row of R crossed with p."""
+    """The 3 × 3 matrix R p×: each row is the cross product of that row of R with p."""
     a = cross((R[0], R[1], R[2]), p)
     b = cross((R[3], R[4], R[5]), p)
     c = cross((R[6], R[7], R[8]), p)
@@ -169,7 +169,7 @@ def cross_rows(R: Matrix, p: Vector) -> Matrix:
 
 @inlined
 def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
-    """Rᵀ S R."""
+    """Rᵀ S R, for a symmetric 3 × 3 matrix S."""
     T = compose(full(S), R)
     return (R[0] * T[0] + R[3] * T[3] + R[6] * T[6],
             R[0] * T[1] + R[3] * T[4] + R[6] * T[7],
@@ -181,26 +181,26 @@ def unrotate_symmetric(R: Matrix, S: Symmetric) -> Symmetric:
 
 @inlined
 def unrotate_matrix(R: Matrix, B: Matrix) -> Matrix:
-    """Rᵀ B R."""
+    """Rᵀ B R, for any 3 × 3 matrix B."""
     return compose(transpose(R), compose(B, R))
 
 
 @inlined
 def motion_to_body(R: Matrix, p: Vector, v: Spatial) -> Spatial:
-    """X v: a motion about the parent's origin, as one about the body's, in its axes."""
+    """X v: a motion vector of the parent's frame (axes and origin), in the body's frame."""
     return unrotate(R, v[0]), unrotate(R, add(v[1], cross(v[0], p)))
 
 
 @inlined
 def force_to_parent(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """Xᵀ f: a force about the body's origin, as one about the parent's, in its axes."""
+    """Xᵀ f: a force vector of the body's frame (axes and origin), in the parent's frame."""
     linear = rotate(R, f[1])
     return add(rotate(R, f[0]), cross(p, linear)), linear
 
 
 @inlined
 def force_to_body(R: Matrix, p: Vector, f: Spatial) -> Spatial:
-    """X⁻ᵀ f: a force about the parent's origin, as one about the body's, in its axes."""
+    """X⁻ᵀ f: a force vector of the parent's frame (axes and origin), in the body's frame."""
     return unrotate(R, add(f[0], cross(f[1], p))), unrotate(R, f[1])
 
 
@@ -230,13 +230,13 @@ def mobility_unrotated(R: Matrix, K: Mobility) -> Mobility:
 
 @inlined
 def add_mobility(K: Mobility, L: Mobility) -> Mobility:
-    """K + L."""
+    """The sum K + L of two mobilities."""
     return add_symmetric(K[0], L[0]), add_matrix(K[1], L[1]), add_symmetric(K[2], L[2])
 
 
 @inlined
 def mobility_times(K: Mobility, f: Spatial) -> Spatial:
-    """K f: the acceleration by a force."""
+    """The acceleration K f that the spatial force f causes at a mobility K."""
     A, B, C = K
     return add(times(A, f[0]), rotate(B, f[1])), add(unrotate(B, f[0]), times(C, f[1]))
 
@@ -263,14 +263,14 @@ def rank_one_downdate(K: Mobility, w: float, a: Vector, c: Vector) -> Mobility:
 
 @inlined
 def inertia_to_parent(R: Matrix, p: Vector, I: Mobility) -> Mobility:
-    """Xᵀ I X: an inertia, [[A, B], [Bᵀ, C]] from motions to forces, about the parent's origin."""
+    """Xᵀ I X: an inertia [[A, B], [Bᵀ, C]] of the body's frame, in the parent's frame."""
     turned = mobility_unrotated(transpose(R), I)
     return linear_first(mobility_shifted((-p[0], -p[1], -p[2]), linear_first(turned)))
 
 
 @inlined
 def inverse(S: Symmetric) -> Symmetric:
-    """S⁻¹."""
+    """The inverse S⁻¹ of a symmetric 3 × 3 matrix."""
     c0, c1 = S[3] * S[5] - S[4] * S[4], S[2] * S[4] - S[1] * S[5]
     c2 = S[1] * S[4] - S[2] * S[3]
     d = 1.0 / (S[0] * c0 + S[1] * c1 + S[2] * c2)
@@ -280,7 +280,7 @@ def inverse(S: Symmetric) -> Symmetric:
 
 @inlined
 def sub_matrix(R: Matrix, S: Matrix) -> Matrix:
-    """R - S."""
+    """The difference R - S of two 3 × 3 matrices."""
     return (R[0] - S[0], R[1] - S[1], R[2] - S[2],
             R[3] - S[3], R[4] - S[4], R[5] - S[5],
             R[6] - S[6], R[7] - S[7], R[8] - S[8])
@@ -288,25 +288,25 @@ def sub_matrix(R: Matrix, S: Matrix) -> Matrix:
 
 @inlined
 def plus(a: Spatial, b: Spatial) -> Spatial:
-    """a + b."""
+    """The sum a + b of two spatial vectors."""
     return add(a[0], b[0]), add(a[1], b[1])
 
 
 @inlined
 def minus(a: Spatial, b: Spatial) -> Spatial:
-    """a - b."""
+    """The difference a - b of two spatial vectors."""
     return sub(a[0], b[0]), sub(a[1], b[1])
 
 
 @inlined
 def motion_cross(v: Spatial, w: Spatial) -> Spatial:
-    """v × w for motions."""
+    """The cross product v × w of two spatial motion vectors."""
     return cross(v[0], w[0]), add(cross(v[0], w[1]), cross(v[1], w[0]))
 
 
 @inlined
 def force_cross(v: Spatial, f: Spatial) -> Spatial:
-    """v ×* f for a motion and a force."""
+    """The cross product v ×* f of a spatial motion vector and a spatial force vector."""
     return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
 
 

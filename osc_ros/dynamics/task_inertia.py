@@ -15,11 +15,11 @@
 """
 The task force F = Λ(u - a⁰): exact away from singularities, smoothly damped near them.
 
-The Jacobian tells the distance to a singularity, not the inertia: a light wrist on a heavy arm is
-not singular. A characteristic length ℓ makes radians and metres comparable: the measure is the
-singular values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the largest one. Control
-fades out along directions with small singular values; the other directions are controlled with
-their inertia without forces along the faded ones.
+The distance to a singularity is measured by the Jacobian, not by the inertia: a light wrist on a
+heavy arm is not singular. A characteristic length ℓ makes radians and metres comparable: the
+measure is the singular values of S J, with S = diag(1, 1, 1, 1/ℓ, 1/ℓ, 1/ℓ), relative to the
+largest one. Control fades out along directions with small singular values. The other directions
+are controlled with the inertia that they have if no force acts along the faded directions.
 
 """
 
@@ -46,9 +46,10 @@ def solve_in_place(A, x, m):
     """
     Replace x by A⁻¹ x, for A (m × m, flat, symmetric, overwritten).
 
-    Returns a lower bound of the smallest eigenvalue over the largest, or 0 if A is not definite; x
-    is then invalid. The smallest is at least 1 / trace A⁻¹, the largest at most trace A, and
-    A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half of A.
+    Returns a lower bound of the ratio of the smallest to the largest eigenvalue, or 0 if A is not
+    definite; then x is invalid. The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at
+    most trace A, and A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half
+    of A.
 
     """
     trace, inverse_trace = 0.0, 0.0
@@ -124,7 +125,7 @@ def diagonalize(A, V, m):
 @inlined
 def share(ratio, low, high):
     """
-    Share of a direction that is controlled: 0 below low, 1 above high, C² between, in log ratio.
+    Controlled share of a direction: 0 below low, 1 above high; C² in log(ratio) between them.
 
     Biased low (1/3 at mid-range): the joint effort for an error scales with 1/ratio, so an error
     that built up while the direction was not controlled must return gradually.
@@ -141,7 +142,7 @@ def share(ratio, low, high):
 
 @inlined
 def _diagonalize_inverse(Lambda_inv, scratch, m):
-    """V of Λ⁻¹ = V diag(λ) Vᵀ (flat), and w = 1/λ, 0 where λ is zero to working precision."""
+    """V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 where λ is zero to working precision."""
     A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
     largest = 0.0
     for k in range(m * m):
@@ -188,7 +189,7 @@ def _pseudo_inverse(Lambda_inv, scratch, Lambda):
 
 def task_inertia(Lambda_inv: Array) -> Array:
     """
-    Λ (m, m) of Λ⁻¹ (m, m), by pseudo-inverse where that is singular to working precision.
+    Λ, the inverse of Λ⁻¹ (m, m); its pseudo-inverse if Λ⁻¹ is singular to working precision.
 
     Returns
     -------
@@ -202,7 +203,8 @@ def task_inertia(Lambda_inv: Array) -> Array:
 
 
 @inlined
-def _measured(J, length, low, high, A, V, ratios, shares):
+def _put_shares(J, length, low, high, A, V, ratios, shares):
+    """Write the relative singular values of the scaled J, and the controlled shares."""
     for i in range(6):
         for j in range(i + 1):
             total = 0.0
@@ -221,17 +223,17 @@ def _measured(J, length, low, high, A, V, ratios, shares):
 
 @kernel
 def _measure(J, length, low, high, scratch, ratios, shares):
-    _measured(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
+    _put_shares(J, length, low, high, scratch[:36], scratch[36:72], ratios, shares)
 
 
 class SingularityDamping:
     """
     Thresholds between which the control of a direction fades out near a singularity.
 
-    Directions with a relative singular value below `low` are left to τ⁰, above `high` fully
-    controlled; between them the share is C² and the force continuous (see
-    `osc_ros.dynamics.priority`). The attributes `ratios` (6,) and `shares` (6,) are those of the
-    last call of `conditioning`.
+    The task does not control directions whose relative singular value is below `low` (τ⁰ does),
+    and fully controls those above `high`. Between the two the controlled share is C² and the force
+    is continuous (see `osc_ros.dynamics.priority`). The attributes `ratios` (6,) and `shares` (6,)
+    are results of the last call of `conditioning`.
 
     Parameters
     ----------
@@ -262,6 +264,6 @@ class SingularityDamping:
         return f'SingularityDamping(length={self.length}, low={self.low}, high={self.high})'
 
     def conditioning(self, J: Array) -> float:
-        """Smallest over largest singular value of the scaled J (6, n): 0 at a singularity."""
+        """Ratio of smallest to largest singular value of the scaled J (6, n): 0 if singular."""
         _measure(J, self.length, self.low, self.high, self._scratch, self.ratios, self.shares)
         return float(self.ratios.min())

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Records of results at the tips: `Tip`, under τ⁰, and `TaskState`, all terms at one state."""
+"""Records of results: `Tip`, the tips under τ⁰ alone; `TaskState`, all terms at one state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 
 class Tip(NamedTuple):
     """
-    The tips under τ⁰ alone, base axes, [angular; linear].
+    Motion and mobility of the tips under the torques τ⁰ alone, base axes, [angular; linear].
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class TaskState:
 
     @cached_property
     def M_inv(self) -> Array:
-        """Inverse joint-space inertia (n, n), column by column through the factorization."""
+        """Inverse joint-space inertia (n, n), from `OperationalSpace.apply_M_inv` per column."""
         columns = [self.space.apply_M_inv(self.q, e) for e in np.eye(len(self.qd))]
         M_inv = np.array(columns)
         return np.asarray(0.5 * (M_inv + M_inv.T))

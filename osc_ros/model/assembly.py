@@ -97,7 +97,7 @@ def names(what: str, given: object, more: str = '') -> tuple[str, ...]:
 def read_only(
     what: str, values: object, shape: tuple[int, ...], dtype: type[np.generic] = np.float64,
 ) -> NDArray[Any]:
-    """Return `values` as a read-only array of that shape; ModelError if they have another one."""
+    """Return `values` as a read-only array; ModelError if their shape is not `shape`."""
     try:
         array = np.array(values, dtype=dtype, order='C')
     except (TypeError, ValueError):
@@ -116,7 +116,7 @@ def _index(description: urdf.Description, role: str, link: str) -> int:
 
 
 def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
-    """Return the links from below the base down to the tip."""
+    """Return the links between base and tip, with the tip and without the base."""
     upward = [tip]
     while upward[-1] != base:
         above = int(description.parent[upward[-1]])
@@ -165,7 +165,7 @@ def _finite(what: str, value: object) -> float:
 
 def _freed_links(description: urdf.Description, free: Sequence[str] | bool, base: int,
            given: Mapping[int, float]) -> list[int]:
-    """Return the links off the paths whose joints move: named in `free`, or on their way."""
+    """Return the links of the joints in `free`, and the movable links between them and `base`."""
     can_move = [i for i, kind in enumerate(description.kinds)
                 if kind != 'fixed' and i not in given and i not in description.mimics]
     if isinstance(free, (bool, np.bool_)):
@@ -252,7 +252,7 @@ class _Tree:
         Append the bodies that a joint moves; only the last one has mass.
 
         T (4, 4) is the pose of the joint's link in the parent body at position 0. Returns
-        T_link_body (4, 4), the pose of the last body in that link.
+        T_link_body (4, 4), the pose of the last body in the joint's link.
 
         """
         made_of = JOINT_TYPES[kind]

@@ -59,8 +59,8 @@ JOINT_TYPES = {
     'floating': JointType((('prismatic', _ALONG_X), ('prismatic', _ALONG_Y),
                            ('prismatic', _ALONG_Z), ('spherical', _ALONG_Z)), has_axis=False),
 }
-# Types that move, and those with one freedom: only these may have limits, mimic another joint, or
-# be locked at a position.
+# MOVING: all types but 'fixed'. OF_ONE_FREEDOM: types with one degree of freedom; only joints of
+# these types may have limits, mimic another joint, or be locked at a position.
 MOVING = tuple(name for name, one in JOINT_TYPES.items() if one.steps)
 OF_ONE_FREEDOM = tuple(name for name in MOVING if len(JOINT_TYPES[name].steps) == 1
                        and JOINT_TYPES[name].steps[0][0] != 'spherical')

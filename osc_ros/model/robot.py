@@ -217,7 +217,7 @@ class Robot:
         turn, coupling, mass = (self.inertia[:, :3, :3], self.inertia[:, :3, 3:],
                                 self.inertia[:, 3:, 3:])
         definite = np.linalg.eigvalsh(mass)[:, 0] > 0
-        # About the centre of mass: for a point mass only rounding errors remain.
+        # `central` is the inertia about the centre of mass; of a point mass it has rounding errors
         with_mass = np.where(definite[:, None, None], mass, np.eye(3))
         central = turn - coupling @ np.linalg.solve(with_mass, coupling.transpose(0, 2, 1))
         smallest = np.linalg.eigvalsh(central)[:, 0]

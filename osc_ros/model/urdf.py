@@ -178,7 +178,7 @@ def pair(text: str) -> str:
 
 
 def near(name: str, known: Iterable[str], limit: int = 20) -> str:
-    """Return the known names that are similar to `name`, quoted, or all if none is similar."""
+    """Return a hint for an error message: the known names similar to `name`; if none, them all."""
     known = list(known)
     close = get_close_matches(name, known)
     if close:

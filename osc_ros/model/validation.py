@@ -142,13 +142,13 @@ def require_inertias(robot: Robot) -> None:
 
 
 def _refuse(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise for the first body (b,) that is bad."""
+    """Raise ModelError for the joint of the first body whose entry in `bad` (b,) is true."""
     for i in np.flatnonzero(bad)[:1]:
         raise ModelError(f"joint '{robot.joints[i]}': {what}")
 
 
 def _refuse_freedoms(robot: Robot, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise for the joint of the first degree of freedom (n,) that is bad."""
+    """Raise ModelError for the joint of the first degree of freedom that is true in `bad` (n,)."""
     for k in np.flatnonzero(bad)[:1]:
         joint = robot.joints[int(np.searchsorted(robot.v_index, k, side='right')) - 1]
         raise ModelError(f"joint '{joint}': {what}")
@@ -160,7 +160,8 @@ def _require_joint_inertias(robot: Robot) -> None:
     # at a random position, which is not singular
     q = robot.neutral + np.random.default_rng(0).uniform(0.2, 0.8, robot.nq)
     for i in reversed(range(len(robot.parent))):
-        # the articulated inertia is a difference: its rounding error scales with the composite
+        # the articulated inertia is the composite inertia minus another matrix, so its rounding
+        # error is proportional to the composite inertia
         I, whole = articulated[i], composite[i]
         size = np.trace(whole[3:, 3:]) if robot.prismatic[i] else np.trace(whole[:3, :3])
         axes = [0, 1, 2] if robot.spherical[i] else [5] if robot.prismatic[i] else [2]

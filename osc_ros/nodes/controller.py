@@ -101,7 +101,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     # transitions
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Read the robot, compile, allocate."""
+        """Read the robot description, compile the kernels, and create the law and the loop."""
         return self._transition('configure', self._configure)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -157,8 +157,9 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
                 'is one of ' + ', '.join(f'{label} ({number})' for number, label
                                          in accepted.items()))
-        # rclpy accepts only one severity per source line
-        if LEADS_TO.get(wanted.label or wanted.id) == state:  # an answer was lost, for example
+        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
+        # in the wanted state already, for example after a lost response
+        if LEADS_TO.get(wanted.label or wanted.id) == state:
             self.get_logger().info(text)
         else:
             self.get_logger().warning(text)
@@ -166,7 +167,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         return response
 
     def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Return the result of a transition; rclpy would hide an exception of `effect`."""
+        """Call `effect`; return the result of the transition. Exceptions are logged here."""
         try:
             effect()
         except TooEarlyError as error:
@@ -287,7 +288,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 f"accepted with {ON_ACTIVATION} 'accept'")
 
     def _check(self) -> None:
-        """Compare the driver's efforts with the model; parameter startup_check sets the answer."""
+        """Compare the driver's efforts with the model; startup_check sets the reaction."""
         check = self.get_parameter('startup_check').value
         if check == 'off':
             self._finding = ''
@@ -395,11 +396,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._apply_times(found)
 
     def _delay(self) -> float:
-        """Measured delay from the stamp of a state to its command, at least DELAY [periods]."""
+        """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
         updates = self._loop.updates
         if updates.count < UPDATES_FOR_DELAY:
             return DELAY
-        # the median: an occasional late command acts like a lost state, and adds no phase lag
+        # not the maximum: a single late command acts like a lost state, and adds no phase lag
         return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
 
     def _apply_times(self, found: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The parameters of osc_controller: one table, from which all else is derived."""
+"""The table of the parameters of osc_controller, from which its settings are derived."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class WatchdogEntry:
     reaction : str
         The default reaction.
     cause : str
-        Completes 'Reaction to …' in the description of the parameter.
+        Text after 'Reaction to' in the description of the parameter.
     timeout : str
         The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
     reactions : tuple of str

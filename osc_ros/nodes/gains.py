@@ -56,13 +56,13 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
     delay : float [periods]
         Time from a joint state to the torque that is computed from it.
     before : mapping of str to value, optional
-        The present parameters. A gain that exceeds its bound already, because the delay has
-        grown, does not make a change of other parameters be refused.
+        The present parameters. If one of these gains exceeds its bound already, because the delay
+        has grown, changes of other parameters are still accepted.
 
     Raises
     ------
     InputError
-        Names the parameter, its value, and the largest that is accepted.
+        Names the parameter, its value, and the largest accepted value.
 
     """
     known: dict[str, float] = {}
@@ -79,7 +79,7 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
 
 
 def _excess(bound: _Bound) -> float:
-    """Value / bound, for a lower bound the inverse; more than 1 is refused. x / 0 is infinite."""
+    """Ratio of a gain to its bound, or the inverse for a lower bound; above 1 it is violated."""
     _, value, most, is_least, _ = bound
     if is_least:
         value, most = most, value

@@ -31,7 +31,7 @@ from osc_ros.nodes.qos import LATCHED_QOS
 
 class Goals:
     """
-    Publishes `~/goal_error` and `~/goal_reached` of the tip, `~/NAME/…` of the further tasks.
+    Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
 
     All methods run in the thread that spins the node; `update` holds the loop's lock for some
     microseconds per task.

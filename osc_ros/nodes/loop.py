@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
 POST_PERIOD = 0.005  # period of the owner's thread for running queued calls [s]
 MOST_POSTED = 1000  # length of the queue of these calls
-OLDEST = 1.0  # largest median age of states; older stamps are of another clock [s]
+OLDEST = 1.0  # largest median age of states; if larger, the stamps are of another clock [s]
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 
@@ -91,10 +91,10 @@ class Loop:
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    The loop has a thread, in which an executor spins a node of its own. So work of other threads,
-    such as parsing a message or building a model, does not delay a command. Other threads use the
-    law, the supervisor and `mode` only while they hold `lock`, for some microseconds; they do all
-    slow work before they take the lock.
+    The loop has its own thread, in which an executor spins the loop's own node. So work of other
+    threads, such as parsing a message or building a model, does not delay a command. Other threads
+    use the law, the supervisor and `mode` only while they hold `lock`, for some microseconds; they
+    do all slow work before they take the lock.
 
     In the modes ACTIVE and ENDING the loop sends a command for each state. When the arm is at rest
     in mode ENDING, the loop sends the idle command as the last one, and the mode becomes IDLE.
@@ -197,8 +197,8 @@ class Loop:
         """
         Median time from the stamp of a state to its arrival [s].
 
-        0 if the stamps are of another clock: in simulated time, or if the median is negative or
-        more than OLDEST.
+        0 if the stamps are of another clock: always in simulated time; else, if the median is
+        negative or more than OLDEST.
 
         """
         age = self._ages.percentile(50)[0]

@@ -71,7 +71,7 @@ def label_of(time: Time) -> str:
 
 
 class UnrelatedError(InputError):
-    """A joint state has none of the joints: it may be of another device on the same topic."""
+    """A joint state has none of the robot's joints: it may be of another device on the topic."""
 
 
 class JointStateReader:
@@ -260,9 +260,10 @@ def wrench_message(wrench: Array, frame: str, time: Time) -> WrenchStamped:
 def table_message(rows: Sequence[str], columns: Sequence[str], values: Array, time: Time
                   ) -> Float64MultiArray:
     """
-    Return numbers (r, c) as a message of three dimensions, of which the third has the size 1.
+    Return a table of numbers (r, c) as a message with three dimensions.
 
-    Their labels are the names of the rows, the names of the columns, and the stamp.
+    The label of the first dimension has the names of the rows, that of the second the names of the
+    columns, that of the third (of size 1) the stamp.
 
     """
     message = Float64MultiArray(data=array('d', np.ascontiguousarray(values).tobytes()))

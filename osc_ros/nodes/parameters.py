@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Tables of parameters: each entry declares, describes and checks one parameter."""
+"""Tables of ROS parameters; an entry of a table declares, describes and checks one parameter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from osc_ros.errors import InputError, OscError
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
-_LARGEST_INTEGER = 2**31 - 1  # of rqt's sliders
+_LARGEST_INTEGER = 2**31 - 1  # largest number that the sliders of rqt accept
 MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
@@ -47,7 +47,7 @@ _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 @dataclass(frozen=True)
 class Entry:
     """
-    One parameter.
+    One ROS parameter of a node.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ def initial_value(node: Node, entry: Entry) -> Any:
 def values(node: Node, table: Iterable[Entry],
            replaced: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """
-    Return every parameter's value by name, with some replaced, all checked.
+    Return the checked values of all parameters by name; those in `replaced` take precedence.
 
     Raises
     ------

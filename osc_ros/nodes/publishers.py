@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Publishers of a topic, and which of them sent a message."""
+"""The publishers of a topic: their names, and which of them sent a message."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def other_publishers(node: Node, topic: str) -> tuple[str, ...]:
 
 
 def other_publishers_named(node: Node, topic: str) -> tuple[str, ...]:
-    """Return `other_publishers`; wait for a name that is not known yet, NAMING at most."""
+    """Return `other_publishers`; if a name is not known yet, wait for it, at most NAMING [s]."""
     latest = perf_counter() + NAMING
     while NAMELESS in (names := other_publishers(node, topic)) and perf_counter() < latest:
         sleep(0.02)
@@ -95,7 +95,7 @@ def _full_name(namespace: str, name: str) -> str:
 
 @dataclass(eq=False)
 class _Stream:
-    """One publisher: its last message number, and arrival of its last and first message [s]."""
+    """One publisher: number of its last message, arrival of its last and first message [s]."""
 
     last: int
     heard: float
@@ -213,7 +213,7 @@ class Source:
         return NEW
 
     def _lose(self, now: float) -> str:
-        """Choose no publisher until only one publishes."""
+        """Refuse all messages until only one publisher publishes; return UNCLEAR."""
         self._others += [one for one in (self._taken, self._doubted) if one is not None]
         self._taken = self._doubted = None
         self._unclear = now

@@ -42,7 +42,7 @@ def keep_garbage_out() -> None:
 
 
 def collect_garbage() -> None:
-    """Collect garbage among the objects made since `keep_garbage_out`: few, so it is quick."""
+    """Collect garbage among the few objects created since `keep_garbage_out`: this is quick."""
     gc.collect()
 
 
@@ -72,7 +72,7 @@ def prioritize(priority: int) -> str:
     """
     try:
         for thread in os.listdir('/proc/self/task'):
-            with suppress(ProcessLookupError):  # it has ended
+            with suppress(ProcessLookupError):  # the thread has ended
                 os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(max(1, priority - 1)))
     except (OSError, AttributeError) as error:

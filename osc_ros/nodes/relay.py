@@ -93,7 +93,9 @@ PARAMETERS = (
 
 class Relay(Node):  # type: ignore[misc]
     """
-    Forwards one publisher's commands; if missing or invalid, stops the arm by its own model.
+    Forwards the commands of one publisher; if they fail, stops the arm by a model of its own.
+
+    Commands fail if they are missing or invalid.
 
     Nothing is sent before the first valid command after a valid joint state. From then on the
     relay always sends commands, because the hardware would apply the last torque for ever. Of

@@ -34,7 +34,7 @@ from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.nodes.parameters import parameter_file_error
 
 try:
-    # has half the latency of the single-threaded executor
+    # the latency of this executor is half of that of the single-threaded executor
     from rclpy.experimental import EventsExecutor
 except ImportError:
     EventsExecutor = SingleThreadedExecutor
@@ -42,7 +42,7 @@ except ImportError:
 
 class Stoppable(Protocol):
     """
-    A node with a method that ends its work while it can still communicate.
+    A node with a method `stop` that ends its work while the node can still communicate.
 
     If it has a method `ready_to_stop`, `run` calls this until it returns True, then `stop`. The
     calls come from another thread if the thread that spins the node is in a long callback.

@@ -47,7 +47,7 @@ Values = Mapping[str, Any]
 
 class LoadedRobot:
     """
-    Builds the robot with payload, tool and gravity, again only if their parameters change.
+    Builds the robot with payload, tool and gravity; builds it again only if these change.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def _kind(values: Values, name: str) -> Kind:
 
 
 def _six(values: Values, name: str) -> Any:
-    """Values for the axes of rotation, then of translation."""
+    """Values (6,) of the parameters rotation.NAME and translation.NAME, [angular; linear]."""
     return np.hstack([values[f'rotation.{name}'], values[f'translation.{name}']])
 
 

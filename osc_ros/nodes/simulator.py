@@ -209,7 +209,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._advance()
 
     def _wait(self) -> None:
-        """In lockstep: repeat the state in case it was lost, or step without a command."""
+        """Send the state again, or after the time-out step without a command; used in lockstep."""
         waited = perf_counter() - self._answered
         if perf_counter() - self._sent < REPEAT:
             return
@@ -225,7 +225,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._send()
 
     def _run(self) -> None:
-        """In real time: step to the time of the wall clock."""
+        """Simulate up to the time of the wall clock; used in real time, not in lockstep."""
         if self._braked:
             self._send()
             return

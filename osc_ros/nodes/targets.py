@@ -51,7 +51,7 @@ from osc_ros.nodes.reaction_log import state_text
 
 Array = NDArray[np.float64]
 
-FARTHEST_AHEAD = 3600.0  # a stamp farther ahead is taken for one of another clock [s]
+FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
 HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
 
@@ -161,7 +161,7 @@ class Targets:
         return path
 
     def _task(self, name: str) -> Task:
-        """Return a task as it will be from the next tick on."""
+        """Return the settings of a task that are in force from the next tick on."""
         return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:

@@ -109,7 +109,7 @@ class Urdf:
     def spec(self, locks: Mapping[str, float], looks: bool = False) -> mujoco.MjSpec:
         """Return an editable MuJoCo model: a body for every link, and the joints that move."""
         elements = [*self.links.values(), *self._joints.values()]
-        # the inertia of links on the ground is not needed, and wrong in many URDFs
+        # links fixed to the ground need no inertia; many URDFs give a wrong one
         kept = {'link': ['inertial'], 'ground': [], 'joint': ['origin', 'parent', 'child', 'axis']}
         if looks:
             elements += self._colours

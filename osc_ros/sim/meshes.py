@@ -61,7 +61,7 @@ def file_of(name: str, folder: Path) -> Path | None:
 
 def add_meshes(spec: mujoco.MjSpec, links: Mapping[str, ElementTree.Element],
                colours: Iterable[ElementTree.Element], folder: Path) -> None:
-    """Add the meshes of links to their bodies: of <visual>, or of <collision> if none is read."""
+    """Add each link's <visual> meshes to its body, or its <collision> meshes if it has none."""
     named = {colour.get('name', ''): _rgba(colour) for colour in colours}
     for link, element in links.items():
         found = list(_found(element, 'visual', folder)) or list(_found(element, 'collision',

@@ -35,7 +35,7 @@ PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
-STICKS = 0.05  # a braked joint below this speed stops, unless overloaded [rad/s]
+STICKS = 0.05  # a braked joint below this speed stops, unless its brake is overloaded [rad/s]
 STOP_IMPEDANCE = (0.99, 0.999, 1e-3, 0.5, 2.0)  # solimp of joint stops and contacts
 
 
@@ -46,8 +46,8 @@ class Plant:
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
     itself. There are no collisions, except between ball and wall if both are given. Masses and
-    inertias are used as given, or refused. The arm starts at rest at q = 0, or at the nearest
-    limit.
+    inertias are those of the URDF, or it is refused. The arm starts at rest at q = 0, or at the
+    nearest limit.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class Plant:
         total, wrench = np.zeros(3), np.zeros(6)
         for k, contact in enumerate(self._data.contact):
             mujoco.mj_contactForce(self._model, self._data, k, wrench)
-            # in the contact's axes, exerted by the first geom (the wall) on the second
+            # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
@@ -327,7 +327,8 @@ class Plant:
         mujoco.mj_forward(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
-        # MuJoCo's camera is at 1.5 extents: the whole arm is in view, its front to the right.
+        # MuJoCo places the camera 1.5 extents away, so the whole arm is in view; the camera angles
+        # turn the front of the arm to the right.
         model.stat.center = 0.5 * (least + greatest)
         model.stat.extent = 0.9 * math.dist(least, greatest)
         model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0
@@ -366,7 +367,7 @@ def _contact(timestep: float) -> dict[str, Any]:
 
 def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
     """Add a plane to a model's specification; its pose is set when the model is compiled."""
-    # Not at the origin: MuJoCo would make that pose constant.
+    # Not at the origin: MuJoCo would make that pose constant, and it is set later.
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **_contact(timestep))

@@ -158,14 +158,16 @@ class Simulation:
     def pose(self, link: str | None = None, shift: ArrayLike = (0.0, 0.0, 0.0),
              turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
         """
-        Pose (4, 4) of a link in the base frame from MuJoCo, shifted and turned: to make a goal.
+        Return the simulated pose (4, 4) of a link in the base frame, moved by `shift` and `turn`.
+
+        Use it to define a goal relative to the present pose.
 
         Parameters
         ----------
         link : str, optional
-            Default: that of the law's first task.
+            Default: the link of the law's first task.
         shift : (3,) [m]
-            Is added to the position.
+            Added to the position, in base axes.
         turn : (3,) [rad]
             Rotation vector, in base axes, by which the link is turned about its origin.
 
@@ -183,7 +185,7 @@ class Simulation:
 
     def reset(self, q: ArrayLike | None = None) -> None:
         """
-        Set the arm to rest at q (n,), or at the start, at time 0; the law then holds that pose.
+        Set the arm to rest at q (n,), or at its start, at time 0; the law then holds this pose.
 
         Raises
         ------
@@ -235,7 +237,7 @@ class Simulation:
         return Record(*(np.array(column) for column in zip(*rows)))
 
     def _show(self, due: float) -> None:
-        """Wait until a wall time [s], and draw the arm."""
+        """Wait until `due`, a time of `perf_counter` [s], and draw the arm."""
         if self._window is None or not self._window.is_running():
             return  # the user has closed it
         sleep(max(0.0, due - perf_counter()))
@@ -253,8 +255,9 @@ def well_conditioned_positions(law: Law, seed: int = 0) -> Array:
     """
     Joint positions (n,) far from singularities and limits, which the arm can hold [rad, m].
 
-    The best of STARTS random ones in the middle of the joints' ranges: that with the largest ratio
-    of the smallest to the largest singular value of the scaled Jacobian of the first task's link.
+    Of STARTS random positions in the middle of the joints' ranges, the position with the best
+    conditioning: the largest ratio of the smallest to the largest singular value of the scaled
+    Jacobian of the first task's link.
 
     """
     robot, settings = law.robot, law.settings
@@ -267,7 +270,8 @@ def well_conditioned_positions(law: Law, seed: int = 0) -> Array:
         q = middle + share * half
         law.space.outward(q, rest)
         damping.conditioning(law.space.jacobian()[:6])
-        ratio = float(np.sort(damping.ratios)[first])  # an arm with few joints has few directions
+        # an arm with n < 6 joints has 6 - n singular values of 0, which do not count
+        ratio = float(np.sort(damping.ratios)[first])
         can_hold = (np.abs(law.bias_torque(q, rest)) < settings.limits.effort).all()
         if can_hold and ratio > most:
             best, most = q, ratio

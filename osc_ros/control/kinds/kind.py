@@ -30,8 +30,8 @@ class Kind:
     """
     One kind of task, with its own parameters as fields.
 
-    Each field has a default and `metadata={'description': …}`: from them the controller node makes
-    the parameters `NAME.FIELD` of a task.
+    Each field has a default and `metadata={'description': …}`. The controller node makes a ROS
+    parameter `NAME.FIELD` of each field, for a task with the name NAME.
 
     A kind defines up to six coordinates of its link: three in rad, then three in m (`axes` says
     which of them are controlled). Their velocity is S v, where v is the twist of the link, and
@@ -62,11 +62,11 @@ class Kind:
     name : str
         Value of the parameter `NAME.kind`.
     controls : str
-        What the task controls: completes the description of that parameter.
+        What the task controls: a part of the description of the parameter `NAME.kind`.
     axes : tuple of 6 str, optional
         'motion' or 'free', if the kind determines them; None if each task chooses its own.
     goals : tuple of str
-        Commands that it accepts: of 'pose', 'twist', 'trajectory', 'point'.
+        Commands that a task of this kind accepts: some of 'pose', 'twist', 'trajectory', 'point'.
 
     """
 
@@ -80,7 +80,7 @@ class Kind:
         return np.zeros(9)
 
     def set_point(self, pose: Array) -> Array:
-        """The set-point (4, 4) with no error at the pose (4, 4) of the link."""
+        """The set-point (4, 4) for which a link at `pose` (4, 4) has no error."""
         raise NotImplementedError
 
     def error(self, pose: Array, goal: Array) -> Array:

@@ -102,7 +102,7 @@ class LookAt(Kind):
     def numbers(self) -> Array:
         """Rotation (9,), by rows, whose third column is the axis, in the link's frame."""
         z = np.array(self.axis) / np.linalg.norm(self.axis)
-        # the axis of the link nearest to a right angle with it, in the order x, y, z
+        # the link's axis that is nearest to a right angle with z; the first one of equal ones
         x = np.eye(3)[np.argmin(np.abs(z) - 1e-9 * np.array([2.0, 1.0, 0.0]))]
         x = x - (x @ z) * z
         x /= np.linalg.norm(x)
@@ -115,7 +115,7 @@ class LookAt(Kind):
         return there
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """The rotation vector from the axis to the point, and zeros (6,), base axes."""
+        """Return (6,), base axes: the rotation vector from the axis to the point, then zeros."""
         R = pose[:3, :3] @ self.numbers().reshape(3, 3)
         axis, way = R[:, 2], goal[:3, 3] - pose[:3, 3]
         turn = np.cross(axis, way)
@@ -124,7 +124,7 @@ class LookAt(Kind):
         return np.concatenate([angle * direction, np.zeros(3)])
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The same set-point: the point does not move with the link."""
+        """The unchanged set-point (4, 4): the point does not move with the link."""
         return set_point
 
 
@@ -137,7 +137,7 @@ def _at_most(most, x):
 
 @inlined
 def _aim(axis, side, d):
-    """Rotation vector from an axis to a direction d, and the share of it that acts."""
+    """Rotation vector from an axis to a direction d, and the share of it that is the error."""
     turn = cross(axis, d)
     sine, cosine = np.sqrt(dot(turn, turn)), dot(axis, d)
     if sine > 0.0:
@@ -148,7 +148,7 @@ def _aim(axis, side, d):
 
 @inlined
 def _put_map(k, S):
-    """S (36,) that takes a twist (ω, v) to (ω + k × v, v)."""
+    """Write to S (36,), by rows, the matrix that maps a twist (ω, v) to (ω + k × v, v)."""
     for i in range(36):
         S[i] = 1.0 if i % 7 == 0 else 0.0
     S[4], S[5] = -k[2], k[1]

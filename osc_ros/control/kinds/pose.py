@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True)
 class Pose(Kind):
     """
-    The link follows a pose along the axes of the task: the default kind.
+    The default kind: the link follows a pose, along the axes of the task.
 
     The coordinates are those of the link's twist, so S is the identity. The error is the rotation
     vector to the orientation of the set-point, and the difference of the positions.
@@ -61,11 +61,11 @@ class Pose(Kind):
         return pose.copy()
 
     def error(self, pose: Array, goal: Array) -> Array:
-        """See `pose_error`."""
+        """Pose error (6,) from `pose` to `goal`, base axes [rad, m]; see `pose_error`."""
         return pose_error(pose, np.ascontiguousarray(goal))
 
     def set_point_with_link(self, set_point: Array, T: Array) -> Array:
-        """The set-point (4, 4), moved by T (4, 4) like the link's frame."""
+        """The set-point (4, 4) after the link's frame is moved by T (4, 4) on its body."""
         return set_point @ T
 
 
@@ -80,7 +80,7 @@ def put_error(pose, target, error):
 
 @inlined
 def put_pose(task, pose, twist, row):
-    """Write the numbers of a tick, see `Kind`; return 1, the share of the activation."""
+    """Write the task's row for this tick, see `Kind`; return 1, the factor for its activation."""
     R, moves = axes_of(task), task[SHAPE:SHAPE + 6]
     target_twist, error = task[TWIST:ACCELERATION], task[ERROR:LAG]
     rate = row[level_row.RATE:level_row.RATE + 6]

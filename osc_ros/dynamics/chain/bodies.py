@@ -69,7 +69,7 @@ from osc_ros.dynamics.spatial import (
 
 @inlined
 def placement(link, q):
-    """Placement (R, p) of a body at joint position q; cos q and sin q (prismatic: 1 and 0)."""
+    """Return the placement (R, p) of a body at q, cos q and sin q; 1 and 0 if it is prismatic."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if link[PRISMATIC]:
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
@@ -121,10 +121,10 @@ def put_placement(R, p, R_base, p_base, store):
 @inlined
 def body_motion(link, R, p, i, qd, qdd, v, a, store):
     """
-    Return v and a of a body, from those of its parent; then ζ and v ×* I v.
+    Return (v, a, ζ, v ×* I v) of a body, from the velocity v and acceleration a of its parent.
 
-    With a posture acceleration, the Newton-Euler force is stored for the inward pass and includes
-    ζ and v ×* I v, so these are returned as 0. Without one, a is returned unchanged.
+    If a posture acceleration qdd is given, the Newton-Euler force is stored for the inward pass;
+    it includes ζ and v ×* I v, so these are returned as 0. If not, a is returned unchanged.
 
     """
     Hqd = along_axis(link, qd[i])
@@ -163,7 +163,7 @@ def put_tip(ends, R, p, v, a, K, tip):
 
 @inlined
 def force_on_last_body(ends, tip, F):
-    """The wrench on the last body, body axes, equivalent to F (6,) at the tip, base axes."""
+    """Wrench on the last body (body axes) that is equivalent to F (6,) at the tip (base axes)."""
     # rotation of the last body in the base: that of the tip, times the inverse of the
     # tip's rotation in the body
     R = compose((tip[POSE], tip[POSE + 1], tip[POSE + 2], tip[POSE + 4], tip[POSE + 5],
@@ -175,7 +175,7 @@ def force_on_last_body(ends, tip, F):
 
 @inlined
 def inward_sweep(links, tau, qdd, f, work, out):
-    """Write the joint torques of consecutive bodies; f: force on the last one from outside."""
+    """Write the joint torques of consecutive bodies; f is the external force on the last body."""
     for i in range(len(out) - 1, -1, -1):
         link, store = links[i], work[i]
         applied = 0.0

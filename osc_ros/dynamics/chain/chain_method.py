@@ -58,19 +58,19 @@ class ChainMethod(Method):
         self.twist: Array = self._tip[TWIST:FORCE]
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         inward(self._chain, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6, n)."""
+        """Write the Jacobian J of the last `outward` to out (6, n)."""
         jacobian(self._chain, out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         acceleration_response(self._chain, tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ at the last `outward`, into out (n, n)."""
+        """Write M⁻¹ of the last `outward` to out (n, n)."""
         inverse_mass_matrix(self._chain, self._unit, out)
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
@@ -80,7 +80,7 @@ class ChainMethod(Method):
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         gravity = self.gravity.copy()
         self.gravity[:] = 0.0
         try:

@@ -15,11 +15,12 @@
 """
 Elimination of the constraint force of one joint of a plain chain, compiled.
 
-'Inside' means towards the base. H is the joint axis, +z of the body, and W its other five
-directions; the rotor inertia d makes W six wide: W̃ = [W, √d H] and
-W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the joint axis is among the first
-three directions, so that rotation and translation are one case. K is the mobility of the body
-inside the joint, C the coupling of that body to an unknown force farther inside.
+'Inside' means towards the base. H is the joint axis, +z of the body, and W (6 × 5) the other five
+directions. The rotor inertia d adds a column: W̃ = [W, √d H] (6 × 6), and the kernels factor
+W̃ᵀ G W̃ + diag(0,0,0,0,0,1) = L D Lᵀ. In the order 'axis first' the half of a spatial vector that
+contains the joint axis comes first (angular for a revolute joint, linear for a prismatic joint),
+so that both types of joint take the same code. K is the mobility of the body inside the joint, C
+the coupling of that body to an unknown force farther inside.
 """
 
 from __future__ import annotations
@@ -49,9 +50,10 @@ from osc_ros.dynamics.spatial import (
 @inlined
 def ldl_factors(G, s):
     """
-    L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1), the joint axis being the third angular one.
+    Factors L D Lᵀ of W̃ᵀ G W̃ + diag(0,0,0,0,0,1); the joint axis is row and column 2 of G.
 
-    The order of elimination is linear x y z, angular x y, then s = √d times the axis.
+    Returns the 15 elements of L below the diagonal, column by column, then the six of D⁻¹. The
+    order of elimination is linear x y z, angular x y, then s = √d times the joint axis.
 
     """
     A, B, C = G
@@ -81,7 +83,7 @@ def ldl_factors(G, s):
 
 @inlined
 def forward_substitution(L, r0, r1, r2, r3, r4, r5):
-    """L⁻¹ r."""
+    """L⁻¹ r for the numbers r0 to r5 of r; L is a result of `ldl_factors`."""
     r1 = r1 - L[0] * r0
     r2 = r2 - L[1] * r0 - L[5] * r1
     r3 = r3 - L[2] * r0 - L[6] * r1 - L[9] * r2
@@ -92,7 +94,7 @@ def forward_substitution(L, r0, r1, r2, r3, r4, r5):
 
 @inlined
 def ldl_solution(L, r0, r1, r2, r3, r4, r5):
-    """(L D Lᵀ)⁻¹ r."""
+    """(L D Lᵀ)⁻¹ r for the numbers r0 to r5 of r; L is a result of `ldl_factors`."""
     r0, r1, r2, r3, r4, r5 = forward_substitution(L, r0, r1, r2, r3, r4, r5)
     r5 = L[20] * r5
     r4 = L[19] * r4 - L[14] * r5
@@ -116,9 +118,11 @@ def across_rows(G, s):
 @inlined
 def schur_complement(G, L, a, c):
     """
-    G - ZᵀD⁻¹Z, with Z = L⁻¹ [a, c] for the six rows [a, c]; and the rows of Z.
+    Return G - ZᵀD⁻¹Z, where Z = L⁻¹ [a, c], and the six rows of Z.
 
-    For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is K of the body, joined to the chain inside it.
+    The matrix [a, c] has six rows: a are their columns 0-2, c their columns 3-5. L is a result of
+    `ldl_factors` and contains D⁻¹ too. For [a, c] = W̃ᵀ I⁻¹ and G = I⁻¹ the result is the mobility
+    K of the body after it was joined to the chain inside it.
 
     """
     a0, c0 = a[0], c[0]
@@ -148,7 +152,7 @@ def schur_complement(G, L, a, c):
 
 @inlined
 def back_projection(L, y, za, zc):
-    """Zᵀ D⁻¹ y."""
+    """Zᵀ D⁻¹ y for the six numbers y; `schur_complement` returns the rows za, zc of Z."""
     angular, linear = ZERO, ZERO
     for k in range(6):
         w = L[15 + k] * y[k]
@@ -158,34 +162,35 @@ def back_projection(L, y, za, zc):
 
 @inlined
 def axis_first(link, G):
-    """G with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
+    """G; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
     return linear_first(G) if link[PRISMATIC] else G
 
 
 @inlined
 def axis_first_pair(link, f):
-    """f with angular and linear parts exchanged if the joint is prismatic; inverse of itself."""
+    """f; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
     return (f[1], f[0]) if link[PRISMATIC] else f
 
 
 @inlined
 def across_axis(s, z):
-    """W̃ᵀ z for z = (angular, linear) after `axis_first_pair`; ordered as in `ldl_factors`."""
+    """W̃ᵀ z (6 numbers, in the order of `ldl_factors`) for z from `axis_first_pair`."""
     return z[1] + (z[0][0], z[0][1], s * z[0][2])
 
 
 @inlined
 def from_across_axis(s, x):
-    """W̃ x, axis first."""
+    """W̃ x in 'axis first' order, for x with 6 numbers in the order of `ldl_factors`."""
     return (x[3], x[4], s * x[5]), (x[0], x[1], x[2])
 
 
 @inlined
 def joint_elimination(link, G, z):
     """
-    Eliminate the constraint force of a joint.
+    Eliminate the constraint force of a joint; G and z are the mobility and the residual across it.
 
-    Returns K, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and the rows of Z in two halves.
+    Returns K of the body, the acceleration due to z, L, L⁻¹ W̃ᵀ z, and columns 0-2 and 3-5 of the
+    six rows of Z (see `schur_complement`).
 
     """
     s = np.sqrt(link[ROTOR])
@@ -216,7 +221,7 @@ def coupling_to_body(R, p, C):
 
 @inlined
 def rows_first(link, C):
-    """C with upper and lower rows exchanged if the joint is prismatic; inverse of itself."""
+    """C; if the joint is prismatic, its upper and lower rows are exchanged. Self-inverse."""
     return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
 
 
@@ -251,9 +256,9 @@ def inner_handle(link, R, p, tau, i, L, y, za, zc, handle):
     Parameters
     ----------
     handle : (C, K_a, b_a, f)
-        C and K_a map that force to the acceleration of the last and of the first body; b_a is
-        the acceleration of the first body without it; f, returned unchanged, is the sum of the
-        Newton-Euler forces, as one force on the last body.
+        C maps the unknown force to the acceleration of the last body, K_a to that of the first
+        body; b_a is the acceleration of the first body if the unknown force is zero. f is the sum
+        of the Newton-Euler forces, as one force on the last body; it is returned unchanged.
 
     Returns
     -------

@@ -82,13 +82,13 @@ def parts_of(chain):
 
 
 def empty_chain(n: int) -> tuple[Array, Parts]:
-    """The flat array of a chain of n bodies, all zeros, and its parts."""
+    """The flat array of a chain of n bodies, all zeros, and views of its parts."""
     chain = np.zeros(_LINKS + n * _BODY_WIDTH)
     return chain, Parts(*plain(parts_of)(chain))
 
 
 def chain_of(robot: Robot) -> tuple[Array, Parts]:
-    """The flat array of a robot, and its parts."""
+    """The flat array of a robot (constants set, memory zero), and views of its parts."""
     chain, parts = empty_chain(robot.n)
     parts.links[:], parts.ends[:] = packed_robot(robot)
     return chain, parts

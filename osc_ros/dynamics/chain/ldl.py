@@ -102,7 +102,7 @@ BLOCK_WIDTH = 57
 
 def packed_blocks(robot: Robot) -> Array:
     """
-    Blocks of 𝒜 and ℰ at zero joint positions; each call turns them by the positions.
+    Blocks of 𝒜 and ℰ at zero joint positions; the kernels rotate them by the joint positions.
 
     Returns
     -------
@@ -115,7 +115,8 @@ def packed_blocks(robot: Robot) -> Array:
     X = np.concatenate([motion_transforms(T[:, :3, :3], T[:, :3, 3]), np.eye(6)[None]])
     V = np.linalg.inv(robot.inertia) @ X.transpose(0, 2, 1)
     T = X @ V
-    # rows: W̃ of the body inside, its axis last; columns: directions of this joint, axis first
+    # `across` selects the rows of V: directions W̃ of the body inside, its joint axis last;
+    # `first` selects columns: directions of this joint in the order 'axis first'
     across = np.where(prismatic, angular_first, linear_first)[:, :, None]
     first = np.where(prismatic[1:], linear_first, angular_first)
     first = np.concatenate([first, [angular_first]])[:, None]
@@ -131,7 +132,7 @@ def packed_blocks(robot: Robot) -> Array:
 
 @inlined
 def block_at(row):
-    """T, and the six rows of V: their columns 0-2, and columns 3-5."""
+    """Return T, columns 0-2 of the six rows of V, and columns 3-5 of these rows."""
     return (mobility_at(row, 0),
             (vector_at(row, 21), vector_at(row, 27), vector_at(row, 33),
              vector_at(row, 39), vector_at(row, 45), vector_at(row, 51)),
@@ -160,7 +161,7 @@ def _turned_matrix(c, s, B):
 
 @inlined
 def through_joint(link, c, s, q, G):
-    """Z G Zᵀ, axis first."""
+    """Z G Zᵀ for the motion Z of the joint at q; G and the result are in 'axis first' order."""
     if link[PRISMATIC]:
         return linear_first(mobility_shifted((0.0, 0.0, q), linear_first(G)))
     return (_turned_symmetric(c, s, G[0]), _turned_matrix(c, s, G[1]),
@@ -169,7 +170,7 @@ def through_joint(link, c, s, q, G):
 
 @inlined
 def vector_through_joint(link, c, s, q, z):
-    """Z z, axis first."""
+    """Z z for the motion Z of the joint at q; z and the result are in 'axis first' order."""
     if link[PRISMATIC]:
         return add(z[0], cross(z[1], (0.0, 0.0, q))), z[1]
     return _turned_vector(c, s, z[0]), _turned_vector(c, s, z[1])
@@ -227,7 +228,7 @@ def outward_pass(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
     """
-    Outward pass by the factorization of 𝒜; otherwise as `passes.outward`.
+    Write the same results as `passes.outward`, by the factorization of 𝒜.
 
     Parameters
     ----------
@@ -249,7 +250,9 @@ def ldl_outward(links, blocks, ends, q, qd, tau, qdd, work, factor, tip):
 @kernel
 def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
     """
-    Joint torques of the law by the factorization of 𝒜; the inward pass is that of the sweep.
+    Write the joint torques of the law to `out`, by the factorization of 𝒜.
+
+    The inward pass is that of `passes`.
 
     Returns
     -------
@@ -268,10 +271,10 @@ def ldl_law(links, blocks, ends, q, qd, u, tau, qdd, work, tip, out):
 @kernel
 def ldl_accelerations(links, blocks, ends, q, qd, tau, F, work, factor, tip, qdd):
     """
-    Forward dynamics by the constraint-force algorithm.
+    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
 
-    The back substitution is that of the sweep, because the pivots Dᵢ and their right-hand sides
-    are the same.
+    It uses the back substitution of `passes`, because the pivots Dᵢ and their right-hand sides are
+    the same as in the sweep.
 
     Parameters
     ----------
@@ -297,12 +300,12 @@ class LDL(ChainMethod):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         return int(ldl_law(self._links, self._blocks, self._ends, q, qd, u, tau, qdd, self._work,
                            self._tip, out))
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
         return int(ldl_outward(self._links, self._blocks, self._ends, q, qd, tau, qdd, self._work,
                                self._factor, self._tip))
@@ -317,7 +320,7 @@ class LDL(ChainMethod):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     passes.compile_kernels()
     links, blocks, ends = np.ones((1, LINK_WIDTH)), np.ones((2, BLOCK_WIDTH)), np.ones(ENDS_WIDTH)
     work, factor, tip = np.ones((1, WORK_WIDTH)), np.ones((1, FACTOR_WIDTH)), np.ones(TIP_WIDTH)

@@ -22,8 +22,9 @@ complement of paper 000, eqs. 39-46, block by block). What remains after body i 
     b  acceleration of body i under the joint torques τ⁰, with no force on it from outside
 
 so the tip's K is Λ⁻¹ and its acceleration is a⁰ = J M⁻¹(τ⁰ - h) + J̇q̇, and the law is
-F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p, τ⁰ = ID(q, q̇, q̈_p) and a⁰ is plain
-kinematics; b then contains only the torque that is added on top.
+F = Λ(u - a⁰), τ = τ⁰ + JᵀF. With a posture acceleration q̈_p and added torques τ_a,
+τ⁰ = M q̈_p + h + τ_a. Then the acceleration by q̈_p follows from kinematics alone, and b is only
+the acceleration by τ_a.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
     placed : None or True
         If True, the placements are in `work` already; R_base and p_base are returned unchanged.
     handle : None, or as in `inner_handle`
-        Given if an unknown force acts on the first of the bodies inside.
+        Given for a segment of a chain, if an unknown force acts on the segment's first body.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def outward_sweep(links, q, qd, tau, qdd, R_base, p_base, v, a, b, K, work, fact
 
 @inlined
 def at_base(ends, qdd):
-    """R, p, v, a, b and K of the base; b is its acceleration -gravity, or 0 with a posture."""
+    """R, p, v, a, b and K of the base; a is -gravity; b is a, or 0 if `qdd` is given."""
     gravity = vector_at(ends, 0)
     a = (ZERO, (-gravity[0], -gravity[1], -gravity[2]))
     return ((1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO, (ZERO, ZERO), a,
@@ -151,7 +152,12 @@ def at_base(ends, qdd):
 
 @inlined
 def tip_acceleration(tau, qdd, a, b):
-    """Acceleration of the last body under τ⁰, from a of the posture and b of the elimination."""
+    """
+    Acceleration of the last body: a + b if `tau` and `qdd` are given.
+
+    If only `qdd` is given, it is a; if only `tau` or neither of them is given, it is b.
+
+    """
     if qdd is None:
         return b
     return a if tau is None else plus(a, b)
@@ -173,7 +179,7 @@ def inward_pass(links, ends, tau, qdd, F, work, tip, out):
 
 @inlined
 def task_force(u, tip, F):
-    """F = Λ(u - a⁰), exact; by the pseudo-inverse where Λ⁻¹ is singular to working precision."""
+    """Write F = Λ(u - a⁰); where Λ⁻¹ is singular to working precision, by the pseudo-inverse."""
     scratch = tip[SCRATCH:]
     A, r = scratch[:36], scratch[72:78]
     for k in range(36):
@@ -198,7 +204,7 @@ def shapes_fit(links, q, qd, tau, qdd):
 
 @inlined
 def back_substitution(links, ends, tau, F, work, factor, tip, qdd):
-    """Back substitution: q̈ from the tip inward, from the residuals and factors in `factor`."""
+    """Write q̈ (n,), from the tip inward, by back substitution with the rows of `factor`."""
     outer = force_on_last_body(ends, tip, F)
     for i in range(len(links) - 1, -1, -1):
         link, store = links[i], factor[i]
@@ -237,7 +243,7 @@ def put_response(links, ends, tau, F, work, factor, tip, qdd):
 @kernel
 def outward(chain, q, qd, tau, qdd):
     """
-    Λ⁻¹, a⁰, pose and twist of the tip, from the base outward, into the parts of the chain.
+    Write Λ⁻¹, a⁰, pose and twist of the tip to the arrays of the chain, from base to tip.
 
     Parameters
     ----------
@@ -263,7 +269,7 @@ def outward(chain, q, qd, tau, qdd):
 @kernel
 def inward(chain, tau, qdd, F, out):
     """
-    Joint torques τ⁰ + JᵀF, from the tip inward, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to `out`, from tip to base, after `outward` with the same tau and qdd.
 
     Parameters
     ----------
@@ -279,7 +285,7 @@ def inward(chain, tau, qdd, F, out):
 @kernel
 def law(chain, q, qd, u, tau, qdd, out):
     """
-    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
 
     Parameters
     ----------
@@ -305,7 +311,7 @@ def law(chain, q, qd, u, tau, qdd, out):
 @kernel
 def accelerations(chain, q, qd, tau, F, qdd):
     """
-    Forward dynamics by the constraint-force algorithm.
+    Write the joint accelerations under torques and a tip force, by the constraint-force algorithm.
 
     The outward pass eliminates the constraint forces as in `outward`; the inward pass computes
     them joint by joint, with the joint accelerations. Overwrites all memory.
@@ -326,7 +332,7 @@ def accelerations(chain, q, qd, tau, F, qdd):
 
 @kernel
 def inverse_dynamics(chain, q, qd, qdd, out):
-    """Joint torques M q̈ + h into out (n,) [N·m]; overwrites placements and residuals."""
+    """Write joint torques M q̈ + h to out (n,) [N·m]; overwrites placements and residuals."""
     links, ends, work, factor, _ = parts_of(chain)
     for i in range(len(links)):
         R, p, _, _ = placement(links[i], q[i])
@@ -338,7 +344,7 @@ def inverse_dynamics(chain, q, qd, qdd, out):
 @kernel
 def acceleration_response(chain, tau, F, qdd):
     """
-    M⁻¹(τ + JᵀF) from the factors that `outward` left: forward and back substitution.
+    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`, by forward and back substitution.
 
     Overwrites the residuals in `factor`.
 
@@ -358,7 +364,7 @@ def acceleration_response(chain, tau, F, qdd):
 @kernel
 def inverse_mass_matrix(chain, unit, M_inv):
     """
-    M⁻¹ from the factors that `outward` left, symmetric to the last bit.
+    Write M⁻¹, exactly symmetric, from the factors of the last `outward`.
 
     Overwrites the residuals in `factor`.
 
@@ -385,7 +391,7 @@ def inverse_mass_matrix(chain, unit, M_inv):
 @kernel
 def jacobian(chain, J):
     """
-    Natural Jacobian of the tip, base axes, [angular; linear], after `outward`.
+    Write the Jacobian of the tip, base axes, [angular; linear], after `outward`.
 
     Parameters
     ----------
@@ -400,7 +406,7 @@ def jacobian(chain, J):
 def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
                 Lambda):
     """
-    Terms of the law at k states, one state after another.
+    Write the terms of the law at k states, one state after another.
 
     Parameters
     ----------
@@ -428,7 +434,7 @@ def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_q
 
 @ahead
 def compile_kernels() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     chain, (links, ends, work, _, tip) = empty_chain(1)
     chain[:] = 1.0
     x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))

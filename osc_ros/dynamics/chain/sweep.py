@@ -36,12 +36,12 @@ class Sweep(ChainMethod):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         status: int = law(self._chain, q, qd, u, tau, qdd, out)
         return status
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         self._tau, self._qdd = tau, qdd
         status: int = outward(self._chain, q, qd, tau, qdd)
         return status

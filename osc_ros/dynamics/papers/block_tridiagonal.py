@@ -18,7 +18,7 @@ Symmetric positive definite block tridiagonal systems, factored once and solved 
 Both factorizations take n ≥ 1 diagonal blocks (n, m, m) and the blocks above them (n-1, m, m) of
 a matrix a whose block row i is a[i m:(i+1) m]:
 
-    diagonal[i, r, c] == a[i m + r,     i m + c]      for r ≥ c; what is above is not read
+    diagonal[i, r, c] == a[i m + r,     i m + c]      for r ≥ c; entries with r < c are not read
     upper[i, r, c]    == a[i m + r, (i+1) m + c] == a[(i+1) m + c, i m + r]
 
         ┌ diagonal[0]  upper[0]                     ┐
@@ -53,7 +53,7 @@ Array = NDArray[np.float64]
 
 
 class Factor(Protocol):
-    """A factored matrix."""
+    """A factored block tridiagonal matrix a, of n blocks of m rows."""
 
     @property
     def depth(self) -> int:
@@ -67,10 +67,10 @@ class Factor(Protocol):
 
 
 class Factorization(Protocol):
-    """A constructor of a factored matrix."""
+    """A class that factors a block tridiagonal matrix: `BlockLDL` or `BlockCyclicReduction`."""
 
     def __call__(self, diagonal: ArrayLike, upper: ArrayLike) -> Factor:
-        """Factor the matrix of these blocks."""
+        """Factor the matrix with the blocks `diagonal` (n, m, m) and `upper` (n-1, m, m)."""
 
 
 class BlockLDL:
@@ -94,7 +94,7 @@ class BlockLDL:
     ------
     InputError
         Shapes that do not fit, numbers that are not finite; a matrix that is not positive
-        definite, with the number of the first block whose pivot Dᵢ is not.
+        definite (the message has the number of the first block whose pivot Dᵢ is not).
 
     """
 
@@ -145,9 +145,9 @@ class _Level(NamedTuple):
     """
     Factors of the blocks that are eliminated at one level, and their couplings.
 
-    `left` and `right` are C⁻¹ times the couplings to the neighbours that are kept. With an odd
-    number of blocks the first one is kept; with an even one it is eliminated and has no left
-    neighbour, `left[0]` being zero.
+    `left` and `right` are C⁻¹ times the couplings to the neighbours, which remain. `odd` is 1 if
+    the level has an odd number of blocks: then the first block remains. If it is 0, the first
+    block is eliminated and has no left neighbour; `left[0]` is zero.
 
     """
 
@@ -181,8 +181,8 @@ class BlockCyclicReduction:
     ------
     InputError
         Shapes that do not fit, numbers that are not finite; a matrix that is not positive
-        definite, with the number of the first block in the order of elimination whose pivot is
-        not (which may be another one than with `BlockLDL`).
+        definite (the message has the number of the first block, in the order of elimination,
+        whose pivot is not; `BlockLDL` may name another block).
 
     """
 
@@ -248,7 +248,7 @@ class BlockCyclicReduction:
 
 
 def _take_from_neighbours(kept: Array, level: _Level, left: Array, right: Array) -> None:
-    """Update the remaining right-hand sides: subtract the level's couplingᵀ × (left, right)."""
+    """Subtract the level's couplingsᵀ × (left, right) from the remaining blocks, or their rhs."""
     kept[level.odd:] -= level.right.transpose(0, 2, 1) @ right
     first = 1 - level.odd  # the first eliminated block has a left neighbour only if `odd` is 1
     kept[:-1] -= level.left[first:].transpose(0, 2, 1) @ left[first:]
@@ -268,7 +268,7 @@ def _inverse_factors(pivots: Array, number: NDArray[np.int_], n: int) -> Array:
 
 
 def _inverse_of_product(C_inv: Array) -> Array:
-    """(C Cᵀ)⁻¹."""
+    """The inverse (C Cᵀ)⁻¹ (m, m) of a pivot, from C⁻¹."""
     return np.asarray(C_inv.T @ C_inv, dtype=np.float64)
 
 

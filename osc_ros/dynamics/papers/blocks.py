@@ -41,12 +41,12 @@ class Tridiagonal(NamedTuple):
 
     @property
     def T(self) -> Tridiagonal:
-        """The transpose."""
+        """The transposed matrix."""
         return Tridiagonal(*(blocks.transpose(0, 2, 1)
                              for blocks in (self.diagonal, self.lower, self.upper)))
 
     def times(self, x: Array) -> Array:
-        """The product (n, a) with x (n, b)."""
+        """The product (n, a) of this matrix and a vector x (n, b), both in blocks."""
         y = product(self.diagonal, x)
         y[:-1] += product(self.upper, x[1:])
         y[1:] += product(self.lower, x[:-1])
@@ -71,10 +71,10 @@ def gather(x: Array, places: NDArray[np.intp], n: int) -> Array:
 
 
 def product(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b) times its own vector of x (n, b)."""
+    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 
 def product_T(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b), transposed, times its own vector of x (n, a)."""
+    """(n, b): the products of block i (n, a, b), transposed, and row i of x (n, a)."""
     return np.asarray((x[:, None, :] @ blocks)[:, 0])

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The law by the textbook: M, J, h, and a solve; the reference for every other method."""
+"""The law by textbook formulas, M, J, h and Cholesky; the reference for all other methods."""
 
 from __future__ import annotations
 
@@ -56,25 +56,25 @@ class Dense(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """Write the Jacobian J of the last `outward` to out (6 m, n)."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         out[:] = cho_solve(self._M_factor, tau + self._J.T @ F, check_finite=False)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
-        """Joint accelerations (n,) under torques and a force on the tip."""
+        """Joint accelerations (n,) under torques (n,) and forces on the tips (6 m,)."""
         rest = np.zeros((self.robot.n, 1))
         h = newton_euler.inverse_dynamics(self.robot, q, qd, rest, self.gravity)[:, 0]
         J = newton_euler.jacobian(self.robot, placement(self.robot, q))
         return self.apply_M_inv(q, tau + J.T @ F - h)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         M = newton_euler.mass_matrix(self.robot, q)
         return np.asarray(cho_solve(cho_factor(M), x, check_finite=False), dtype=np.float64)

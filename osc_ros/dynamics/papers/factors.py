@@ -33,9 +33,10 @@ Array = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class SchurBlocks:
     """
-    The factors of M⁻¹, Λ⁻¹ and Λ at one position, m = 5 or 6 wide.
+    The factors of M⁻¹, Λ⁻¹ and Λ at one position.
 
-    𝒜 and 𝒮 are factored when they are first needed, once.
+    Blocks are m wide: 6 if a joint has a rotor inertia, else 6 minus the least number of freedoms
+    of a joint. 𝒜 and 𝒮 are factored once, when they are first needed.
 
     Attributes
     ----------
@@ -53,7 +54,7 @@ class SchurBlocks:
         𝒟⁻¹ (eq. 48) [kg m², kg m, kg].
     S : Tridiagonal of (m, m)
         ℰℛᵀ - 𝒜 (eq. 50), negative definite if the tip can move in every direction: -𝒮 is the 𝒜
-        of the chain with its last body held.
+        of the chain with its last body fixed.
     freedoms : (g, k) int
         For each joint, the indices of its freedoms, counted along the path; where a joint has
         fewer than k, the index is the number of all these freedoms.
@@ -112,7 +113,7 @@ class SchurBlocks:
         """
         M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,), by a solve with one right-hand side.
 
-        The n freedoms are those of the path; all other joints are free, without torque.
+        x has an entry for each of the n freedoms of the path; the torque of all other joints is 0.
 
         """
         x_spread = spread(x, self.freedoms)
@@ -125,7 +126,7 @@ class SchurBlocks:
         return np.asarray(self.D @ f - self.E.T @ X[-1])
 
     def Lambda_times(self, a: Array) -> Array:
-        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), with one right-hand side; errors as for `Lambda`."""
+        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), by a solve with one right-hand side; see `Lambda`."""
         self.Lambda  # noqa: B018  refuses where S is singular
         X = self.S_factor.solve(self._in_last_block(self.R @ a))
         return np.asarray(self.G @ a + self.R.T @ X[-1])

@@ -43,8 +43,8 @@ class Bodies:
     Attributes
     ----------
     groups : list of list of int
-        The bodies of every link, base first: massless ones, which are part of its joint, and the
-        one that has inertia.
+        The bodies of every link, base first: massless bodies, which are part of the link's joint,
+        then the body that has inertia.
     links : (g,) int
         The last body of each group.
     beside : list of int
@@ -58,7 +58,8 @@ class Bodies:
     m : int
         Width of the blocks.
     S, W : (g, 6, max k), (g, 6, m)
-        Motion subspace and its complement, of links of one body; for others they depend on q.
+        Motion subspace of the joint and its complement, for links of one body; zero for other
+        links, where both depend on q.
 
     """
 
@@ -100,7 +101,7 @@ class Bodies:
         return gather(product_T(self.H, x), self._own, self.robot.n)
 
     def joint(self, i: int) -> tuple[slice, Array]:
-        """Freedoms of body i, and its H (6, k)."""
+        """Return the slice of q̇ with the k freedoms of joint i, and H (6, k) of this joint."""
         k = 3 if self.robot.spherical[i] else 1
         first = int(self.robot.v_index[i])
         return slice(first, first + k), self.H[i, :, :k]
@@ -134,20 +135,21 @@ def refusal(robot: Robot, i: int, what: str) -> ModelError:
 
 class Located:
     """
-    The bodies at one position.
+    Transforms and articulated-body inertias of the bodies at one position q.
 
     Attributes
     ----------
     X : (b, 6, 6)
-        Takes motions of each body's parent to the body.
+        Motion transforms from each body's parent to the body.
     X_link : (g, 6, 6)
-        Takes motions of a link to the next one; for the first one, motions of the base.
+        Motion transforms to each link from the link before; to the first link from the base.
     X_tip, X_tip_inv : (6, 6)
         Motion transforms from the last link to the tip, base axes, and back.
     W, T : (g, 6, m), (g, 6, max k)
         W̃ and T of every link.
     I : (b, 6, 6)
-        Articulated-body inertias of the bodies beside the path, and of the links with these.
+        Articulated-body inertias of the bodies beside the path; of the bodies on the path, their
+        inertia plus that of the branches that they carry.
     U, D_inv : dict of int to (6, k), (k, k)
         For each body beside the path: I H and (Hᵀ I H + d)⁻¹.
     I_inv : (g, 6, 6)
@@ -167,7 +169,7 @@ class Located:
         self._join()
 
     def base_acceleration(self, gravity: Array) -> Array:
-        """Acceleration -gravity of the base (b, 6), at the bodies whose joints are on it."""
+        """(b, 6): the base's acceleration -gravity, for bodies that it carries; else zeros."""
         found = np.zeros((len(self.X), 6))
         on_base = self.bodies.robot.parent < 0
         found[on_base] = self.X[on_base, :, 3:] @ -gravity
@@ -207,7 +209,7 @@ class Located:
                 self.W[g, :, 6 - k:] = self.T[g, :, :k] * np.sqrt(bodies.d[g, None, :k])
 
     def across_joints(self, V: Array) -> Array:
-        """𝒫ᵀV (g, 6): motions of the links relative to the link before, for V (g, 6) (eq. 17)."""
+        """𝒫ᵀV (g, 6): motion of each link relative to the link before, for V (g, 6) (eq. 17)."""
         x = V.copy()
         x[1:] -= product(self.X_link[1:], V[:-1])
         return x
@@ -253,9 +255,10 @@ class Located:
 
     def with_branch_forces(self, tau: Array, pulled: Array, p: Array) -> tuple[Array, list[Array]]:
         """
-        Bias forces p (b, 6) plus those of the branches beside the path, links not accelerating.
+        Bias forces p (b, 6), plus the forces of the branches on links that do not accelerate.
 
-        Also returns the drives D⁻¹(τ - Hᵀp - Uᵀζ) of the branches' joints, ordered as `beside`.
+        Branches are the bodies beside the path. Also returns the joint accelerations of the
+        branches in this case, D⁻¹(τ - Hᵀp - Uᵀ pulled), in the order of `beside`.
 
         """
         p, drives = p.copy(), []
@@ -294,7 +297,12 @@ class Located:
 
 
 def projection(diagonal: Array, upper: Array, left: Array, right: Array) -> Tridiagonal:
-    """Tridiagonal leftᵀ A right, A (diagonal, upper) symmetric, sides (g, 6, ·): eqs. 52, 53."""
+    """
+    Return leftᵀ A right for a symmetric block tridiagonal A (eqs. 52, 53).
+
+    diagonal and upper are the blocks of A; left and right (g, 6, ·) are block diagonal.
+
+    """
     left = left.transpose(0, 2, 1)
     return Tridiagonal(left @ diagonal @ right, left[:-1] @ upper @ right[1:],
                        left[1:] @ upper.transpose(0, 2, 1) @ right[:-1])

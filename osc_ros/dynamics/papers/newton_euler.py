@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Velocities, Jacobian and inverse dynamics by the textbook, in numpy."""
+"""Velocities, Jacobian and inverse dynamics by textbook formulas, in numpy."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
     qd : (n,)
     qdd : (n, k)
     gravity : (3,)
-        The base accelerates by -gravity instead.
+        Modelled by an acceleration -gravity of the base [m/s²].
 
     Returns
     -------
@@ -108,7 +108,7 @@ def motion(robot: Robot, at: Placement, qd: Array, qdd: Array, gravity: Array
 
 def inverse_dynamics(robot: Robot, q: Array, qd: Array, qdd: Array, gravity: Array) -> Array:
     """
-    Joint torques M q̈ + C + G by Newton and Euler, for k accelerations at once.
+    Joint torques M q̈ + C + G by the Newton-Euler equations, for k accelerations at once.
 
     Parameters
     ----------

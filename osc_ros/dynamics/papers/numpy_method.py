@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Part of a method in numpy that is common to all of them: checks of shapes and numbers."""
+"""The base class of all methods in numpy: it checks shapes and numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 class NumpyMethod(Method):
-    """Base class of methods in numpy; checks shapes and numbers before a subclass gets them."""
+    """Base class of methods in numpy; checks shapes and numbers, then calls the subclass."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -40,7 +40,7 @@ class NumpyMethod(Method):
     @np.errstate(over='ignore', invalid='ignore')
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, u, tau, qdd, out) if x is not None]
         if not all(x.dtype == np.float64 and x.flags.carray for x in given):
             raise TypeError('accepted are contiguous, writeable float64 arrays, as by the kernels')
@@ -54,7 +54,7 @@ class NumpyMethod(Method):
 
     @np.errstate(over='ignore', invalid='ignore')
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         given = [x for x in (q, qd, tau, qdd) if x is not None]
         if q.shape != (self.robot.nq,) or any(x.shape != (self.robot.n,) for x in given[1:]):
             return WRONG_SHAPE
@@ -67,4 +67,4 @@ class NumpyMethod(Method):
 
     @abstractmethod
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """`outward` for arrays that fit and are finite; DONE or NOT_FINITE."""
+        """Compute `outward`, for finite arrays of the right shape; return DONE or NOT_FINITE."""

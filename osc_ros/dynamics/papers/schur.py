@@ -175,13 +175,13 @@ class Schur(NumpyMethod):
         if qdd is None:
             if not np.isfinite(p).all():
                 return NOT_FINITE
-            a = self._solved(at, blocks, self._tau, pulled, p).a[-1]
+            a = self._link_response(at, blocks, self._tau, pulled, p).a[-1]
         else:
             V = at.outward(bodies.along(qdd) + pulled)
             a = V[bodies.links[-1]]
             if tau is not None:
                 nothing = np.zeros_like(p)
-                a = a + self._solved(at, blocks, tau, nothing, nothing).a[-1]
+                a = a + self._link_response(at, blocks, tau, nothing, nothing).a[-1]
             f = at.inward(product(bodies.I, V) + p)
             self._tau += bodies.axis_part(f) + self.robot.rotor_inertia * qdd
         self.pose[:] = at.placement.T_tip.copy()
@@ -192,29 +192,29 @@ class Schur(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         out[:] = self._tau + self._J.T @ F
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """Write the Jacobian J of the last `outward` to out."""
         out[:] = self._J
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         at, blocks = self._located, self._blocks
         p, nothing = np.zeros((len(at.X), 6)), np.zeros((len(at.X), 6))
         p[self._bodies.links[-1]] = -at.X_tip.T @ F
-        out[:] = self._moved(at, self._solved(at, blocks, tau, nothing, p)).qdd
+        out[:] = self._body_motion(at, self._link_response(at, blocks, tau, nothing, p)).qdd
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
         return self.motion(q, qd, tau, F).qdd
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         at, blocks = self._at(q)
         nothing = np.zeros((len(at.X), 6))
-        return self._moved(at, self._solved(at, blocks, x, nothing, nothing)).qdd
+        return self._body_motion(at, self._link_response(at, blocks, x, nothing, nothing)).qdd
 
     @np.errstate(over='ignore', invalid='ignore')
     def motion(self, q: Array, qd: Array, tau: Array, F: Array) -> ConstrainedMotion:
@@ -225,10 +225,10 @@ class Schur(NumpyMethod):
         if not np.isfinite(p).all():
             return ConstrainedMotion(np.full_like(tau, np.nan), np.full_like(p, np.nan))
         pulled = zeta + at.base_acceleration(self.gravity)
-        return self._moved(at, self._solved(at, blocks, tau, pulled, p))
+        return self._body_motion(at, self._link_response(at, blocks, tau, pulled, p))
 
-    def _solved(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
-                ) -> Response:
+    def _link_response(self, at: Located, blocks: SchurBlocks, tau: Array, pulled: Array, p: Array
+                       ) -> Response:
         """
         Accelerations of the links, and forces through their joints.
 
@@ -253,8 +253,8 @@ class Schur(NumpyMethod):
         return Response(gather(qdd, bodies.freedoms, self.robot.n), f,
                          product(at.I_inv, borne - p_link), pulled, p, drives)
 
-    def _moved(self, at: Located, found: Response) -> ConstrainedMotion:
-        """Motion of all bodies: links, massless bodies before them, bodies beside the path."""
+    def _body_motion(self, at: Located, found: Response) -> ConstrainedMotion:
+        """Joint accelerations and joint forces of all bodies, from the motion of the links."""
         bodies, forces, qdd = self._bodies, np.zeros((len(at.X), 6)), found.qdd
         a = np.zeros((len(at.X) + 1, 6))  # the last row is the base
         forces[bodies.links], a[bodies.links] = found.f, found.a
@@ -289,9 +289,10 @@ class Response(NamedTuple):
     f, a : (g, 6)
         Wrenches through the joints of the links, and accelerations of the links.
     pulled, p : (b, 6)
-        The arguments `pulled` and `p`; p includes the bias forces of each body's branches.
+        The accelerations across the joints without any force, and the bias forces of the bodies
+        including those of the branches that they carry.
     drives : list of (k,)
-        Accelerations of the joints beside the path, while the body that carries them is held.
+        Accelerations of the joints beside the path if the bodies of the path do not accelerate.
 
     """
 

@@ -30,8 +30,9 @@ P, the articulated-body inertias, come tip to base (eq. 37), Ω base to tip (eq.
 
 Differences from the paper: bodies are numbered 0 to n-1 from base to tip; the paper counts
 from the tip, its link k is body n-k. All is in base axes, [angular; linear], each body about its
-own origin, which is the paper's reference point on its joint; accelerations are the classical
-ones of that point. A joint's axis h gives H* = (h, 0) where it turns and (0, h) where it slides.
+own origin, which is the paper's reference point on its joint. The linear acceleration of a body is
+the time derivative of the velocity of that point. For a revolute joint with the axis h, H* is
+(h, 0); for a prismatic joint, (0, h).
 
 A rotor of reflected inertia d affects its own joint only: D = HPH* + d. Then (I - GH)PH* is G d
 and not 0, and the inertia transmitted through a joint, ψPφ*, is ψPψ* + φ G d G* φ*: the paper's
@@ -165,16 +166,16 @@ class SpatialOperators(NumpyMethod):
         return DONE if np.isfinite(self.a0).all() else NOT_FINITE
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + J*F into out, for the τ⁰ of the last `outward` (eq. 39)."""
+        """Write τ⁰ + J*F, with J* and τ⁰ of the last `outward`, to out (n,) (eq. 39)."""
         at = self._located
         out[:] = self._tau + at.H(at.phi(at.B(F)))
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out."""
+        """Write the Jacobian J of the last `outward` to out."""
         out[:] = newton_euler.jacobian(self.robot, self._located.placement)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         at = self._located
         out[:] = at.driven(tau, np.zeros((len(tau), 6)), -at.B(F))[0]
 
@@ -287,37 +288,37 @@ class _Located:
         return np.asarray(0.5 * (Omega_tip + Omega_tip.T))
 
     def phi(self, y: Array) -> Array:
-        """φy (n, 6): forces, summed from the tip to the base."""
-        return _gathered(self._phi, y)
+        """φy (n, 6): for each body, the sum of the forces y on it and on all outer bodies."""
+        return _sum_inward(self._phi, y)
 
     def psi(self, y: Array) -> Array:
-        """ψy (n, 6): forces, summed as by `phi`, but with every joint free."""
-        return _gathered(self._psi, y)
+        """ψy (n, 6): the sums of `phi` if all joints are free and transmit only a part of them."""
+        return _sum_inward(self._psi, y)
 
     def phi_star(self, s: Array) -> Array:
-        """φ*s (n, 6): motions, carried from the base to the tip."""
-        return _carried(self._phi, s)
+        """φ*s (n, 6): for each body, the sum of the motions s of it and of all inner bodies."""
+        return _sum_outward(self._phi, s)
 
     def psi_star(self, s: Array) -> Array:
-        """ψ*s (n, 6): motions, carried as by `phi_star`, but with every joint free."""
-        return _carried(self._psi, s)
+        """ψ*s (n, 6): the sums of `phi_star` if all joints are free and transmit only a part."""
+        return _sum_outward(self._psi, s)
 
     def H(self, f: Array) -> Array:
-        """Hf (n,): the part of each along its joint's axis."""
+        """Hf (n,): the component of the force f[i] (n, 6) along the axis of joint i."""
         return np.asarray((self._axis * f).sum(axis=1))
 
     def H_star(self, s: Array) -> Array:
-        """H*s (n, 6)."""
+        """H*s (n, 6): motions along the joint axes, at the rates s (n,)."""
         return self._axis * s[:, None]
 
     def B(self, F: Array) -> Array:
-        """BF (n, 6): a force on the tip, as one on the last body."""
+        """BF (n, 6): the force F (6,) on the tip, as an equivalent force on the last body."""
         f = np.zeros((len(self.D), 6))
         f[-1] = self._phi_tip @ F
         return f
 
     def B_star(self, s: Array) -> Array:
-        """B*s (6,): the tip moves with the last body."""
+        """B*s (6,): motion of the tip, which moves with the last body, for motions s (n, 6)."""
         return np.asarray(self._phi_tip.T @ s[-1])
 
     def moving(self, qd: Array) -> _Moving:
@@ -362,14 +363,14 @@ class _Located:
         return qdd, alpha
 
 
-def _gathered(transforms: Array, y: Array) -> Array:
+def _sum_inward(transforms: Array, y: Array) -> Array:
     z = y.copy()
     for i in range(len(z) - 1, 0, -1):
         z[i - 1] += transforms[i] @ z[i]
     return z
 
 
-def _carried(transforms: Array, s: Array) -> Array:
+def _sum_outward(transforms: Array, s: Array) -> Array:
     alpha = s.copy()
     for i in range(1, len(alpha)):
         alpha[i] += alpha[i - 1] @ transforms[i]
@@ -384,7 +385,7 @@ def _force_transform(reach: Array) -> Array:
 
 
 def _times(blocks: Array, x: Array) -> Array:
-    """Every block (n, a, b) times its own vector of x (n, b)."""
+    """(n, a): the products of block i (n, a, b) and row i of x (n, b)."""
     return np.asarray((blocks @ x[:, :, None])[:, :, 0])
 
 

@@ -31,7 +31,7 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic as _intrinsic
 
-# Typed by numba, not by annotations.
+# numba has no type annotations for these names.
 cgutils: Any = _cgutils
 intrinsic: Any = _intrinsic
 
@@ -42,7 +42,7 @@ _PAUSE = {'x86_64': ('llvm.x86.sse2.pause', []), 'aarch64': ('llvm.aarch64.hint'
 
 
 def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Pointer to words[i] of (words, i, …)."""
+    """Pointer to words[i], for the arguments (words, i, …)."""
     kind = signature.args[0]
     words = context.make_array(kind)(context, builder, arguments[0])
     return cgutils.get_item_pointer(context, builder, kind, words, [arguments[1]],
@@ -51,7 +51,7 @@ def _place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 @intrinsic
 def load(typing: Any, words: Any, i: Any) -> Any:
-    """words[i], an array of int64."""
+    """Load words[i] (int64)."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(_place(context, builder, signature, arguments), _ORDERING,
                                    _ALIGNED)
@@ -60,7 +60,7 @@ def load(typing: Any, words: Any, i: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
-    """words[i] = value."""
+    """Store a value (int64) in words[i]."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store_atomic(arguments[2], _place(context, builder, signature, arguments),
                              _ORDERING, _ALIGNED)
@@ -70,7 +70,7 @@ def store(typing: Any, words: Any, i: Any, value: Any) -> Any:
 
 @intrinsic
 def exchange(typing: Any, words: Any, i: Any, value: Any) -> Any:
-    """Set words[i] to the value; return its value before."""
+    """Set words[i] to the value; return the previous value of words[i]."""
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.atomic_rmw('xchg', _place(context, builder, signature, arguments),
                                   arguments[2], _ORDERING)

@@ -12,7 +12,12 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Measured time per body in each phase of a team, and the segments that balance it."""
+"""
+Measured time per body, and the split of a chain by which all members of a team take equally long.
+
+A team splits a plain chain into segments; member 0, the leader, has the segment at the base. The
+phases of a call are those of `segments.py`.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +38,23 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Variants of a call: τ⁰ given or not (bit 0), posture acceleration given or not (bit 1).
+# Variants of a call: bit 0 is set if τ⁰ is given, bit 1 if a posture acceleration is given.
 VARIANTS = range(4)
-_SAMPLE, _REPEATS = 512, 15  # bodies, and repetitions, of a measurement
+_SAMPLE, _REPEATS = 512, 15  # most bodies, and number of repetitions, of a measurement
 
 
 class Costs(NamedTuple):
     """
-    Measured seconds per body.
+    Measured computing time per body of a chain [s], for the four variants of a call.
 
     Attributes
     ----------
     serial : float
-        Seconds per body of the serial sweep.
-    place, base, segment : (4,)
-        Phase 1, phase 2 at the base, and phase 2 of the other segments, for every variant.
+        Time per body if one process evaluates the whole law by the sweep [s].
+    place : (4,)
+        Time per body of phase 1, for each variant [s].
+    base, segment : (4,)
+        Time per body of phase 2, in the segment at the base and in other segments [s].
 
     """
 
@@ -57,7 +64,12 @@ class Costs(NamedTuple):
     segment: Array
 
     def bounds(self, n: int, members: int) -> NDArray[np.intp]:
-        """First body of every member (4, members + 1), so that all take equally long."""
+        """
+        Return the first body of every member, and n at the end, for the four variants of a call.
+
+        The array is (4, members + 1). All members take equally long for their bodies.
+
+        """
         found = np.zeros((4, members + 1), np.intp)
         ratio = self.segment / self.base
         others = members - 1
@@ -68,17 +80,17 @@ class Costs(NamedTuple):
         return found
 
     def bodies(self, n: int, members: int) -> tuple[int, ...]:
-        """Number of bodies of every member in a call without posture."""
+        """Number of bodies of every member in calls of variant 0 (no τ⁰, no posture)."""
         return tuple(int(count) for count in np.diff(self.bounds(n, members)[0]))
 
     def expected(self, n: int, members: int) -> float:
-        """Predicted seconds of a call without posture, without waiting."""
+        """Predicted duration [s] of a call of variant 0, without the time of waiting."""
         base = self.bounds(n, members)[0, 1]
         return float(base * (self.place[0] + self.base[0]))
 
 
 def law_call(sweep: Sweep) -> Callable[[], float]:
-    """A function that calls the law once and returns the duration [s]."""
+    """Return a function that calls `sweep.torque` once and returns the duration [s]."""
     q, out = np.zeros(sweep.robot.n), np.zeros(sweep.robot.n)
     u = np.zeros(6)
 
@@ -94,7 +106,7 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
     """
     Costs measured now on this machine, by this process alone.
 
-    With blocks, from `ldl.packed_blocks`, it measures cyclic reduction instead of the sweep.
+    If `blocks` (from `ldl.packed_blocks`) is given, phase 2 is cyclic reduction, not the sweep.
 
     """
     roles.compile_kernels(blocks is not None)
@@ -107,7 +119,8 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
     progress, tip = np.zeros(PROGRESS_WIDTH, np.int64), np.zeros(TIP_WIDTH)
 
     def prepare(stage: int) -> None:
-        flags[:], flags[:3 * signals.LINE] = 0, STOP  # none sleeps, every signal has arrived
+        # no member sleeps, and every signal has arrived
+        flags[:], flags[:3 * signals.LINE] = 0, STOP
         progress[:] = stage, 0, 0, 0, 0
 
     def leading(variant: int, m: int, stage: int) -> float:

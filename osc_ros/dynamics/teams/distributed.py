@@ -170,12 +170,12 @@ class Distributed:
     Parameters
     ----------
     comm : mpi4py.MPI.Intracomm
-        Pass a duplicate if messages with any source or tag are awaited in it elsewhere.
+        Pass a duplicate if other code receives messages of any source or any tag in it.
     robot : Robot
-        The whole chain, on every rank; see `from_pieces` for chains too long for that.
+        The whole chain, on every rank. If it is too long for one rank, use `from_pieces`.
     bodies : sequence of int, optional
-        Number of bodies of each rank, from the base. Default: measured by rank 0, so that all
-        ranks take equally long in a law without posture.
+        Number of bodies of each rank, from the base. By default rank 0 measures the time per body,
+        and all ranks take equally long in a call without τ⁰ and posture acceleration.
 
     Attributes
     ----------
@@ -213,8 +213,8 @@ class Distributed:
         """
         Construct from one piece of the chain per rank: a piece's tip is the base of the next.
 
-        A link where two pieces meet has its branches in the piece whose tip it is. Gravity is
-        that of the first piece. Errors and the other parameters are those of the class.
+        The branches of a link where two pieces meet must be in the piece whose tip it is. Gravity
+        is that of the first piece. Errors and the other parameters are those of the class.
 
         """
         pieces = comm.allgather((piece.serial, piece.n, piece.gravity, piece.T_body_tip))
@@ -273,8 +273,8 @@ class Distributed:
         Raises
         ------
         InputError
-            Shapes that do not fit, numbers that are not finite. Raised on all ranks, but on one
-            rank only if just its torques are not finite.
+            Shapes that do not fit, numbers that are not finite. All ranks raise it; but if only
+            the torques of some ranks are not finite, only these ranks do.
 
         """
         self._go_outward(q, qd, tau_null, posture_acceleration, u)
@@ -292,7 +292,12 @@ class Distributed:
                    tip[A0:POSE])
 
     def inward(self, F: ArrayLike) -> Array:
-        """Second half of `torque`: τ⁰ + JᵀF (m,) of this rank, equal F (6,); not collective."""
+        """
+        Return τ⁰ + JᵀF (m,) for the bodies of this rank, after `outward`; exchanges no messages.
+
+        All ranks must give the same F.
+
+        """
         self._force[:] = finite_array('F', F, (6,))
         return self._go_inward()
 
@@ -305,7 +310,7 @@ class Distributed:
 
     def _go_outward(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike | None,
                     qdd: ArrayLike | None, u: ArrayLike | None) -> None:
-        """The outward pass, and F if u is given."""
+        """Make the outward pass of all ranks; if u is given, compute the task force F too."""
         progress, slots, rank, comm = self._progress, self._slots, self._rank, self._comm
         variant = (tau is not None) + 2 * (qdd is not None)
         value = (int(progress[LAST]) // NEXT + 1) * NEXT + variant
@@ -383,7 +388,7 @@ class Distributed:
                           0, None))
 
     def _go_inward(self) -> Array:
-        """The inward pass: torques (m,) of this rank for F."""
+        """The inward pass: torques (m,) of this rank for the task force in `_force`."""
         m, progress, out = len(self._links), self._progress, np.empty(len(self._links))
         if self._rank == 0:
             progress[STAGE] = MOVE

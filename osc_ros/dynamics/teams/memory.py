@@ -32,7 +32,7 @@ Words = NDArray[np.int64]
 
 
 class Shared(NamedTuple):
-    """Arrays in the shared memory of a team; `blocks` is empty without cyclic reduction."""
+    """Arrays in the shared memory of a team; without cyclic reduction, `blocks` is empty."""
 
     links: Array
     ends: Array
@@ -69,5 +69,5 @@ def _padded(shape: tuple[int, ...]) -> int:
 
 
 def leader_blocks(blocks: Array, bodies: int) -> tuple[Array, Array, Array]:
-    """`matrix` of `roles.lead`, for the number of bodies at the base."""
+    """Argument `matrix` of `roles.lead`, for a leader with this number of bodies."""
     return blocks[:-1], np.empty((bodies, ROW_WIDTH)), blocks[-1]

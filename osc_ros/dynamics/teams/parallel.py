@@ -119,8 +119,8 @@ class Parallel(Sweep):
     """
     The method 'sweep', computed for one robot by a team of processes.
 
-    The team evaluates the law, `outward` and `inward`; this process evaluates all else, as `Sweep`
-    does. Call `close` at the end; otherwise the garbage collector closes the team.
+    The team evaluates `torque`, `outward` and `inward`; this process evaluates all other calls, as
+    `Sweep` does. Call `close` at the end; otherwise the garbage collector closes the team.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class Parallel(Sweep):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         if len(u) != 6 or len(out) != self.robot.n:
             return WRONG_SHAPE
         status = self._outward(q, qd, tau, qdd)
@@ -174,11 +174,11 @@ class Parallel(Sweep):
         return self._inward(F, out)
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         return self._outward(q, qd, tau, qdd)
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         self._inward(F, out)
 
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
@@ -222,14 +222,14 @@ class Parallel(Sweep):
             self._led = None
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6, n)."""
+        """Write the Jacobian J of the last `outward` to out (6, n)."""
         if self._led is not None:
             self._work[:] = self._led.shared.work
         super().jacobian(out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
-        M⁻¹(τ + JᵀF) (n,) at the last `outward`, into out [rad/s²].
+        Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²].
 
         The workers keep no factors: the first call after an `outward` makes a serial pass.
 
@@ -238,7 +238,7 @@ class Parallel(Sweep):
         super().acceleration_response(tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ (n, n) at the last `outward`, into out; as `acceleration_response`."""
+        """Write M⁻¹ of the last `outward` to out (n, n); may make a serial pass first."""
         self._factor_alone()
         super().inverse_mass_matrix(out)
 
@@ -256,6 +256,6 @@ class Parallel(Sweep):
         return super().forward_dynamics(q, qd, tau, F)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         self._take_over()
         return super().apply_M_inv(q, x)

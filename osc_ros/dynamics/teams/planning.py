@@ -36,12 +36,12 @@ _LEAST_GAIN = 5e-6  # 'auto' starts processes only if two processes could save m
 
 
 def cyclic_reduction(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """Method that reduces the matrix of a plain chain by the requested number of processes."""
+    """Return 'bcr' of a plain chain, by the requested number of processes, and its plan."""
     return _by_number(robot, workers, packed_blocks(robot))
 
 
 def parallel_sweep(robot: Robot, workers: Workers) -> tuple[Sweep, Plan]:
-    """The sweep of a plain chain by the requested number of processes, or the fastest number."""
+    """Return 'sweep' of a plain chain, by the requested or best number of processes; its plan."""
     if workers.count == 'auto':
         return _fastest(robot, workers)
     if workers.count == 1:

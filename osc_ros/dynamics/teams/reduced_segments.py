@@ -15,8 +15,9 @@
 """
 Segments of a plain chain by the papers' block cyclic reduction, compiled.
 
-Phase 2 of `segments.py` with blocks of 𝒜 in place of mobilities: a member publishes the block of
-its last joint, and the update of the block of the last joint of the member inside.
+This is phase 2 of `segments.py` with blocks of 𝒜 in place of mobilities. A member publishes the
+block of its last joint, and an update for the block of the joint before its first joint, which
+belongs to the next member towards the base.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def reduce_base(links, blocks, ends, q, qd, tau, qdd, work, rows, slot):
-    """Phase 2 of the leader by cyclic reduction."""
+    """Do phase 2 of a call (see `segments.py`) for the leader, by cyclic reduction."""
     _, _, v, a, free, _ = at_base(ends, qdd)
     v, a, free, _, _ = reduction.assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows)
     reduction.reduce_rows(rows, None)
@@ -62,7 +63,12 @@ def reduce_base(links, blocks, ends, q, qd, tau, qdd, work, rows, slot):
 
 @inlined
 def reduce_segment(links, blocks, ends, q, qd, tau, qdd, work, rows, inside, inside_tau, slots, k):
-    """Phase 2 of member k by cyclic reduction; `inside` is the link inside its first link."""
+    """
+    Do phase 2 of a call (see `segments.py`) for member k, by cyclic reduction.
+
+    `inside` is the link before the member's first link.
+
+    """
     slot = slots[k]
     _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     free = reduction.free_acceleration(inside, inside_tau if tau is not None else None, qdd, v)

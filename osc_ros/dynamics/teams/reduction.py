@@ -89,7 +89,13 @@ ROW_WIDTH = 63
 
 @inlined
 def _to_outer(L, y, U, A, r):
-    """Return the updated block and r of an outer neighbour, and Y; for an inner one pass Uᵀ."""
+    """
+    Eliminate a block: return A and r of its outer neighbour, updated, and the rows za, zc of Z.
+
+    L and y are the factors and the solved right-hand side of the eliminated block. U couples it
+    to the neighbour; for the inner neighbour pass Uᵀ.
+
+    """
     a, c = coupling_rows(U, 1.0)
     A, za, zc = schur_complement(A, L, a, c)
     return A, minus(r, back_projection(L, y, za, zc)), za, zc
@@ -98,13 +104,13 @@ def _to_outer(L, y, U, A, r):
 @inlined
 def eliminate_between(A, r, inner, U_inner, outer, U_outer):
     """
-    Eliminate a block.
+    Eliminate a block between two others; return what remains of the two.
 
     Parameters
     ----------
     A, r : the block, and its right-hand side
     inner, outer : (A, r) of its neighbours
-    U_inner, U_outer : couplings of the inner neighbour to the block, and of the block to the outer
+    U_inner, U_outer : couplings of the inner neighbour to the block, of the block to the outer one
 
     Returns
     -------
@@ -165,7 +171,13 @@ def _with_root(s, G):
 
 @inlined
 def _coupling(link, c, s, q, root, V_a, V_c):
-    """-V Zᵀ with its column along the axis multiplied by root; and this column without root."""
+    """
+    Return -V Zᵀ with its column along the joint axis multiplied by root, and this column alone.
+
+    The column that is returned alone is not multiplied. V_a and V_c are columns 0-2 and 3-5 of
+    the six rows of V.
+
+    """
     a0, c0 = vector_through_joint(link, c, s, q, (V_a[0], V_c[0]))
     a1, c1 = vector_through_joint(link, c, s, q, (V_a[1], V_c[1]))
     a2, c2 = vector_through_joint(link, c, s, q, (V_a[2], V_c[2]))
@@ -182,12 +194,15 @@ def _coupling(link, c, s, q, root, V_a, V_c):
 @inlined
 def assemble(links, blocks, q, qd, tau, qdd, v, a, free, work, rows):
     """
-    Put blocks of 𝒜, r, and couplings into `rows`, for consecutive bodies with placements.
+    Write the blocks of 𝒜, r, and couplings of consecutive bodies to `rows`.
+
+    The placements of the bodies must be in `work`.
 
     Parameters
     ----------
-    v, a, free : of the link inside the first one
-        Velocity, posture acceleration, and the result of `free_acceleration`.
+    v, a, free
+        Velocity and posture acceleration of the link before the first one, and the result of
+        `free_acceleration` for this link.
 
     Returns
     -------
@@ -253,7 +268,7 @@ def reduce_rows(rows, inside):
     Parameters
     ----------
     inside : (A, r), or None
-        Block and right-hand side inside the first one; None at the base.
+        Block and right-hand side of the joint before the first one; None at the base.
 
     Returns
     -------

@@ -85,7 +85,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def join_all(slots, flags, k, value, handle, progress, spins, matrix):
-    """Join the segments of members k + 1, k + 2, k + 4, … to that of k; False if one is late."""
+    """Join segments k + 1, k + 2, k + 4, … to segment k; False if one is not yet available."""
     members = len(slots)
     while True:
         step = progress[JOINS]
@@ -104,7 +104,7 @@ def join_all(slots, flags, k, value, handle, progress, spins, matrix):
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
          matrix):
     """
-    The outward pass of the leader: `passes.outward`, with the outer bodies done by the team.
+    Do what `passes.outward` does, as the leader of a team that computes the outer bodies.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
               out):
     """
-    The inward pass of the leader: `passes.inward`, after `lead` with the same tau and qdd.
+    Do what `passes.inward` does, as the leader, after `lead` with the same tau and qdd.
 
     Parameters
     ----------
@@ -216,14 +216,16 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
            matrix):
     """
-    Execute commands as member k until one has another variant (which of tau and qdd are given).
+    Execute the leader's commands as member k, as long as they have the variant of this call.
+
+    The variant is which of tau and qdd are given: a kernel is compiled for each variant.
 
     Parameters
     ----------
-    links, q, qd, tau, qdd, work, out : of its own bodies
+    links, q, qd, tau, qdd, work, out : of the member's own bodies
     matrix : None, or (blocks, rows, inside, inside_tau)
-        For cyclic reduction: blocks and rows of its own joints, and the row of links and the tau
-        (1,) of the body inside the first one.
+        For cyclic reduction: blocks and rows of the member's own joints, and the row of `links`
+        and tau (1,) of the body before its first body.
 
     Returns
     -------
@@ -274,7 +276,7 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
 
 @kernel
 def commanded_force(u, tip, F):
-    """F = Λ(u - a⁰) (6,), written, from the results of `lead`; DONE, or WRONG_SHAPE."""
+    """Write F = Λ(u - a⁰) (6,), from the results of `lead`; return DONE or WRONG_SHAPE."""
     if len(u) != 6:
         return WRONG_SHAPE
     task_force(u, tip, F)
@@ -284,7 +286,7 @@ def commanded_force(u, tip, F):
 @cache
 def compile_kernels(reduced: bool = False) -> None:
     """
-    Compile or load the kernels once per process, then lock them: other types raise.
+    Compile or load the kernels once per process; other argument types then raise TypeError.
 
     Parameters
     ----------

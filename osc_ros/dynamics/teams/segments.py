@@ -104,7 +104,7 @@ from osc_ros.dynamics.teams.slots import (
 
 @inlined
 def put_motion(links, q, qd, qdd, work, slot):
-    """Phase 1: put placements of the bodies, and the relative motion of the last one."""
+    """Do phase 1: write the placements of the bodies to `work`, and the last body's to `slot`."""
     R, p = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0), ZERO
     w, alpha = (ZERO, ZERO), (ZERO, ZERO)
     for i in range(len(q)):
@@ -152,7 +152,7 @@ def put_handle(slot, handle):
 
 @inlined
 def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
-    """Phase 2 of the leader: the serial sweep over its bodies."""
+    """Do phase 2 of a call for the leader: the serial sweep over its bodies."""
     R, p, v, a, b, K = at_base(ends, qdd)
     _, _, v, a, b, K, _ = outward_sweep(links, q, qd, tau, qdd, R, p, v, a, b, K, work, None, True,
                                         None)
@@ -165,7 +165,7 @@ def eliminate_base(links, ends, q, qd, tau, qdd, work, slot):
 
 @inlined
 def motion_inside(ends, qdd, slots, k):
-    """R, p, v and a of the body inside member k's segment, and R and p of its own last body."""
+    """R, p, v, a of the body inside the segment of member k; R, p of the segment's last body."""
     R, p, v, a, _, _ = at_base(ends, qdd)
     for j in range(k):
         R, p, v, a = motion_outside(R, p, v, a, slots[j])
@@ -175,7 +175,12 @@ def motion_inside(ends, qdd, slots, k):
 
 @inlined
 def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
-    """Phase 2 of member k: the sweep with a handle, starting at its first body, taken as free."""
+    """
+    Do phase 2 of a call for member k: the sweep over its bodies.
+
+    The sweep includes the response to the unknown force on the member's first body.
+
+    """
     slot = slots[k]
     R, p, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
     link, body = links[0], work[0]
@@ -213,7 +218,7 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
 @inlined
 def join_segments(left, right, handle):
-    """Join two segments into the slot of the left one; `handle` is None if this is at the base."""
+    """Join two segments, writing to slot `left`; if `left` is at the base, `handle` is None."""
     joint = right[SLOT_JOINT:SLOT_K]
     R, p = matrix_at(joint, ROTATION), vector_at(joint, POSITION)
     tau, s = joint[JOINT_TAU], np.sqrt(joint[ROTOR])
@@ -239,7 +244,12 @@ def join_segments(left, right, handle):
 
 @inlined
 def outer_force(ends, slots, k, qdd, F):
-    """Force on member k's last body from outside: F at the tip and the forces of the segments."""
+    """
+    Force on the last body of member k by the bodies between it and the tip, in body axes.
+
+    It is the force F at the tip, plus the Newton-Euler forces of these bodies if `qdd` is given.
+
+    """
     last = len(slots) - 1
     p_k, R_k = vector_at(slots[k], SLOT_END + 9), matrix_at(slots[k], SLOT_END)
     p_tip = add(vector_at(slots[last], SLOT_END + 9),

@@ -25,7 +25,8 @@ from __future__ import annotations
 from osc_ros.dynamics.compiled import inlined, kernel
 from osc_ros.dynamics.teams.atomic import exchange, load, pause, store
 
-# Status in addition to DONE, WRONG_SHAPE, NOT_FINITE: spin limit reached; a peer must be woken.
+# Status in addition to DONE, WRONG_SHAPE and NOT_FINITE. WAITING: the spin limit is reached; RING:
+# a sleeping member must be woken.
 WAITING, RING = 3, 4
 # `flags`: LINE words (two cache lines) for the command, then LINE for the words of each member,
 # then LINE for the sleep flag of each member.
@@ -69,7 +70,7 @@ def has_reached(flags, place, value, spins):
 
 @inlined
 def publish(flags, members, place, value, first, last, progress):
-    """Write flags[place]; return whether a member in range(first, last) sleeps."""
+    """Write a value to flags[place]; return whether a member in range(first, last) sleeps."""
     store(flags, place, value)
     progress[FIRST_RUNG], progress[LAST_RUNG] = first, last
     for k in range(first, last):

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The processes of a team beside the owner, and the calls that the owner makes with them."""
+"""The worker processes of a team, and the calls that the calling process makes with them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SPREAD_PERIOD = 5e-3  # period at which a waiting owner checks for shared cores
 
 
 def _core(stat: str) -> int:
-    """The core that a process or thread last ran on, from its file in /proc."""
+    """The core that a process or thread last ran on; `stat` is the path of its /proc/…/stat."""
     with open(stat, 'rb') as file:
         return int(file.read().rsplit(b')', 1)[1].split()[36])
 
@@ -53,7 +53,8 @@ def _spread(processes: Sequence[int]) -> None:
     Move processes that share a core with this thread or with each other to free cores.
 
     A scheduler that sees every core busy, or is slow to balance, may leave two spinning processes
-    on one core. Their affinity is restored at once, so the scheduler may move them later.
+    on one core. The affinity of a moved process is restored at once, so that the scheduler may
+    move it again later.
 
     """
     allowed = os.sched_getaffinity(0)
@@ -157,7 +158,7 @@ class Team:
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
                 tip: Array) -> int:
-        """Outward pass, see `roles.lead`; raises Fault."""
+        """Make the outward pass with the workers, see `roles.lead`; raises Fault."""
         self._variant = (tau is not None) + 2 * (qdd is not None)
         shared, member = self.shared, self.member
         return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
@@ -165,7 +166,7 @@ class Team:
                           shared.flags, tip, member.progress, LOOKS, self._matrix)
 
     def inward(self, F: Array, out: Array) -> int:
-        """Inward pass, see `roles.lead_back`; raises Fault."""
+        """Make the inward pass with the workers, see `roles.lead_back`; raises Fault."""
         shared, member = self.shared, self.member
         tau, qdd = self.torques
         return member.run(lead_back, shared.links, shared.ends, tau, qdd, F,

@@ -44,7 +44,7 @@ yield_core: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
 
 
 class Fault(OscError, RuntimeError):
-    """A member does not answer."""
+    """A member of the team has ended, or has not answered before the deadline."""
 
 
 class Bell:
@@ -66,7 +66,7 @@ class Bell:
             os.set_blocking(self._writer.fileno(), False)
 
     def fileno(self) -> int:
-        """The descriptor that becomes readable."""
+        """The file descriptor that becomes readable when the member must wake."""
         return self._reader.fileno()
 
     def ring(self) -> None:
@@ -85,7 +85,7 @@ class Bell:
             pass
 
     def close(self) -> None:
-        """Close the descriptors."""
+        """Close the file descriptors."""
         self._reader.close()
         self._writer.close()
 
@@ -111,7 +111,7 @@ class Member:
         self.delayed: Callable[[], object] = yield_core  # the awaited process may need this core
         self._flags, self._k, self._members = flags, k, len(bells)
         self._bells, self._spin = bells, spin
-        self._wakers = DefaultSelector()  # kept, as its construction takes longer than a wake-up
+        self._wakers = DefaultSelector()  # made once: this takes longer than a wake-up
         for waker in (bells[k], *guards):
             self._wakers.register(waker, EVENT_READ)
 

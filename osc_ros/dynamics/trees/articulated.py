@@ -114,7 +114,7 @@ def put_own_inertia(body, store):
 
 @inlined
 def passed_inertia(tree, rotors, store, i):
-    """Articulated-body inertia of body i seen through its joint; D⁻¹ goes into work."""
+    """Articulated-body inertia that body i adds to its parent; writes D⁻¹ to `store`."""
     kind, k = tree[i, KIND], tree[i, V_AT]
     I = mobility_at(store, ARTICULATED)
     if kind == SPHERICAL:
@@ -136,7 +136,7 @@ def passed_inertia(tree, rotors, store, i):
 
 @kernel
 def put_articulated_inertias(tree, bodies, rotors, work):
-    """Put articulated-body inertias and D⁻¹ of all bodies into work, from the tips inward."""
+    """Write articulated-body inertias and D⁻¹ of all bodies to `work`, from the tips inward."""
     for i in range(len(tree)):
         put_own_inertia(bodies[i], work[i])
     for i in range(len(tree) - 1, -1, -1):
@@ -151,7 +151,7 @@ def put_articulated_inertias(tree, bodies, rotors, work):
 
 @inlined
 def Ut_times(kind, I, x):
-    """Uᵀ x: three numbers, of which a joint with one freedom uses the first."""
+    """Uᵀ x as three numbers; the last two are 0 for a joint with one degree of freedom."""
     if kind == SPHERICAL:
         return add(times(I[0], x[0]), rotate(I[1], x[1]))
     U = column_of(kind, I)
@@ -160,7 +160,7 @@ def Ut_times(kind, I, x):
 
 @inlined
 def D_inv_times(kind, store, x):
-    """D⁻¹ x."""
+    """D⁻¹ x as three numbers; the last two are 0 for a joint with one degree of freedom."""
     if kind == SPHERICAL:
         return times(symmetric_at(store, D_INV), x)
     return store[D_INV] * x[0], 0.0, 0.0
@@ -177,7 +177,14 @@ def U_times(kind, I, x):
 
 @inlined
 def passed_force(tree, tau, still, store, i):
-    """Force on body i from its parent held still; writes D⁻¹(τ - Hᵀp - Uᵀζ) to DRIVE in work."""
+    """
+    Force that body i needs from its parent if the parent does not accelerate.
+
+    p is the sum of the body's bias force and the forces that its children need. Writes
+    D⁻¹(τ - Hᵀp - Uᵀζ), the joint acceleration in this case, to DRIVE in `store`. If `still`, the
+    bias force and ζ count as zero.
+
+    """
     kind, k = tree[i, KIND], tree[i, V_AT]
     I, zeta, force = mobility_at(store, ARTICULATED), (ZERO, ZERO), (ZERO, ZERO)
     if not still:
@@ -194,14 +201,14 @@ def passed_force(tree, tau, still, store, i):
 
 @inlined
 def put_acceleration(tree, gravity, still, work, i, qdd):
-    """Put q̈ of a joint, and the acceleration of its body from its parent's and the drive."""
+    """Write q̈ of joint i and the acceleration of body i, from its parent's and from DRIVE."""
     store, kind, k = work[i], tree[i, KIND], tree[i, V_AT]
     R, p = placement_at(store)
     I = mobility_at(store, ARTICULATED)
     a = (ZERO, ZERO)
     if tree[i, PARENT] >= 0 or not still:
         a = carried_acceleration(tree[i, PARENT], R, p, gravity, work)
-    # the drive already includes ζ
+    # DRIVE already includes ζ
     x = sub(vector_at(store, DRIVE), D_inv_times(kind, store, Ut_times(kind, I, a)))
     if not still:
         a = plus(a, spatial_at(store, ZETA))
@@ -218,9 +225,9 @@ def put_acceleration(tree, gravity, still, work, i, qdd):
 @kernel
 def put_response(tree, tips, ends, gravity, tau, F, still, work, qdd):
     """
-    Put accelerations q̈ (n,) and those of all bodies under torques and forces on the tips.
+    Write q̈ (n,) and the accelerations of all bodies under torques and forces on the tips.
 
-    After `put_articulated_inertias`. With `still`, velocities and gravity count as zero.
+    Call `put_articulated_inertias` first. If `still`, velocities and gravity count as zero.
 
     """
     push_tips(tips, ends, work, F, -1.0)
@@ -233,7 +240,7 @@ def put_response(tree, tips, ends, gravity, tau, F, still, work, qdd):
 
 @kernel
 def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
-    """Joint torques M q̈ + C + G into out (n,) [N·m], by Newton and Euler."""
+    """Write the joint torques M q̈ + C + G to out (n,) [N·m], by Newton-Euler recursion."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     locate(robot.tree, robot.bodies, q, qd, work)
     put_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, qdd, work, out)
@@ -241,7 +248,7 @@ def inverse_dynamics(integers, numbers, room, q, qd, qdd, out):
 
 @kernel
 def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
-    """q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
+    """Write q̈ (n,) by `locate`, `put_articulated_inertias` and `put_response`, in one call."""
     robot, work = constants_in(integers, numbers), memory_in(integers, room)[0].work
     locate(robot.tree, robot.bodies, q, qd, work)
     put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, work)
@@ -250,7 +257,7 @@ def accelerations(integers, numbers, room, q, qd, tau, F, still, qdd):
 
 @kernel
 def inverse_mass_matrix_at(integers, numbers, room, q, M_inv):
-    """M⁻¹ (n, n) at q (nq,), symmetric to the last bit."""
+    """Write M⁻¹ (n, n) at q (nq,), exactly symmetric."""
     robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
     locate(robot.tree, robot.bodies, q, memory.rest, memory.work)
     put_articulated_inertias(robot.tree, robot.bodies, robot.rotors, memory.work)
@@ -259,7 +266,7 @@ def inverse_mass_matrix_at(integers, numbers, room, q, M_inv):
 
 @inlined
 def put_inverse_mass_matrix(robot, memory, M_inv):
-    """M⁻¹ (n, n): accelerations at rest, without gravity, under unit torques in turn."""
+    """Write M⁻¹ (n, n): row i is q̈ at rest, without gravity, under a unit torque of joint i."""
     unit = memory.driven
     for i in range(len(unit)):
         unit[i] = 0.0
@@ -298,7 +305,7 @@ class Articulated:
 
     @property
     def arrays(self) -> tuple[Array, Array, Array]:
-        """First arguments of the kernels: integers, numbers and room."""
+        """The arrays that every kernel takes first: `integers`, `numbers` and `room`."""
         return self._integers, self._numbers, self._room
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
@@ -313,15 +320,15 @@ class Articulated:
         return tau
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
-        """M⁻¹ x (n,)."""
+        """The product M⁻¹ x (n,)."""
         return self.response(q, x, self._memory.no_force)
 
     def response(self, q: Array, tau: Array, F: Array) -> Array:
-        """M⁻¹(τ + JᵀF) (n,), for torques (n,) and forces on the tips (6 m,), at any q."""
+        """M⁻¹(τ + JᵀF) (n,) at q (nq,), for torques τ (n,) and forces F (6 m,) on the tips."""
         return self._accelerations(q, self._rest, tau, F, still=True)
 
     def M_inv(self, q: Array, out: Array) -> Array:
-        """M⁻¹ (n, n), into out."""
+        """Write M⁻¹ to out (n, n)."""
         inverse_mass_matrix_at(self._integers, self._numbers, self._room, q, out)
         return out
 
@@ -333,7 +340,7 @@ class Articulated:
 
 @ahead
 def _compile_articulated() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u = room_for(integers), np.zeros(1), np.zeros(6)
     accelerations(integers, numbers, room, x, x, x, u, True, x.copy())

@@ -15,9 +15,10 @@
 """
 Positions, velocities, accelerations and forces of all bodies of a tree, compiled.
 
-Body i is reached from its parent by the placement (R, p); H are the axes that its joint frees, +z
-for rotation or translation, or all three rotations; v is its spatial velocity in its own axes and
-ζ = v × H q̇. The base accelerates by -gravity, which accounts for the weight.
+The placement (R, p) of body i is the pose of its frame in its parent's. The columns of H are the
+axes along or about which its joint can move: +z, or all three rotations for a spherical joint. v
+is the body's spatial velocity in its own axes, and ζ = v × H q̇. Gravity is modelled by an
+acceleration -gravity of the base.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def relative_placement(tree, body, q, i):
-    """(R, p) of a body in its parent."""
+    """Pose (R, p) of a body's frame in its parent's frame, from the joint positions q."""
     R, p, at = matrix_at(body, ROTATION), vector_at(body, POSITION), tree[i, Q_AT]
     if tree[i, KIND] == PRISMATIC:
         x = q[at]
@@ -94,7 +95,7 @@ def relative_placement(tree, body, q, i):
 
 @inlined
 def along_joint(tree, x, i):
-    """H x, for the entries of x (n,) that belong to the joint."""
+    """H x for joint i: its spatial motion for its own entries of x (n,)."""
     k = tree[i, V_AT]
     if tree[i, KIND] == REVOLUTE:
         return (0.0, 0.0, x[k]), ZERO
@@ -113,7 +114,7 @@ def momentum(body, v):
 
 @inlined
 def placement_at(store):
-    """(R, p) of a body in its parent, from its row of work."""
+    """Pose (R, p) of a body's frame in its parent's frame, from its row of `work`."""
     return matrix_at(store, PLACEMENT), vector_at(store, PLACEMENT + 9)
 
 
@@ -125,7 +126,7 @@ def axis_part(kind, f):
 
 @kernel
 def locate(tree, bodies, q, qd, work):
-    """Put placements, velocities, ζ and bias forces p = v ×* I v of all bodies into work."""
+    """Write placements, velocities, ζ and bias forces p = v ×* I v of all bodies to `work`."""
     for i in range(len(tree)):
         store, body, parent = work[i], bodies[i], tree[i, PARENT]
         R, p = relative_placement(tree, body, q, i)
@@ -152,7 +153,7 @@ def locate(tree, bodies, q, qd, work):
 
 @inlined
 def carried_acceleration(parent, R, p, gravity, work):
-    """X a: the acceleration a of the parent, about the body's origin and in its axes."""
+    """X a: the parent's acceleration a, at the origin of the body and in the body's axes."""
     if parent >= 0:
         return motion_to_body(R, p, spatial_at(work[parent], ACCELERATION))
     return ZERO, unrotate(R, (-gravity[0], -gravity[1], -gravity[2]))
@@ -160,7 +161,7 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(tree, bodies, gravity, qdd, work):
-    """Write the accelerations for q̈ to `work`, and inertial plus bias forces in place of bias."""
+    """Write each body's acceleration at q̈ to `work`; add its inertial force to its bias force."""
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = placement_at(store)
@@ -173,7 +174,7 @@ def accelerate(tree, bodies, gravity, qdd, work):
 
 @inlined
 def gather_to_parent(tree, work, i, R, p, f):
-    """Add force f on body i to the sum of its parent."""
+    """Add force f on body i to GATHERED, the sum of forces, in its parent's row of `work`."""
     parent = tree[i, PARENT]
     if parent >= 0:
         total = plus(spatial_at(work[parent], GATHERED), force_to_parent(R, p, f))
@@ -198,7 +199,7 @@ def push_tips(tips, ends, work, F, sign):
 
 @inlined
 def collect_forces(tree, rotors, tau, qdd, work, out):
-    """Joint torques of the forces on the bodies, from the outermost body to the base."""
+    """Write to `out` the joint torques of the forces on the bodies, from the tips to the base."""
     for i in range(len(tree) - 1, -1, -1):
         store, kind, first = work[i], tree[i, KIND], tree[i, V_AT]
         R, p = placement_at(store)
@@ -221,7 +222,7 @@ def collect_forces(tree, rotors, tau, qdd, work, out):
 @kernel
 def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
     """
-    Joint torques τ⁰ + JᵀF, after `outward` with the same tau and qdd.
+    Write τ⁰ + JᵀF to `out`, after `outward` with the same tau and qdd.
 
     Parameters
     ----------
@@ -237,7 +238,7 @@ def inward(tree, tips, ends, rotors, tau, qdd, F, work, out):
 
 @inlined
 def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
-    """Joint torques for q̈ into out (n,), after `locate`; overwrites its bias forces."""
+    """Write joint torques M q̈ + h to out (n,), after `locate`; overwrites the bias forces."""
     accelerate(tree, bodies, gravity, qdd, work)
     for i in range(len(work)):
         for k in range(6):
@@ -247,7 +248,7 @@ def put_torques(tree, bodies, gravity, rotors, qdd, work, out):
 
 @inlined
 def put_motion_torques(tree, bodies, gravity, rotors, qdd, work, out):
-    """Joint torques for q̈ into out (n,), as `put_torques`; needs placements and velocities."""
+    """Write joint torques M q̈ + h to out (n,), from placements and velocities in `work`."""
     for i in range(len(tree)):
         v = spatial_at(work[i], VELOCITY)
         bias = force_cross(v, momentum(bodies[i], v))
@@ -263,7 +264,7 @@ def freedoms_of(kind):
 
 @inlined
 def axis_of(kind, c):
-    """Column c of H."""
+    """Column c of H: the spatial motion axis of degree of freedom c of a joint."""
     if kind == PRISMATIC:
         return ZERO, (0.0, 0.0, 1.0)
     if kind == REVOLUTE or c == 2:
@@ -274,7 +275,7 @@ def axis_of(kind, c):
 @kernel
 def jacobian(tree, ends, paths, starts, work, J):
     """
-    Natural Jacobian of the tips, base axes, [angular; linear], after `locate`.
+    Write the Jacobian of the tips, base axes, [angular; linear], after `locate`.
 
     Parameters
     ----------

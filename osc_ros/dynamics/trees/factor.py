@@ -15,7 +15,8 @@
 """
 Branch-induced factor of the joint-space inertia (SFA of paper 003), compiled.
 
-M = LᵀL has the zeros that branches induce, and so have L and Y = J L⁻¹; Λ⁻¹ = Y Yᵀ.
+M = LᵀL. Entries of M for two joints on different branches are zero; these entries of L are zero
+too, and Y = J L⁻¹ is zero for joints off the path to the tip. Λ⁻¹ = Y Yᵀ.
 O(n d² + m d² + m² d) for n freedoms, depth d, m tips.
 """
 
@@ -49,7 +50,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def joint_part(kind, f, c):
-    """Entry c of Hᵀ f."""
+    """Element c of Hᵀ f: the part of a spatial force f along axis c of the joint."""
     if kind == SPHERICAL:
         return f[0][0] if c == 0 else f[0][1] if c == 1 else f[0][2]
     return axis_part(kind, f)
@@ -58,7 +59,9 @@ def joint_part(kind, f, c):
 @kernel
 def factorize(tree, bodies, rotors, before, work, M):
     """
-    Write L, M = LᵀL, to the lower half of M (n, n), by the composite-body algorithm; no fill-in.
+    Write L with M = LᵀL to the lower half of M (n, n), by the composite-body algorithm.
+
+    Only entries of joints on one path to the base are computed: the others are zero.
 
     Parameters
     ----------
@@ -93,7 +96,8 @@ def factorize(tree, bodies, rotors, before, work, M):
         if parent >= 0:
             R, p = placement_at(store)
             turned, mc = compose(R, compose(full(I), transpose(R))), rotate(R, mc)
-            # Steiner, for a point p away from an origin that is mc / m from the centre of mass
+            # parallel-axis theorem: mc / m is the centre of mass from the body's origin, p that
+            # origin from the parent's
             x, pc, mp = 2.0 * dot(p, mc) + m * dot(p, p), mc, along(m, p, ZERO)
             outer = work[parent]
             put(outer, ARTICULATED + 4, (
@@ -140,7 +144,7 @@ def solve_by_factors(L, before, x):
 
 @inlined
 def put_inverse_by_factors(L, before, M_inv):
-    """M⁻¹ (n, n), symmetric to the last bit."""
+    """Write M⁻¹ (n, n), symmetric to the last bit, from the factor L of M."""
     for i in range(len(M_inv)):
         for k in range(len(M_inv)):
             M_inv[i, k] = 1.0 if i == k else 0.0
@@ -151,7 +155,7 @@ def put_inverse_by_factors(L, before, M_inv):
 
 @kernel
 def square_factor(tree, paths, starts, common, before, L, Y, Lambda_inv):
-    """Put Λ⁻¹ = Y Yᵀ, and Y = J L⁻¹ in place of the J (6 m, n) given in Y."""
+    """Write Λ⁻¹ = Y Yᵀ; Y contains J (6 m, n) at the call, and is overwritten with J L⁻¹."""
     m = len(starts) - 1
     for k in range(m):
         body = paths[starts[k + 1] - 1]

@@ -39,14 +39,23 @@ PARENT, KIND, Q_AT, V_AT = 0, 1, 2, 3
 # inertia about the origin.
 ROTATION, POSITION, MASS, FIRST_MOMENT, INERTIA = 0, 9, 12, 13, 16
 BODY_WIDTH = 22
-# Columns of `work`, one row per body: placement in the parent and in the base, velocity, ζ, bias
-# or inertial force, articulated-body inertia, D⁻¹, sum of the forces of the bodies outside,
-# D⁻¹(τ - Hᵀp), acceleration, Ω, and the rotor's share in L: D⁻¹ times the rotor inertia (for a
-# spherical joint the rotor inertias).
+# Columns of `work`, one row per body:
+# PLACEMENT, IN_BASE  pose (R, p) in the parent and in the base
+# VELOCITY, ZETA      spatial velocity v, and ζ = v × H q̇
+# OWN_FORCE           bias force of the body; after `bodies.accelerate` plus its inertial force
+# ARTICULATED, D_INV  articulated-body inertia and D⁻¹
+# GATHERED            sum of the forces that children pass on, and of external forces
+# DRIVE               joint acceleration D⁻¹(τ - Hᵀp - Uᵀζ) if the parent does not accelerate;
+#                     p is OWN_FORCE + GATHERED
+# ACCELERATION        spatial acceleration
+# OMEGA               mobility Ω of `propagation`
+# ROTOR_SHARE         D⁻¹ times the rotor inertia; for a spherical joint the three rotor inertias
 PLACEMENT, IN_BASE, VELOCITY, ZETA, OWN_FORCE, ARTICULATED = 0, 12, 24, 30, 36, 42
 D_INV, GATHERED, DRIVE, ACCELERATION, OMEGA = 63, 69, 75, 78, 84
 ROTOR_SHARE, WORK_WIDTH = 105, 108
-SIZES = 6  # at the head of `integers`: bodies, tips, freedoms, paths, carriers, the algorithm
+# Number of entries at the head of `integers`: numbers of bodies, tips, freedoms, entries of
+# `paths`, and carriers; the algorithm.
+SIZES = 6
 
 
 class Constants(NamedTuple):
@@ -71,7 +80,7 @@ class Constants(NamedTuple):
     carriers : (c,) int
         The bodies that carry a tip, each once, parents first.
     before : (n,) int
-        The next freedom on the way from each freedom to the base; -1 if there is none.
+        For each degree of freedom, the next one towards the base; -1 if there is none.
 
     """
 
@@ -100,10 +109,11 @@ class Memory(NamedTuple):
     rest : (n,)
         Zeros, never written.
     driven : (n,)
-        Overwritten.
+        Buffer for torques and accelerations.
     no_force : (6 m,)
         Zeros, never written.
     scratch : (12 m (6 m + 1),)
+        Buffer for the task force.
 
     """
 
@@ -167,7 +177,7 @@ def memory_in(integers, room):
 
 
 def packed_robot(robot: Robot, algorithm: int) -> tuple[Array, Array]:
-    """Constants of the robot, as `integers` and `numbers`."""
+    """Constants of the robot, packed into two arrays: `integers` and `numbers`."""
     b, m = len(robot.parent), len(robot.tips)
     kind = np.where(robot.prismatic, PRISMATIC, np.where(robot.spherical, SPHERICAL, REVOLUTE))
     tree = np.stack([robot.parent, kind, robot.q_index, robot.v_index], axis=1)

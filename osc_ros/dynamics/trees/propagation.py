@@ -15,13 +15,17 @@
 """
 Λ⁻¹ of several tips by propagation of forces (EFPA) or mobilities (RJKA) of paper 003, compiled.
 
-Both follow `articulated.put_articulated_inertias`. L = 1 - H D⁻¹Uᵀ maps the motion of a body with
-its joint locked to its motion with the joint free; 𝒳 is the product of such steps L X to a tip,
-and Ω the mobility of a body, with all joints inside it free. b bodies, depth d, m tips:
+Call `articulated.put_articulated_inertias` before either. If the parent of a body has the motion
+V, the body has X V with its joint locked, and L X V with its joint free, L = 1 - H D⁻¹Uᵀ. 𝒳, the
+product of L X over the joints between a body and a tip, maps the motion of the body to that of the
+tip. Ω is the mobility of a body of the robot, with all joints free: its acceleration for a force
+on it. For b bodies, depth d and m tips:
 
-    propagate_forces      computes 𝒳 going inward, uses 𝒳 going outward; O(b + m d + m²)
-    propagate_mobilities  Ω goes from body to body, and across a common ancestor from joint to
-                          joint; O(b + m² d); on a chain these are the recursions of paper 002
+    propagate_forces      computes 𝒳 from the tips inward, then Λ⁻¹ from the base outward, with
+                          the blocks of two tips at their last common body; O(b + m d + m²)
+    propagate_mobilities  computes Ω of all bodies on paths, from the base outward, and takes Ω of
+                          the last common body of two tips along both of their branches;
+                          O(b + m² d); on a chain these are the recursions of paper 002
 """
 
 from __future__ import annotations
@@ -72,7 +76,7 @@ Array = NDArray[np.float64]
 
 @inlined
 def block_at(row, k):
-    """A 6 × 6 matrix as four 3 × 3 ones, by rows."""
+    """The 6 × 6 matrix in row[k:k + 36], as four 3 × 3 blocks: [[0, 1], [2, 3]]."""
     return (matrix_at(row, k), matrix_at(row, k + 9),
             matrix_at(row, k + 18), matrix_at(row, k + 27))
 
@@ -89,7 +93,7 @@ def put_block(matrix, i, j, Y):
 
 @inlined
 def block_product(X, Y):
-    """X Y."""
+    """The product X Y of two 6 × 6 matrices, each given as four 3 × 3 blocks."""
     return (add_matrix(compose(X[0], Y[0]), compose(X[1], Y[2])),
             add_matrix(compose(X[0], Y[1]), compose(X[1], Y[3])),
             add_matrix(compose(X[2], Y[0]), compose(X[3], Y[2])),
@@ -98,7 +102,7 @@ def block_product(X, Y):
 
 @inlined
 def block_transpose(X):
-    """Xᵀ."""
+    """The transpose of a 6 × 6 matrix X, given as four 3 × 3 blocks."""
     return transpose(X[0]), transpose(X[2]), transpose(X[1]), transpose(X[3])
 
 
@@ -110,7 +114,7 @@ def columns_shifted(p, a, c):
 
 @inlined
 def with_row(kind, Y, x, y):
-    """Y with [x, y] in the row of the axis of a one-degree-of-freedom joint."""
+    """The 6 × 6 matrix Y after its row along the axis of a single joint is replaced by [x, y]."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (a, b, (c[0], c[1], c[2], c[3], c[4], c[5], x[0], x[1], x[2]),
@@ -121,19 +125,19 @@ def with_row(kind, Y, x, y):
 
 @inlined
 def row_of(kind, Y):
-    """The row of Y of a one-degree-of-freedom joint's axis: columns 0-2, and columns 3-5."""
+    """Row Hᵀ Y, for a joint with one degree of freedom: its columns 0-2, and columns 3-5."""
     k = 1 if kind == PRISMATIC else 0
     a, b = (Y[2], Y[3]) if k else (Y[0], Y[1])
     return (a[6], a[7], a[8]), (b[6], b[7], b[8])
 
 
 @inlined
-def yielding_row(kind, store, I):
+def free_joint_row(kind, store, I):
     """
-    The joint axis' row of L = 1 - H D⁻¹Uᵀ (one degree of freedom): columns 0-2, columns 3-5.
+    Row Hᵀ L of L = 1 - H D⁻¹Uᵀ (one degree of freedom): its columns 0-2, and columns 3-5.
 
-    Its diagonal entry is the rotor's share: exactly zero without a rotor, where the difference of
-    1 and D⁻¹D would lose the digits of light bodies.
+    The entry at the joint axis, 1 - D⁻¹HᵀU, is computed as D⁻¹ times the rotor inertia: exactly 0
+    without a rotor, and without the loss of digits by the difference.
 
     """
     U, d, kept = column_of(kind, I), store[D_INV], store[ROTOR_SHARE]
@@ -144,8 +148,8 @@ def yielding_row(kind, store, I):
 
 
 @inlined
-def yielding_rows(store, I):
-    """The three rows of L of a spherical joint, [P, Q]."""
+def free_joint_rows(store, I):
+    """Rows HᵀL = [P, Q] of L = 1 - H D⁻¹Uᵀ, for a spherical joint; see `free_joint_row`."""
     D_full, share = full(symmetric_at(store, D_INV)), vector_at(store, ROTOR_SHARE)
     P = (D_full[0] * share[0], D_full[1] * share[1], D_full[2] * share[2],
          D_full[3] * share[0], D_full[4] * share[1], D_full[5] * share[2],
@@ -156,24 +160,24 @@ def yielding_rows(store, I):
 
 @inlined
 def motions_beyond(tree, store, i, Y):
-    """L X Y: motions of body i with a free joint, for motions Y of its parent, one per column."""
+    """L X Y: motions of body i with a free joint, for motions of its parent, the columns of Y."""
     R, p = placement_at(store)
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     Rt = transpose(R)
     Y = (compose(Rt, Y[0]), compose(Rt, Y[1]), compose(Rt, columns_shifted(p, Y[0], Y[2])),
          compose(Rt, columns_shifted(p, Y[1], Y[3])))
     if kind == SPHERICAL:
-        P, Q = yielding_rows(store, I)
+        P, Q = free_joint_rows(store, I)
         return (add_matrix(compose(P, Y[0]), compose(Q, Y[2])),
                 add_matrix(compose(P, Y[1]), compose(Q, Y[3])), Y[2], Y[3])
-    r = yielding_row(kind, store, I)
+    r = free_joint_row(kind, store, I)
     return with_row(kind, Y, add(unrotate(Y[0], r[0]), unrotate(Y[2], r[1])),
                     add(unrotate(Y[1], r[0]), unrotate(Y[3], r[1])))
 
 
 @inlined
 def motions_at_tip(store, end, Y):
-    """Motions of a tip, base axes, for motions Y of the body that carries it, one per column."""
+    """Motions of a tip, base axes, for motions of the body that carries it, the columns of Y."""
     R, p = matrix_at(store, IN_BASE), vector_at(end, 9)
     return (compose(R, Y[0]), compose(R, Y[1]), compose(R, columns_shifted(p, Y[0], Y[2])),
             compose(R, columns_shifted(p, Y[1], Y[3])))
@@ -181,14 +185,14 @@ def motions_at_tip(store, end, Y):
 
 @inlined
 def put_pair(Lambda_inv, k, j, Y):
-    """Put Y in the block of tips k and j, and Yᵀ in that of j and k."""
+    """Write Y to block (k, j) of Λ⁻¹ and Yᵀ to block (j, k), for tips k and j."""
     put_block(Lambda_inv, 6 * k, 6 * j, Y)
     put_block(Lambda_inv, 6 * j, 6 * k, block_transpose(Y))
 
 
 @inlined
-def freed_column(kind, Y):
-    """Y H, for a joint with one degree of freedom."""
+def axis_column(kind, Y):
+    """Y H: the column of a 6 × 6 matrix Y along the axis of a revolute or prismatic joint."""
     a, b, c, d = Y
     if kind == PRISMATIC:
         return (b[2], b[5], b[8]), (d[2], d[5], d[8])
@@ -197,13 +201,13 @@ def freed_column(kind, Y):
 
 @inlined
 def without_column(Y):
-    """Y with zeros in its last column."""
+    """The 3 × 3 matrix Y with its last column set to zero."""
     return Y[0], Y[1], 0.0, Y[3], Y[4], 0.0, Y[6], Y[7], 0.0
 
 
 @inlined
 def plus_outer(Y, x, y):
-    """Y + x yᵀ."""
+    """Y + x yᵀ, for a 3 × 3 matrix Y and vectors x and y."""
     return (Y[0] + x[0] * y[0], Y[1] + x[0] * y[1], Y[2] + x[0] * y[2],
             Y[3] + x[1] * y[0], Y[4] + x[1] * y[1], Y[5] + x[1] * y[2],
             Y[6] + x[2] * y[0], Y[7] + x[2] * y[1], Y[8] + x[2] * y[2])
@@ -212,7 +216,7 @@ def plus_outer(Y, x, y):
 @kernel
 def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by extended force propagators (paper 003, table I).
+    Write Λ⁻¹ (6 m, 6 m), by extended force propagators (paper 003, table I).
 
     Parameters
     ----------
@@ -226,7 +230,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
     for k in range(m):
         last = starts[k + 1] - 1
         R, p = matrix_at(work[paths[last]], IN_BASE), vector_at(ends[k], 9)
-        # motions of the body, in its axes, to those of the tip, in base axes
+        # `reach` maps motions of the body, in its axes, to motions of the tip, in base axes
         Rp = cross_rows(R, p)
         reach = (R, ZERO + ZERO + ZERO,
                  (-Rp[0], -Rp[1], -Rp[2], -Rp[3], -Rp[4], -Rp[5], -Rp[6], -Rp[7], -Rp[8]), R)
@@ -239,12 +243,12 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
             a, b, c, d = reach
             I = mobility_at(store, ARTICULATED)
             if kind == SPHERICAL:
-                P, Q = yielding_rows(store, I)
+                P, Q = free_joint_rows(store, I)
                 b, d = add_matrix(b, compose(a, Q)), add_matrix(d, compose(c, Q))
                 a, c = compose(a, P), compose(c, P)
             else:
-                r = yielding_row(kind, store, I)
-                x, y = freed_column(kind, reach)
+                r = free_joint_row(kind, store, I)
+                x, y = axis_column(kind, reach)
                 if kind == PRISMATIC:
                     b, d = without_column(b), without_column(d)
                 else:
@@ -274,7 +278,7 @@ def propagate_forces(tree, ends, paths, starts, common, X, work, Lambda_inv):
                 Y = (add_matrix(Y[0], compose(D_full, transpose(reach[0]))),
                      add_matrix(Y[1], compose(D_full, transpose(reach[2]))), Y[2], Y[3])
             else:
-                (x, y), own = freed_column(kind, reach), row_of(kind, Y)
+                (x, y), own = axis_column(kind, reach), row_of(kind, Y)
                 w = store[D_INV]
                 Y = with_row(kind, Y, along(w, x, own[0]), along(w, y, own[1]))
             for j in range(k):
@@ -295,12 +299,12 @@ def beyond_joint(tree, store, i, Y):
     kind, I = tree[i, KIND], mobility_at(store, ARTICULATED)
     A, B, C = Y
     if kind == SPHERICAL:
-        P, Q = yielding_rows(store, I)
+        P, Q = free_joint_rows(store, I)
         top = add_matrix(compose(P, full(A)), compose(Q, transpose(B)))
         side = add_matrix(compose(P, B), compose(Q, full(C)))
         own = add_matrix(compose(top, transpose(P)), compose(side, transpose(Q)))
         return add_symmetric(symmetric_at(store, D_INV), upper(own)), side, C
-    r = yielding_row(kind, store, I)
+    r = free_joint_row(kind, store, I)
     x, y = mobility_times(Y, r)
     own = dot(r[0], x) + dot(r[1], y) + store[D_INV]
     if kind == PRISMATIC:
@@ -322,7 +326,7 @@ def put_tip_mobility(store, end, k, Lambda_inv):
 @kernel
 def propagate_mobilities(tree, ends, paths, starts, common, carriers, work, Lambda_inv):
     """
-    Λ⁻¹ (6 m, 6 m) by propagation of mobilities (RJKA; paper 002, eq. 58).
+    Write Λ⁻¹ (6 m, 6 m), by propagation of mobilities (RJKA; paper 002, eq. 58).
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def read_tips(tips, ends, gravity, work, a0, poses, twists):
 
 @inlined
 def add_response(tips, ends, work, a0):
-    """Add the accelerations of the tips of a robot at rest, from those of their bodies."""
+    """Add the tips' accelerations to a0, from their bodies' in `work`, for a robot at rest."""
     for k in range(len(tips)):
         store = work[tips[k]]
         R, p = matrix_at(store, IN_BASE), vector_at(ends[k], 9)
@@ -151,7 +151,7 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
 
 @inlined
 def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
-    """The body of `outward`."""
+    """Compute the results of `outward`, for arguments that have been unpacked."""
     tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
     n, algorithm = len(robot.rotors), integers[5]
     width = len(tree) + 3 * (n - len(tree)) // 2
@@ -182,7 +182,7 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
 @kernel
 def outward(integers, numbers, room, q, qd, tau, qdd):
     """
-    Λ⁻¹, a⁰, poses and twists of the tips.
+    Write Λ⁻¹, a⁰, poses and twists of the tips to `room`.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def outward(integers, numbers, room, q, qd, tau, qdd):
 @kernel
 def law(integers, numbers, room, q, qd, u, tau, qdd, out):
     """
-    Joint torques τ = τ⁰ + JᵀΛ(u - a⁰): `outward`, the task force and `inward` in one call.
+    Write τ⁰ + JᵀΛ(u - a⁰) to `out`: `outward`, the task force and `inward` in one call.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def motions(integers, numbers, room, J):
 @kernel
 def acceleration_response(integers, numbers, room, tau, F, qdd):
     """
-    M⁻¹(τ + JᵀF) from the factors that `outward` left.
+    Write M⁻¹(τ + JᵀF), from the factors of the last `outward`.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def acceleration_response(integers, numbers, room, tau, F, qdd):
 
 @kernel
 def inverse_mass_matrix(integers, numbers, room, M_inv):
-    """M⁻¹ (n, n) from the factors that `outward` left, symmetric to the last bit."""
+    """Write M⁻¹ (n, n), exactly symmetric, from the factors of the last `outward`."""
     robot, memory = constants_in(integers, numbers), memory_in(integers, room)[0]
     if integers[5] == FACTORED:
         put_inverse_by_factors(memory.M, robot.before, M_inv)
@@ -287,7 +287,7 @@ def inverse_mass_matrix(integers, numbers, room, M_inv):
 @released
 def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
     """
-    Terms of the law at k states, one state after another.
+    Write the terms of the law at k states, one state after another.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ class Tree(Articulated, Method):
 
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,
                out: Array) -> int:
-        """Joint torques τ⁰ + JᵀΛ(u - a⁰) into out (n,); DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Write τ⁰ + JᵀΛ(u - a⁰) to out (n,); return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
         status: int = law(self._integers, self._numbers, self._room, q, qd, u, self._tau,
@@ -341,7 +341,7 @@ class Tree(Articulated, Method):
         return status
 
     def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        """Λ⁻¹, a⁰, pose and twist under τ⁰; DONE, WRONG_SHAPE or NOT_FINITE."""
+        """Compute Λ⁻¹, a⁰, poses and twists under τ⁰; return DONE, WRONG_SHAPE or NOT_FINITE."""
         if not self._fit(tau, qdd):
             return WRONG_SHAPE
         status: int = outward(self._integers, self._numbers, self._room, q, qd, self._tau,
@@ -349,26 +349,26 @@ class Tree(Articulated, Method):
         return status
 
     def _fit(self, tau: Array | None, qdd: Array | None) -> bool:
-        """Store τ⁰ (empty if not given); return whether the shapes fit."""
+        """Store τ⁰ and q̈ₚ for the kernels (empty if None); return whether their shapes fit."""
         self._tau = self._none if tau is None else tau
         self._qdd = self._none if qdd is None else qdd
         n = self._rest.shape
         return (tau is None or tau.shape == n) and (qdd is None or qdd.shape == n)
 
     def inward(self, F: Array, out: Array) -> None:
-        """Joint torques τ⁰ + JᵀF at the last `outward`, into out (n,)."""
+        """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         torques(self._integers, self._numbers, self._room, self._tau, self._qdd, F, out)
 
     def jacobian(self, out: Array) -> None:
-        """J at the last `outward`, into out (6 m, n)."""
+        """Write the Jacobian J of the last `outward` to out (6 m, n)."""
         motions(self._integers, self._numbers, self._room, out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
-        """M⁻¹(τ + JᵀF) at the last `outward`, into out (n,) [rad/s²]."""
+        """Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²]."""
         acceleration_response(self._integers, self._numbers, self._room, tau, F, out)
 
     def inverse_mass_matrix(self, out: Array) -> None:
-        """M⁻¹ at the last `outward`, into out (n, n)."""
+        """Write M⁻¹ of the last `outward` to out (n, n)."""
         inverse_mass_matrix(self._integers, self._numbers, self._room, out)
 
     def evaluate_batch(self, q: Array, qd: Array) -> Terms:
@@ -386,7 +386,7 @@ class Tree(Articulated, Method):
 
 @ahead
 def _compile() -> None:
-    """Compile or load the kernels once per process, then lock them: other types raise."""
+    """Compile or load the kernels once per process; other argument types then raise TypeError."""
     integers, numbers = packed_robot(pendulum(), FACTORED)
     room, x, u, J = room_for(integers), np.zeros(1), np.zeros(6), np.zeros((6, 1))
     law(integers, numbers, room, x, x, u, x, x, x)
