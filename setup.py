@@ -74,10 +74,10 @@ setup(
     },
     entry_points={
         'console_scripts': [
-            f'osc_controller = {PACKAGE}.nodes.controller:main',
-            f'osc_relay = {PACKAGE}.nodes.relay:main',
-            f'osc_simulator = {PACKAGE}.nodes.simulator:main',
-            f'osc_demo = {PACKAGE}.nodes.demo:main',
+            f'osc_controller = {PACKAGE}.nodes.start:controller',
+            f'osc_relay = {PACKAGE}.nodes.start:relay',
+            f'osc_simulator = {PACKAGE}.nodes.start:simulator',
+            f'osc_demo = {PACKAGE}.nodes.start:demo',
         ],
     },
 )

@@ -64,6 +64,8 @@ def test_panda_traces_an_eight_and_steps_within_a_millimetre_and_the_same_twice(
         assert figures['followed'] is True
         assert figures['control']['missed states'] == 0
         assert 'the arm followed' in printed
+        assert 'configuring' in printed
+        assert run == 'first' or 'compil' not in printed  # said only where it is done
         for name in ('error.png', 'torque.png', 'path.png'):
             assert (tmp_path / run / name).read_bytes().startswith(b'\x89PNG')
         found.append(figures)

@@ -184,7 +184,7 @@ WRONG = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
 
 @pytest.mark.parametrize('told, compensates, said, goes_on', [
     (weight(), 'none', 'start-up check: all is well', True),
-    (weight(mass=2.0), 'none', 'the mass is off: the model lacks', False),
+    (weight(mass=2.0), 'none', 'the mass is off: at the tip the arm carries', False),
     (0.0 * READY, 'none', 'the efforts do not contain the weight: they are near zero', False),
     (0.0 * READY, 'gravity', 'the efforts do not contain the weight, as driver_compensates '
      "'gravity' says", True),

@@ -14,7 +14,6 @@
 
 """The demo with every arm of example-robot-data, in one process: doc/own_arms.md."""
 
-from dataclasses import replace
 from importlib.metadata import files, version
 from pathlib import Path
 import re
@@ -203,12 +202,12 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     file.write_text(yaml.safe_dump({'/**/osc_demo': {'ros__parameters': {'scale': 1.0}}}))
     arm = next(arm for arm in ARMS if arm[0].endswith('/kinova.urdf'))
     parameters = {'robot_description': urdf_texts()[arm[0]], 'base': arm[1], 'tip': arm[2]}
-    usual = demonstration(Parameters([BASE]), parameters, DURATION, lambda text: None)
+    usual = demonstration(Parameters([BASE]), parameters, 5.0, lambda text: None)
     assert usual.start.scale < 1.0
     assert "joint 'j2s6s200_joint_" in usual.notes[0]
     assert 'its limit is 0.' in usual.notes[0]
     q = usual.values['osc_simulator']['initial_positions']
-    wanted = replace(usual.changed({'osc_demo': {'scale': 1.0}}), duration=5.0)
+    wanted = usual.changed({'osc_demo': {'scale': 1.0}})
     assert wanted.values['osc_simulator']['initial_positions'] == q
     assert result_of(wanted).failures
     why = cause(wanted, lambda text: None)

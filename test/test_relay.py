@@ -14,6 +14,7 @@
 
 """The relay between controller and hardware, over real DDS, with MuJoCo as the hardware."""
 
+from pathlib import Path
 import signal
 import subprocess
 import sys
@@ -43,6 +44,7 @@ from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
 from osc_ros.nodes.share import share_directory  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, JOINTS, PANDA, ROBOT  # noqa: E402
+import texts  # noqa: E402
 
 LIMITS = np.array([87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0])
 GOOD = 0.5 * LIMITS
@@ -445,3 +447,21 @@ def test_arm_without_brakes_whose_controller_is_deactivated_is_held_by_the_relay
     assert np.abs(q[-1000:] - held).max() < 1e-4
     assert guard._guard.cause == 'silence' and guard._guard.reaction == 'hold'
     assert simulator._unanswered == 0
+
+
+@pytest.mark.ros
+def test_user_without_a_ros_installation_starts_the_relay_as_the_page_says(spin, start):
+    checkout = Path(__file__).parents[1]
+    words = [one for one in texts.commands('doc/relay.md') if one[0].startswith('osc_')]
+    assert [one[0] for one in words] == ['osc_simulator', 'osc_relay', 'osc_controller']
+    ears = Node('ears')
+    heard = {node: [] for node in ('osc_relay', 'osc_controller')}
+    for node, found in heard.items():
+        ears.create_subscription(Float64MultiArray, f'{node}/commands', found.append, 10)
+    processes = [start(command.removeprefix('osc_'), *(
+        checkout / word if word.endswith('.yaml') else word for word in arguments))
+        for command, *arguments in words]
+    spin(lambda: all(len(found) > 50 for found in heard.values()), ears,
+         why=[process.log.read_text() for process in processes])
+    # the simulator is the only one that takes the commands of the relay
+    assert ears.count_subscribers('/osc_relay/commands') == 2

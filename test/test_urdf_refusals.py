@@ -169,7 +169,8 @@ def test_unusable_description_is_refused_by_name(text, message):
     ({'base': 'finger'},
      "tip 'tool' does not descend from base 'finger'; accepted as base: 'lower', 'upper', 'base'"),
     ({'base': 'tool', 'tip': 'base'},
-     "tip 'base' does not descend from base 'tool'; accepted as base: none"),
+     "base 'tool' and tip 'base' are swapped: the tip must descend from the base, and here the "
+     "base descends from the tip; accepted is base 'base', tip 'tool'"),
     ({'base': 'lower'}, "no joint moves between base 'lower' and tip 'tool': at least one must"),
     ({'tip': 'base'}, "no joint moves between base 'base' and tip 'base'"),
     ({'locked': {'shoulder': 0, 'elbow': 0}}, "no joint moves between base 'base' and tip 'tool'"),

@@ -172,9 +172,9 @@ def _explanation(robot: Robot, q: Array, efforts: Array, weight: Array, bound: A
     mass = _missing_mass(robot, robot.tip, q, efforts - weight, bound)
     if _fits(efforts, weight, bound):
         low, high = mass or (0.0, 0.0)
-        return Finding(Verdict.WELL, 'the efforts are those of the model; a mass that it lacks at '
-                       f'{_place(robot, robot.tip)} would be between {low:.2f} and {high:.2f} kg',
-                       mass)
+        return Finding(Verdict.WELL, 'the efforts are those of the model; at '
+                       f'{_place(robot, robot.tip)} the arm may carry between {_more(low)} and '
+                       f'{_more(high)} than the controller is told', mass)
     if _fits(efforts, np.zeros_like(weight), bound):
         return Finding(Verdict.COMPENSATED, 'they are near zero, where the weight asks for up to '
                        f'{np.abs(weight).max():.1f} N m: either the driver compensates gravity '
@@ -243,8 +243,8 @@ def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: 
     for tip in robot.tips:
         mass = _missing_mass(robot, tip, q, missing, bound)
         if mass:
-            return (f'the model lacks {0.5 * sum(mass):.2f} kg at {_place(robot, tip)} (between '
-                    f'{mass[0]:.2f} and {mass[1]:.2f} kg)')
+            return (f'at {_place(robot, tip)} the arm carries {_more(0.5 * sum(mass))} than the '
+                    f'controller is told (between {_more(mass[0])} and {_more(mass[1])})')
     for body, joint in enumerate(robot.joints):
         own, centre = robot.inertia[body, 5, 5], robot.inertia[body, [2, 0, 1], [4, 5, 3]]
         if own > 0.0:
@@ -252,13 +252,19 @@ def _wrong_masses(robot: Robot, q: Array, efforts: Array, weight: Array, bound: 
         unit = _unit_loads(robot, q, body) @ np.array([1.0, *centre])
         between = _factor(unit, missing, bound, -own)
         if between:
-            return (f"the body that joint '{joint}' moves lacks {0.5 * sum(between):.2f} kg "
-                    f'(between {between[0]:.2f} and {between[1]:.2f} kg)')
+            return (f"the body that joint '{joint}' moves has {_more(0.5 * sum(between))} than "
+                    f'the controller is told (between {_more(between[0])} and '
+                    f'{_more(between[1])})')
     between = _factor(weight, missing, bound, -0.9)
     if between:
         return (f'all masses, or all efforts, are {1.0 + 0.5 * sum(between):.2f} times '
                 'those of the model')
     return ''
+
+
+def _more(mass: float) -> str:
+    """Return a difference of masses in words."""
+    return f'{abs(mass):.2f} kg ' + ('more' if mass >= 0.0 else 'less')
 
 
 def _place(robot: Robot, tip: str) -> str:

@@ -122,9 +122,14 @@ def _path(description: urdf.Description, base: int, tip: int) -> list[int]:
         above = int(description.parent[upward[-1]])
         if above < 0:
             ancestors = [description.links[i] for i in upward[1:]]
+            tip_name, base_name = description.links[tip], description.links[base]
+            if tip in _ancestors(description, base):
+                raise ModelError(f"base '{base_name}' and tip '{tip_name}' are swapped: the tip "
+                                 'must descend from the base, and here the base descends from '
+                                 f"the tip; accepted is base '{tip_name}', tip '{base_name}'")
             raise ModelError(
-                f"tip '{description.links[tip]}' does not descend from base "
-                f"'{description.links[base]}'; accepted as base: {urdf.quoted(ancestors[:20])}"
+                f"tip '{tip_name}' does not descend from base "
+                f"'{base_name}'; accepted as base: {urdf.quoted(ancestors[:20])}"
                 + (' …' if ancestors[20:] else ''))
         upward.append(above)
     return upward[-2::-1]

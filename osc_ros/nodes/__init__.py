@@ -14,8 +14,8 @@
 
 """The nodes: the only part of the package that knows ROS."""
 
-try:
-    import rclpy  # noqa: F401
-except ModuleNotFoundError:
+from importlib.util import find_spec
+
+if find_spec('rclpy') is None:  # not imported here: that takes long, see osc_ros.nodes.start
     raise ModuleNotFoundError('osc_ros.nodes needs ROS 2: source an installation of it, or '
-                              "pip install 'osc_ros[jazzy]'") from None
+                              "pip install 'osc_ros[jazzy]'")

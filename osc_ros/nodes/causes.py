@@ -16,8 +16,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import tee
 from typing import Any
 
@@ -28,7 +29,8 @@ from osc_ros.control.friction import least_inertia
 from osc_ros.control.limits import FASTEST
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
-from osc_ros.nodes import scenario
+from osc_ros.nodes import description, scenario
+from osc_ros.nodes.demo_parameters import table_of
 from osc_ros.nodes.demonstration import Demonstration, start_parameters
 from osc_ros.nodes.report import Recording, result
 from osc_ros.nodes.tracing import Tracer
@@ -38,6 +40,9 @@ Array = NDArray[np.float64]
 Values = dict[str, Any]
 Changes = dict[str, Values]
 
+# What the controller is told of the arm, and what the simulated arm has.
+PAYLOAD = tuple(entry.name for entry in description.SIMULATED_PAYLOAD)
+EQUAL = ('gravity', 'driver_compensates', 'rotor_inertia')
 ROTORS = (0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
 BINDS = 0.98  # share of a limit from which on it counts as reached
 OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
@@ -89,25 +94,85 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
     with on_demand():
         try:
             recording, plan = recording_of(demonstration)
+            if not result(recording, plan, demonstration).failures:
+                return Cause('With the same parameters the arm follows in this process, without '
+                             'ROS and in lockstep: the nodes were too slow for the wall clock, or '
+                             'lost messages.', {})
+            limits = _reached_limit(demonstration, recording)
         except OscError as error:
-            return Cause(f'A repetition in this process fails: {error}', {})
-        if not result(recording, plan, demonstration).failures:
-            return Cause('With the same parameters the arm follows in this process, without ROS '
-                         'and in lockstep: the nodes were too slow for the wall clock, or lost '
-                         'messages.', {})
-        limits = _reached_limit(demonstration, recording)
+            limits = f'A repetition in this process fails: {error}'
         for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
             tell(f'looking for the cause: trial {number}')
             if _follows(demonstration.changed(candidate.changes)):
                 # keep the start: other start positions might be chosen for the changed arm
                 return Cause(candidate.text, _merged(start_parameters(demonstration.start),
                                                      candidate.changes))
-    return Cause(f'{limits}. Nothing that was tried helps: compensation of all friction, smaller '
-                 'motions, other joint positions at the start.', {})
+    return Cause(f'{limits}. Nothing that was tried helps: the same payload, gravity and driver '
+                 'for controller and simulator, compensation of all friction, smaller motions, '
+                 'other joint positions at the start.', {})
 
 
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
     """Yield explanations, the most probable first."""
+    differences = list(_differences(demonstration))
+    if not differences:
+        yield from _causes_in_motion(demonstration, limits)
+        return
+    probable, reverse = differences
+    yield probable
+    equal = demonstration.changed(probable.changes)
+    yield from map(probable.combine, _causes_in_motion(equal, limits))
+    yield reverse
+
+
+def _differences(demonstration: Demonstration) -> Iterator[_Candidate]:
+    """
+    Yield what the controller is told of the arm if it differs from the simulated arm.
+
+    First with the values of the node that has others than the defaults, then the other way round.
+
+    """
+    nodes = 'osc_controller', 'osc_simulator'
+    told, simulated = (demonstration.values[node] for node in nodes)
+    found = []
+    pairs = [((name,), _difference) for name in EQUAL]
+    for names, text in ((PAYLOAD, _payload_difference), *pairs):
+        different = [name for name in names if told[name] != simulated[name]]
+        if different and text(told, simulated, names):
+            default = {entry.name: entry.default for entry in table_of(nodes[1], simulated)}
+            is_simulated = any(simulated[name] != default[name] for name in different)
+            found.append((text(told, simulated, names), names[0].partition('.')[0], different,
+                          is_simulated))
+    for reverse in (False, True) if found else ():
+        candidates = []
+        for finding, what, different, is_simulated in found:
+            of, to = nodes if is_simulated == reverse else nodes[::-1]
+            candidates.append(_Candidate(
+                finding, f'the {what} of {of} for {to} too',
+                {to: {name: demonstration.values[of][name] for name in different}}))
+        yield reduce(_Candidate.combine, candidates)
+
+
+def _payload_difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
+    """Return in words how the payloads differ; empty if there is none."""
+    more = simulated['payload.mass'] - told['payload.mass']
+    if more:
+        return (f"The arm carries {abs(more):.2f} kg {'more' if more > 0.0 else 'less'} than the "
+                f"controller is told (payload.mass is {told['payload.mass']:g} for "
+                f"osc_controller, {simulated['payload.mass']:g} for osc_simulator)")
+    return ('The arm carries its payload with another centre of mass or inertia, or at another '
+            'link, than the controller is told' if told['payload.mass'] else '')
+
+
+def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
+    """Return in words how a parameter of both nodes differs."""
+    [name] = names
+    a, b = (list(x) if isinstance(x, tuple) else x for x in (told[name], simulated[name]))
+    return f'{name} is {a} for osc_controller, but {b} for osc_simulator'
+
+
+def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
+    """Yield friction, limits that are reached, and combinations of them."""
     friction = list(_compensations(demonstration))
     others, again = tee(_other_motions(demonstration, limits))  # slow: searches for starts
     if friction and _follows(demonstration.changed(_without_friction(demonstration))):
@@ -128,7 +193,7 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
                              start_parameters(scenario.Start(at.q, scale)))
     for seed in OTHER_STARTS:
         try:
-            start = scenario.start(Tracer(demonstration.robot, demonstration.freedoms),
+            start = scenario.start(Tracer(demonstration.loaded_robot, demonstration.freedoms),
                                    demonstration.duration, None, seed)
         except OscError:
             continue

@@ -17,11 +17,10 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 import importlib.util
 import os
 from pathlib import Path
-import signal
 import sys
 import tempfile
 from textwrap import fill
@@ -34,27 +33,30 @@ from osc_ros.nodes.causes import Cause, cause
 from osc_ros.nodes.demo_parameters import NODES, Parameters, text_of
 from osc_ros.nodes.demo_run import (
     DemoError,
-    make_run,
+    initialized,
     NodeProcess,
     Progress,
+    Run,
+    say,
     show,
     STALLED,
     START,
 )
 from osc_ros.nodes.demonstration import Demonstration, demonstration
+from osc_ros.nodes.interrupts import end_quietly, recorded_signals
 from osc_ros.nodes.share import share_directory
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
     options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_quietly()
     try:
         with on_demand():  # compiles no kernels that it does not use
             sys.exit(_demonstrate(options))
-    except KeyboardInterrupt:
-        sys.exit(130)
     except OscError as error:
+        show('', last=True)
+        sys.stdout.flush()
         print(f'osc_demo: {error}', file=sys.stderr)
         sys.exit(2)
 
@@ -82,7 +84,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--json', type=Path, help='also write the figures to this file')
     options = parser.parse_args(arguments)
     if options.urdf and not (options.base and options.tip):
-        parser.error('--urdf needs --base and --tip')
+        parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
     elif not options.urdf and options.robot not in description.shipped_robots():
         parser.error(f'--robot {options.robot}: accepted is one of '
                      f"{', '.join(description.shipped_robots())}; --urdf takes any other")
@@ -91,26 +93,37 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def _links(file: Path) -> str:
+    """Return the links of a URDF that may be base and tip, in words; empty if it is unusable."""
+    with suppress(OscError):
+        root, ends = description.ends_of_chains(description.urdf_text(str(file)))
+        tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
+        return (f': here the base may be {root}, the root, or a link from there to the tip; '
+                f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
+    return ''
+
+
 def _demonstrate(options: argparse.Namespace) -> int:
     """Make one run, print and write its results; return the exit status."""
     _prepare_output(options)
     base = share_directory() / 'config' / f"{'own' if options.urdf else options.robot}.yaml"
     users = [options.config] if options.config else []
+    progress = Progress()
     wanted = demonstration(Parameters([base, *users]), _own_parameters(options), options.duration,
-                          Progress())
+                          progress)
     show('', last=True)
     for note in wanted.notes:
-        print(f'note: {note}', flush=True)
-    used = options.output / 'parameters.yaml'
-    used.write_text(text_of({node: wanted.given(node) for node in NODES}), encoding='utf-8')
+        say(f'note: {note}')
+    used = write_new(options.output / 'parameters.yaml',
+                     text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START)
-    recording = _recording_of(options, wanted, plan)
+    recording = _recording_of(options, wanted, plan, progress.compiled)
     found = report.result(recording, plan, wanted)
-    print(report.table(found, plan))
+    print(report.table(found, plan), flush=True)
     written = report.write_plots(options.output, recording, plan, found, wanted)
-    print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}")
+    print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}", flush=True)
     for failure in found.failures:
-        print(f'NOT FOLLOWED: {failure}')
+        print(f'NOT FOLLOWED: {failure}', flush=True)
     why = _explain(options, wanted, users) if found.failures else None
     if options.json:
         report.write_json(options.json, found, {
@@ -132,14 +145,31 @@ def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Pat
         given = Parameters(users)
         both = {node: {**(given.given(node) if node else {}), **why.changes.get(node, {})}
                 for node in ('', *NODES)}
-        text, file = text_of(both), options.output / 'follow.yaml'
-        file.write_text(text, encoding='utf-8')
-        print(f'\nTo let it follow, add --config {file}, a file with these lines:\n\n{text}')
+        text = text_of(both)
+        file = write_new(options.output / 'follow.yaml', text)
+        place = f' in place of --config {options.config}' if options.config else ''
+        print(f'\nTo let it follow, run again with --config {file}{place}, a file with these '
+              f'lines:\n\n{text}')
     return why
 
 
+def write_new(path: Path, text: str) -> Path:
+    """
+    Write a text to a file, and return its path: `path`, or path_2, path_3, ...
+
+    A file with another text is never overwritten: the user may have edited it.
+
+    """
+    file, number = path, 1
+    while file.exists() and file.read_text(encoding='utf-8', errors='replace') != text:
+        number += 1
+        file = path.with_stem(f'{path.stem}_{number}')
+    file.write_text(text, encoding='utf-8')
+    return file
+
+
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
-                  plan: list[scenario.Phase]) -> report.Recording:
+                  plan: list[scenario.Phase], compiles: bool) -> report.Recording:
     """Return the recording of one run of the nodes."""
     simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
     controller = {**wanted.given('osc_controller'), 'autostart': False}
@@ -151,13 +181,16 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
             print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
                   'arm; the plots show the run', flush=True)
     recording = report.Recording()
-    with ExitStack() as stack:
+    with recorded_signals() as signals, ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _isolate(work)
         processes = {name: stack.enter_context(NodeProcess(name, given, work, options.output))
                      for name, given in (('osc_simulator', simulator),
                                          ('osc_controller', controller))}
-        make_run(wanted, plan, processes, recording)
+        stack.enter_context(initialized())
+        Run(wanted.robot, processes, recording, wanted.freedoms, signals, compiles).make(plan)
+    if signals:
+        sys.exit(128 + signals[0])
     for line in recording.warnings:
         print(line)
     return recording

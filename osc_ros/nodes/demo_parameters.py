@@ -130,7 +130,7 @@ def _sections(file: Path) -> Iterator[tuple[str, Values]]:
                 continue
             if node and node not in NODES:
                 raise InputError(f"config {file}: '{key}' is not a node of the demonstration"
-                                 + _nearest(node, NODES))
+                                 + _nearest(node, NODES) + f'; accepted is, {ACCEPTED}')
             if set(section or {}) - {'ros__parameters'}:
                 raise TypeError
             yield node, dict(_flat((section or {}).get('ros__parameters') or {}))

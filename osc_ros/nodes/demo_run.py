@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -33,11 +33,11 @@ import rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from osc_ros.control.freedoms import Freedoms
+from osc_ros.dynamics import compilation
 from osc_ros.errors import OscError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import report, scenario
 from osc_ros.nodes.demo_parameters import text_of
-from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.witness import Witness
 
 # Simulated times [s]: the first motion begins at START. Targets must be sent before SENT, so that
@@ -49,6 +49,11 @@ SILENT = 2.0  # longer waits than this are shown [s]
 STALLED = 20.0  # a run without progress is given up after this wall time [s]
 WARNING = ('[WARN]', '[ERROR]', '[FATAL]')  # first words of warnings and errors in a log
 CONFIGURED = 180.0  # as STALLED, while configuring: every compiled kernel counts as progress [s]
+COMPILES = ('osc_controller compiles its own kernels, once: this takes about a minute, several on '
+            'a busy machine')
+STATES = 10  # before the activation, so that the start-up check of the efforts has 5 or more
+# What may change within seconds, of all reasons for which a controller refuses its activation.
+TEMPORARY = ('cannot activate yet', 'joint_states for', "publishes on '")
 
 
 class DemoError(OscError, RuntimeError):
@@ -56,11 +61,19 @@ class DemoError(OscError, RuntimeError):
 
 
 class NodeProcess:
-    """A node in a process of its own, which ends with the demonstration."""
+    """
+    A node in a process of its own, which ends with the demonstration.
+
+    Attributes
+    ----------
+    name : str
+    log : Path
+
+    """
 
     def __init__(self, name: str, parameters: dict[str, Any], work: Path, output: Path) -> None:
         self.name = name
-        self._log = output / f'{name}.log'
+        self.log = output / f'{name}.log'
         own = work / f'{name}.yaml'
         own.write_text(text_of({name: parameters}), encoding='utf-8')
         module = f'osc_ros.nodes.{name.removeprefix("osc_")}'
@@ -68,7 +81,7 @@ class NodeProcess:
 
     def __enter__(self) -> NodeProcess:
         """Start the process."""
-        with self._log.open('w') as log:
+        with self.log.open('w') as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=subprocess.STDOUT,
                                              stdin=subprocess.DEVNULL, start_new_session=True)
         return self
@@ -85,12 +98,18 @@ class NodeProcess:
 
     def tail(self) -> str:
         """Return the last lines of the log."""
-        return '\n'.join(self._log.read_text(errors='replace').splitlines()[-12:])
+        return '\n'.join(self.log.read_text(errors='replace').splitlines()[-12:])
+
+    def refusal(self) -> str:
+        """Return the last line of the log on a transition that failed; empty if there is none."""
+        found = [line.partition(']: ')[2] for line in self.log.read_text(
+            errors='replace').splitlines() if line.startswith(WARNING)]
+        return next((text for text in reversed(found) if text.startswith('cannot ')), '')
 
     def warnings(self) -> list[str]:
         """Return the warnings and errors of the log; one of those that differ only in numbers."""
         found: dict[str, list[str]] = {}
-        for line in self._log.read_text(errors='replace').splitlines():
+        for line in self.log.read_text(errors='replace').splitlines():
             if line.startswith(WARNING):
                 text = line.split(']: ', 1)[-1]
                 found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
@@ -121,16 +140,21 @@ class Run:
         Receives the data of the run.
     freedoms : Freedoms
         The controlled axes; the displayed error counts along them.
+    signals : sequence of int
+        Signals that the process has received: the first one ends the run.
+    compiles : bool
+        Whether the controller has to compile its kernels, as far as that is known.
 
     """
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
-                 recording: report.Recording, freedoms: Freedoms = scenario.ALL) -> None:
+                 recording: report.Recording, freedoms: Freedoms = scenario.ALL,
+                 signals: Sequence[int] = (), compiles: bool = False) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
-        self._freedoms = freedoms
+        self._freedoms, self._signals, self._compiles = freedoms, signals, compiles
         self._witness = Witness(recording, robot.base)
-        self._signals: list[int] = []
         self._shown = -np.inf
+        self._refusal = ''
 
     def make(self, plan: list[scenario.Phase]) -> None:
         """
@@ -144,35 +168,24 @@ class Run:
             After SIGINT or SIGTERM.
 
         """
-        with self._record_signals():
-            try:
-                self._start()
-                self._follow(plan)
-                self._end()
-            finally:
-                self._witness.destroy()
-
-    @contextmanager
-    def _record_signals(self) -> Iterator[None]:
-        """Record signals instead of raising: the executor may lose an exception of a handler."""
-        handlers = {number: signal.signal(number, lambda which, frame: self._signals.append(which))
-                    for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            yield
+            self._start()
+            self._follow(plan)
+            self._end()
         finally:
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
+            self._witness.destroy()
 
     def _start(self) -> None:
         """Bring the controller to the state active."""
         print(f"starting osc_simulator and osc_controller for '{self._robot.name}' ...",
               flush=True)
         self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
-        print('configuring (the first start compiles kernels, for about a minute) ...',
-              flush=True)
+        say(f'configuring: {COMPILES} ...' if self._compiles else 'configuring ...')
         self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
         show('', last=True)
         self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)
+        enough = self._witness.states + STATES
+        self._wait_for('joint states', lambda: self._witness.states >= enough, 30.0)
         # refused until the controller has received a joint state
         self._request('activation', Transition.TRANSITION_ACTIVATE, 30.0, refusable=True)
 
@@ -191,8 +204,8 @@ class Run:
             if self._is_time_to_show(0.2, 2.0):
                 distance, angle = report.last_error(recording, schedule, self._robot,
                                                     self._freedoms)
-                show(f't = {witness.time:6.2f} of {end:.2f} s   error {1e3 * distance:8.3f} mm '
-                     f'{np.degrees(angle):8.3f} deg')
+                show(f't = {min(witness.time, end):6.2f} of {end:.2f} s   '
+                     f'error {1e3 * distance:8.3f} mm {np.degrees(angle):8.3f} deg')
         self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
                        STALLED)
         recording.wall_time = perf_counter() - begun
@@ -221,6 +234,9 @@ class Run:
                 return
             if perf_counter() > max(began, self._witness.compiled_at) + patience:
                 raise DemoError(f'{what} did not come in time\n' + self._logs())
+            if self._witness.compilation and not self._compiles:
+                self._compiles = True
+                say(f'{COMPILES} ...')
             if self._witness.compilation and self._is_time_to_show(1.0, 5.0):
                 show(self._witness.compilation)
                 self._witness.compilation = ''
@@ -232,8 +248,9 @@ class Run:
         """
         Request a transition; repeat it if no answer comes, or if `refusable` and it is refused.
 
-        A refusal of a repeated request counts as success: either the first request was carried
-        out, or a later step fails.
+        A refusal is shown at once, and repeated only for a reason that may change within seconds.
+        If not `refusable`, a refusal of a repeated request counts as success: either the first
+        request was carried out, or a later step fails.
 
         """
         answers: list[Any] = []
@@ -244,16 +261,28 @@ class Run:
             if any(answer.done() and answer.result().success for answer in answers):
                 return True
             refused = any(answer.done() for answer in answers)
-            if refused and not refusable:
-                if len(answers) > 1:
-                    return True
-                raise DemoError(f'osc_controller refused its {what}\n' + self._logs())
+            if refused and not refusable and len(answers) > 1:
+                return True
+            if refused:
+                self._show_refusal(what, refusable)
             if perf_counter() - requested > (0.2 if refused else LOST):
                 requested = perf_counter()
                 answers.append(self._witness.change(transition))
             return False
 
         self._wait_for(f'the {what} of osc_controller', is_done, patience)
+
+    def _show_refusal(self, what: str, refusable: bool) -> None:
+        """Show why the controller refused a transition; raise if the reason will not change."""
+        controller = self._processes['osc_controller']
+        reason = controller.refusal()
+        if not (refusable and any(text in reason for text in TEMPORARY)):
+            raise DemoError(f'osc_controller refused its {what}: ' + (
+                f"{reason.partition(': ')[2]}\nIts log: {controller.log}" if reason else
+                f'its log has no reason\n{self._logs()}'))
+        if reason != self._refusal:
+            self._refusal = reason
+            say(f'osc_controller: {reason}; trying again ...')
 
     def _logs(self) -> str:
         return '\n'.join(f'{process.name}:\n{process.tail()}'
@@ -267,27 +296,45 @@ class Run:
         return True
 
 
-def make_run(wanted: Demonstration, plan: list[scenario.Phase],
-             processes: dict[str, NodeProcess], recording: report.Recording) -> None:
-    """Make one run, with rclpy initialized for it; errors are those of `Run.make`."""
+@contextmanager
+def initialized() -> Iterator[None]:
+    """Within this context, rclpy is initialized, without handlers of signals."""
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
-        Run(wanted.robot, processes, recording, wanted.freedoms).make(plan)
+        yield
     finally:
         rclpy.try_shutdown()
 
 
 class Progress:
-    """Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s]."""
+    """
+    Shows progress: every line on a terminal; in a file, at most one line per IN_FILE [s].
+
+    Attributes
+    ----------
+    compiled : bool
+        Whether the progress of a compilation has been shown.
+
+    """
 
     def __init__(self) -> None:
+        self.compiled = False
         self._shown = -np.inf
 
-    def __call__(self, text: str) -> None:
+    def __call__(self, progress: object) -> None:
         """Show a line, or leave it out."""
+        if isinstance(progress, compilation.Progress) and not self.compiled:
+            self.compiled = True
+            say('the demo compiles its kernels, once: this takes about half a minute ...')
         if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
             self._shown = perf_counter()
-            show(text)
+            show(str(progress))
+
+
+def say(text: str) -> None:
+    """Print a line that stays, in place of the line of progress."""
+    show('', last=True)
+    print(text, flush=True)
 
 
 def show(text: str, last: bool = False) -> None:

@@ -74,6 +74,11 @@ class Demonstration:
             warnings.simplefilter('ignore')  # the nodes log the same warnings
             return description.robot(self.values['osc_controller'], self.text)
 
+    @cached_property
+    def loaded_robot(self) -> Robot:
+        """The robot with the payload that the simulated arm carries."""
+        return description.with_payload(self.values['osc_simulator'], self.robot)
+
     @property
     def freedoms(self) -> Freedoms:
         """The controlled axes."""
@@ -96,8 +101,8 @@ class Demonstration:
 
     def phases(self, begin: float) -> list[scenario.Phase]:
         """Return the motions, the first of which begins at a time [s]."""
-        at = self.start
-        return scenario.phases(self.robot, at.q, begin, self.duration, at.scale, self.freedoms)
+        at, robot = self.start, self.loaded_robot
+        return scenario.phases(robot, at.q, begin, self.duration, at.scale, self.freedoms)
 
     def changed(self, changes: dict[str, Values]) -> Demonstration:
         """Return a copy with changes by node; those of '' apply to all nodes that have them."""
@@ -117,12 +122,13 @@ class Demonstration:
 
 
 def demonstration(parameters: Parameters, own: Values, duration: float,
-                  tell: Callable[[str], object]) -> Demonstration:
+                  tell: Callable[[object], object]) -> Demonstration:
     """
     Return the demonstration for parameters from files and `own` ones of the robot.
 
     Unless the files set them, this chooses the controlled axes of an arm with fewer than six
-    freedoms, the joint positions at the start, and the size of the motions.
+    freedoms, the joint positions at the start, and the size of the motions. Meanwhile `tell` is
+    called with lines of progress, and with the `Progress` of a compilation.
 
     Raises
     ------
@@ -135,14 +141,13 @@ def demonstration(parameters: Parameters, own: Values, duration: float,
     if 'friction.from_description' not in given:  # the simulated arm has the described friction
         found = found.changed({'osc_controller': {'friction.from_description': DESCRIBED_SHARE}})
     robot, notes = found.robot, []
-    with on_demand(), compile_in_parallel(scenario.use_kernels, robot,
-                                          tell=lambda progress: tell(str(progress))):
+    with on_demand(), compile_in_parallel(scenario.use_kernels, robot, tell=tell):
         if not given.intersection(AXES):
             freedoms = freedoms_of(robot)
             found = found.changed({'osc_controller': dict(zip(AXES, (
                 freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))})
             notes += [_axes_note(robot, freedoms)] if freedoms.count < 6 else []
-        tracer = Tracer(robot, found.freedoms)
+        tracer = Tracer(found.loaded_robot, found.freedoms)
         q = found.values['osc_simulator']['initial_positions']
         scale = found.values['osc_demo']['scale']
         if q:
@@ -183,6 +188,6 @@ def _scale_note(tracer: Tracer, start: scenario.Start, duration: float) -> str:
     while longer <= LONGEST:
         use = scenario.figure_usage(tracer, start.q, longer, 1.0)
         if use is not None and use.most <= scenario.MOST_USED:
-            return f'{note} (they fit from --duration {longer:.0f})'
+            return f'{note} (they fit from --duration {np.ceil(longer):.0f})'
         longer *= 1.25
     return note

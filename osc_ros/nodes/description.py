@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
+from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near, pair
 from osc_ros.nodes.parameters import Entry
 
@@ -111,6 +113,30 @@ def description(values: dict[str, Any], received: str = '') -> str:
                      "publish a URDF on topic 'robot_description'")
 
 
+def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """
+    Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
+
+    The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
+    those of a gripper, do not count, and no chain ends beyond them.
+
+    Raises
+    ------
+    ModelError
+        The URDF cannot be used.
+
+    """
+    found = urdf_description(text)
+    coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
+    joints = {-1: 0}
+    for i, parent in enumerate(found.parent.tolist()):  # every parent comes before its children
+        if parent in joints and i not in coupled:
+            joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
+    ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
+                  key=lambda i: -joints[i])
+    return found.links[0], [(found.links[i], joints[i]) for i in ends]
+
+
 def robot(values: dict[str, Any], text: str) -> Robot:
     """
     Return the robot between the links that the parameters name, from URDF text.
@@ -148,6 +174,42 @@ LOAD_ENTRIES = (
 )
 
 
+SIMULATED_PAYLOAD = (
+    Entry('payload.mass', 0.0, 'Mass of the payload that the simulated arm carries, in addition '
+          'to the robot description [kg]; its driver knows it, if driver_compensates is not none',
+          lower=0.0, upper=1e4),
+    *(replace(entry, live=False) for entry in LOAD_ENTRIES[1:4]),
+)
+
+
+def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> str:
+    """
+    Return the URDF text with one more link: the payload of the simulated arm, if it has one.
+
+    Raises
+    ------
+    InputError
+        The robot has no link `payload.link`.
+
+    """
+    link = _payload_link(values, bare)
+    if not values['payload.mass']:
+        return text
+    x, y, z = values['payload.center_of_mass']
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    head, end, tail = text.rpartition('</robot>')
+    return f"""{head}
+  <link name="osc_simulator_payload"><inertial>
+    <origin xyz="{x} {y} {z}"/><mass value="{values['payload.mass']}"/>
+    <inertia ixx="{xx}" ixy="{xy}" ixz="{xz}" iyy="{yy}" iyz="{yz}" izz="{zz}"/>
+  </inertial></link>
+  <joint name="osc_simulator_payload" type="fixed">
+    <parent link="{link or bare.tip}"/>
+    <child link="osc_simulator_payload"/>
+  </joint>
+{end}{tail}"""
+
+
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
     """
     Return the robot with its payload, tool and gravity, and the robot model of its driver.
@@ -158,20 +220,39 @@ def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:
         An error in the parameters.
 
     """
-    link = values['payload.link']
-    if link and link not in bare.frames:
-        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
-                         f"'{bare.name}'; {near(link, bare.frames)}")
-    known = robot = bare.with_gravity(values['gravity'])
-    xx, xy, xz, yy, yz, zz = values['payload.inertia']
-    if values['payload.mass'] > 0.0 or any(values['payload.inertia']):
-        robot = robot.with_payload(
-            values['payload.mass'], values['payload.center_of_mass'],
-            [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
+    known = bare.with_gravity(values['gravity'])
+    robot = with_payload(values, known)
     if values['payload.known_to_driver']:
         known = robot
     T = pose(values['tool.position'], values['tool.orientation'])
     return robot if np.array_equal(T, np.eye(4)) else robot.with_tool(T), known
+
+
+def _payload_link(values: dict[str, Any], bare: Robot) -> str:
+    """Return parameter payload.link; raise InputError if the robot has no such link."""
+    link = str(values['payload.link'])
+    if link and link not in bare.frames:
+        raise InputError(f"parameter 'payload.link': '{link}' is not a link of robot "
+                         f"'{bare.name}'; {near(link, bare.frames)}")
+    return link
+
+
+def with_payload(values: dict[str, Any], bare: Robot) -> Robot:
+    """
+    Return the robot with its payload.
+
+    Raises
+    ------
+    InputError, ModelError
+        An error in the parameters.
+
+    """
+    link = _payload_link(values, bare)
+    xx, xy, xz, yy, yz, zz = values['payload.inertia']
+    if not (values['payload.mass'] > 0.0 or any(values['payload.inertia'])):
+        return bare
+    return bare.with_payload(values['payload.mass'], values['payload.center_of_mass'],
+                             [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], link or None)
 
 
 def command_order(values: dict[str, Any], robot: Robot) -> NDArray[np.intp]:

@@ -97,4 +97,6 @@ class ReactionLog:
 
 def state_text(guard: Supervisor, normal: str) -> str:
     """Return what the supervisor does and why, or the normal state if it does nothing."""
+    if guard.reaction == 'report':
+        return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
     return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

@@ -124,7 +124,7 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
         kind, norm = ('tracking', _rms) if path else ('settled', _largest)
         if len(part) < 2:
             raise InputError(f'{phase.name}: too few poses were recorded: is this machine too '
-                             'busy?')
+                             'busy, or does another simulation use the same ROS_DOMAIN_ID?')
         figures[phase.name] = {
             'position rms [mm]': 1e3 * _rms(part[:, 0]),
             'position max [mm]': 1e3 * _largest(part[:, 0]),

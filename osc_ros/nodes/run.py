@@ -30,6 +30,7 @@ from rclpy.signals import SignalHandlerOptions
 from osc_ros.errors import OscError
 from osc_ros.nodes import ending as timing
 from osc_ros.nodes.ending import Ending
+from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.nodes.parameters import parameter_file_error
 
 try:
@@ -69,7 +70,9 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
     Spin a node until SIGINT or SIGTERM, and let it stop while it can still publish.
 
     rclpy's own signal handlers would shut the context down before the node could publish. After
-    the signal the process ends in bounded time (`osc_ros.nodes.ending`).
+    the signal the process ends in bounded time (`osc_ros.nodes.ending`). Until the node has been
+    made, there is no arm to stop: the signal ends the process with status 128 + its number
+    (`osc_ros.nodes.interrupts`).
 
     Parameters
     ----------
@@ -81,16 +84,18 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
         Returns the executor.
 
     """
+    end_quietly()
+    try:
+        rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as error:  # such as an RCLError about a parameter file
+        raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None
+    try:
+        node: Any = make()
+    except (OscError, ParameterException) as error:
+        rclpy.try_shutdown()
+        raise SystemExit(f'cannot start: {error}') from None
     with Ending() as ending:
         try:
-            rclpy.init(args=arguments, signal_handler_options=SignalHandlerOptions.NO)
-        except RuntimeError as error:  # such as an RCLError about a parameter file
-            raise SystemExit(f'cannot start: {parameter_file_error(error)}') from None
-        try:
-            try:
-                node: Any = make()
-            except (OscError, ParameterException) as error:
-                raise SystemExit(f'cannot start: {error}') from None
             ending.name = node.get_name()
             ending.stops = getattr(node, 'ready_to_stop', ending.stops)
             executor = executor_of()

@@ -40,6 +40,7 @@ REACH = 0.8  # for arms with a shorter reach the motions are scaled down [m]
 # that the figure of eight may use; the rest is for the feedback.
 SCALES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 MOST_USED = 0.9
+PERIOD = 4.0  # least duration of one eight in a run of 10 s or longer [s]
 STARTS, TRIED = 1000, 50  # number of sampled joint positions, and of the best that are tried
 
 ALL = Freedoms()
@@ -79,7 +80,7 @@ def use_kernels(robot: Robot) -> None:
     """Call all kernels that the other functions use, so that they are compiled."""
     with on_demand():
         tracer = Tracer(robot, freedoms_of(robot))
-        path = _eight(robot, tracer.pose(robot.neutral), 0.1, 3.0, 0.0)
+        path = _eight(robot, tracer.pose(robot.neutral), 0.1, 2.0, 0.5)
         tracer.worst_conditioning(robot.neutral, path.poses[:2])
         tracer.usage(0.5 * (np.clip(robot.position_limits, -1.0, 1.0).sum(axis=1)), path)
 
@@ -148,9 +149,8 @@ def _first(tracer: Tracer, choices: list[tuple[float, Array]], duration: float, 
 
 def figure_usage(tracer: Tracer, q: Array, duration: float, scale: float) -> Usage | None:
     """Return the usage of the joint limits by the figure of eight; None if it is out of reach."""
-    robot, T = tracer.robot, tracer.pose(q)
-    use = tracer.usage(q, _eight(robot, T, scale, duration, 0.0))
-    return None if use is None or _best_shift(tracer, q, T, scale) is None else use
+    _, use = _figure(tracer, q, duration, scale)
+    return None if use is None or _best_shift(tracer, q, tracer.pose(q), scale) is None else use
 
 
 def excess(robot: Robot, use: Usage) -> str:
@@ -183,7 +183,8 @@ def phases(robot: Robot, q: Array, begin: float, duration: float, scale: float =
     """
     tracer = Tracer(robot, freedoms)
     T = tracer.pose(q)
-    eight = _eight(robot, T, scale, duration, begin)
+    turns, _ = _figure(tracer, q, duration, scale)
+    eight = _eight(robot, T, scale, 0.5 * duration, turns, begin)
     shifted = _best_shift(tracer, q, T, scale)
     if shifted is None:
         shifted = T.copy()
@@ -240,9 +241,32 @@ def _range(robot: Robot) -> tuple[Array, Array]:
     return 0.5 * (lower + upper), 0.5 * (upper - lower)
 
 
-def _eight(robot: Robot, T: Array, scale: float, duration: float, begin: float) -> Path:
-    length, whole = 0.5 * duration, scale * size(robot)
-    turns = max(0.5, np.floor(2.0 * (length / 4.0 - 0.25)) / 2.0)
+def _figure(tracer: Tracer, q: Array, duration: float, scale: float
+            ) -> tuple[float, Usage | None]:
+    """
+    Return the number of eights, and their usage of the joint limits; None if out of reach.
+
+    These are as many as fit in half of the duration, at PERIOD each. If they would take a joint
+    too close to a limit, they are fewer, and slower. So the motions of a longer run are never
+    smaller than those of a shorter one: it can have the least number, 1/2, and take longer.
+
+    """
+    robot, T, length = tracer.robot, tracer.pose(q), 0.5 * duration
+    turns = max(0.5, np.floor(2.0 * (length / PERIOD - 0.25)) / 2.0)
+    # the same for all durations: one whole eight is in reach
+    if tracer.usage(q, _eight(robot, T, scale, 1.25 * PERIOD, 1.0)) is None:
+        return turns, None
+    use = tracer.usage(q, _eight(robot, T, scale, length, turns))
+    while (use is None or use.most > MOST_USED) and turns > 0.5:
+        turns = max(0.5, np.floor(turns) / 2.0)
+        use = tracer.usage(q, _eight(robot, T, scale, length, turns))
+    return turns, use
+
+
+def _eight(robot: Robot, T: Array, scale: float, length: float, turns: float, begin: float = 0.0
+           ) -> Path:
+    """Return a number of eights, a multiple of 1/2, that take `length` [s]."""
+    whole = scale * size(robot)
     return figure_of_eight(T, WIDTH * whole, HEIGHT * whole, length / (turns + 0.25), turns,
                            begin, swing=SWING * scale)
 

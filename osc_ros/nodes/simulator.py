@@ -44,6 +44,7 @@ CATCH_UP = 5  # most ticks in a row with which a late real-time loop catches up
 
 PARAMETERS = (
     *description.ENTRIES,
+    *description.SIMULATED_PAYLOAD,
     Entry('lockstep', False, 'false: run in real time; true: step when the command for the last '
           'state has arrived, as fast as the machine can, for runs that repeat exactly'),
     Entry('lockstep_timeout', 2.0, 'In lockstep: after this time without a command, the brakes '
@@ -106,7 +107,8 @@ class Simulator(Node):  # type: ignore[misc]
         given = {name: found[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                         'rotor_inertia')}
         self._plant = Plant(
-            text, robot.base, robot.joint_names, locked=description.locked_positions(found),
+            description.with_simulated_payload(found, text, robot), robot.base,
+            robot.joint_names, locked=description.locked_positions(found),
             timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
             position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
             compensates=found['driver_compensates'],

@@ -30,8 +30,11 @@ Values = dict[str, Any]
 BEGIN = 0.2  # start time of the first motion [s]
 
 
-def plant_of(values: Values, text: str, robot: Robot) -> Plant:
+def plant_of(values: Values, robot: Robot) -> Plant:
     """Return the arm of osc_simulator for its parameter values, at its initial positions."""
+    # not the description that the controller has: a parameter file may give each its own
+    text = description.description(values)
+    text = description.with_simulated_payload(values, text, robot)
     # None: the plant uses the values of the URDF
     given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                      'rotor_inertia')}
@@ -67,7 +70,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
                              for name in ('controller', 'simulator'))
     _, law = law_of(controller, demonstration.text)
     robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
-    plant = plant_of(simulator, demonstration.text, robot)
+    plant = plant_of(simulator, robot)
     law.latch(plant.q)
     for phase in plan:
         law.follow(phase.motion, phase.start)

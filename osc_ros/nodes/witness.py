@@ -45,8 +45,8 @@ class Witness:
     ----------
     time : float
         Stamp of the newest joint state [s].
-    diagnoses : int
-        Number of diagnostics of the controller so far.
+    states, diagnoses : int
+        Number of joint states, and of diagnostics of the controller, so far.
     compilation : str
         Newest line on the progress of the controller's compilation.
     compiled_at : float
@@ -62,7 +62,7 @@ class Witness:
 
     def __init__(self, recording: Recording, base: str) -> None:
         self._recording, self._base = recording, base
-        self.time, self.diagnoses = 0.0, 0
+        self.time, self.states, self.diagnoses = 0.0, 0, 0
         self.compilation, self.compiled_at = '', -np.inf
         self._compiled: dict[str, str] = {}
         self._node = Node('osc_demo')
@@ -113,6 +113,7 @@ class Witness:
         self._executor.shutdown()
 
     def _on_state(self, message: JointState) -> None:
+        self.states += 1
         time = messages.seconds(message.header.stamp)
         if time > self.time or not self._recording.state_times:
             self.time = time

@@ -96,7 +96,8 @@ class Urdf:
             source = mimic.get('joint', '')
             if source not in self._joints or source in (*barred, name):
                 raise ModelError(f"joint '{name}' mimics '{source}', which is not a locked joint; "
-                                 f"accepted: '{name}' or its source locked")
+                                 f"accepted: '{name}' or its source locked (locked_joints), or a "
+                                 'tip before both, if they are those of a gripper')
             value = (self.number(name, 'mimic', 'multiplier', 1.0)
                      * self._lock(source, locked, (*barred, name))
                      + self.number(name, 'mimic', 'offset'))
@@ -262,9 +263,16 @@ def require(kind: str, name: str, names: Iterable[str]) -> None:
 
 
 def _give_mass(spec: mujoco.MjSpec) -> None:
-    """Give a tiny mass to massless links between two joints, because MuJoCo refuses them."""
+    """
+    Give links that MuJoCo refuses a tiny mass or inertia.
+
+    These are massless links between two joints, and moving links with a mass but no inertia.
+
+    """
     for body in spec.bodies:
         between = body.joints and any(child.joints for child in body.bodies)
         if between and body.mass == 0.0 and not body.explicitinertial:
             body.mass, body.inertia = LEAST_MASS, [LEAST_INERTIA] * 3
             body.explicitinertial = True
+        elif body.joints and body.mass > 0.0 and not np.nan_to_num(body.fullinertia).any():
+            body.fullinertia = [LEAST_INERTIA] * 3 + [0.0] * 3

@@ -1,0 +1,69 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What SIGINT and SIGTERM do to a process that does not command an arm: end it, or record them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import os
+import signal
+from threading import Thread
+
+SIGNALS = signal.SIGINT, signal.SIGTERM
+_FIRST_STATUS = 128  # exit status of a shell for a signal: this number + that of the signal
+_ending: list[int] = []  # the pipe of the thread that ends the process, once it runs
+
+
+def end_quietly() -> None:
+    """
+    From now on, SIGINT or SIGTERM ends the process at once, with status 128 + its number.
+
+    Nothing is raised, because an exception out of a signal handler comes up in any code: imports
+    and compilers print it with their own stack, or swallow it. A thread ends the process, because
+    a handler of Python would wait for the end of a call of the compiler, which takes seconds.
+
+    """
+    if not _ending:
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        _ending.append(writing)
+        Thread(target=_end_on_signal, args=[reading], name='interrupts', daemon=True).start()
+    for number in SIGNALS:
+        signal.signal(number, lambda number, frame: None)
+    signal.set_wakeup_fd(_ending[0], warn_on_full_buffer=False)
+
+
+@contextmanager
+def recorded_signals() -> Iterator[list[int]]:
+    """Within this context, SIGINT and SIGTERM only append their numbers to the yielded list."""
+    found: list[int] = []
+    descriptor = signal.set_wakeup_fd(-1)
+    usual = {number: signal.signal(number, lambda which, frame: found.append(which))
+             for number in SIGNALS}
+    try:
+        yield found
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+
+
+def _end_on_signal(reading: int) -> None:
+    """Wait for the number of a signal, which C code writes to the pipe, and end the process."""
+    while True:
+        for number in os.read(reading, 64):
+            if number in SIGNALS:
+                os._exit(_FIRST_STATUS + number)

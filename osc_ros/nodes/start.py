@@ -1,0 +1,53 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The commands of the package: import and run a node such that Ctrl-C ends the import quietly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+import sys
+from typing import NoReturn
+
+from osc_ros.nodes.interrupts import end_quietly
+
+
+def controller() -> NoReturn:
+    """Run osc_controller."""
+    _run('controller')
+
+
+def relay() -> NoReturn:
+    """Run osc_relay."""
+    _run('relay')
+
+
+def simulator() -> NoReturn:
+    """Run osc_simulator."""
+    _run('simulator')
+
+
+def demo() -> NoReturn:
+    """Run osc_demo."""
+    _run('demo')
+
+
+def _run(name: str) -> NoReturn:
+    end_quietly()  # before the import of rclpy and Numba, which takes seconds
+    import_module(f'osc_ros.nodes.{name}').main()
+    sys.exit(0)
+
+
+if __name__ == '__main__':  # python -m osc_ros.nodes.start controller ...
+    _run(sys.argv.pop(1))
