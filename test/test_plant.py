@@ -457,6 +457,13 @@ def test_links_without_mass_that_do_not_move_by_themselves_are_fine():
     Plant(text, 'r', ['ra']).pose('frame')
 
 
+def test_massless_links_fixed_to_each_other_between_two_joints_are_accepted():
+    text = robot(link('r'), link('a', ''), link('b', ''), link('c'),
+                 joint('ra', 'r', 'a', 'revolute', '0 0 1'), joint('ab', 'a', 'b', 'fixed'),
+                 joint('bc', 'b', 'c', 'revolute', '0 1 0'))
+    assert Plant(text, 'r', ['ra', 'bc']).q.shape == (2,)
+
+
 PANDA = Path(osc_ros.__file__).parent / 'robots' / 'panda.urdf'
 BOX = '<visual><origin xyz="0 0 0.1"/><geometry><box size="0.1 0.1 {}"/></geometry>{}</visual>'
 MESH = '<visual><geometry><mesh filename="package://nowhere/arm.dae"/></geometry></visual>'

@@ -36,11 +36,11 @@ CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was chang
 OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 
 # Positions are frozen if all are exactly the same although some joint should have moved by FROZEN
-# [rad, m], and by FROZEN_COUNTS of its encoder's counts, at the speed that it had at the last change, for
-# at most FROZEN_TIME [s]. This speed is the reported one, and at most the mean one of the last
-# FROZEN_TIME: the reported one is wrong by a multiple if a driver differentiates encoder counts.
-# Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish more
-# often than its hardware measures.
+# [rad, m], and by FROZEN_COUNTS of its encoder's counts, at the speed that it had at the last
+# change, for at most FROZEN_TIME [s]. This speed is the reported one, and at most the mean one of
+# the last FROZEN_TIME: the reported one is wrong by a multiple if a driver differentiates encoder
+# counts. Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish
+# more often than its hardware measures.
 FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
 ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
 CHANGES = 64  # last changes of the positions that `FreezeCheck` knows

@@ -270,9 +270,14 @@ def _give_mass(spec: mujoco.MjSpec) -> None:
 
     """
     for body in spec.bodies:
-        between = body.joints and any(child.joints for child in body.bodies)
+        between = body.joints and _moves_a_link(body)
         if between and body.mass == 0.0 and not body.explicitinertial:
             body.mass, body.inertia = LEAST_MASS, [LEAST_INERTIA] * 3
             body.explicitinertial = True
         elif body.joints and body.mass > 0.0 and not np.nan_to_num(body.fullinertia).any():
             body.fullinertia = [LEAST_INERTIA] * 3 + [0.0] * 3
+
+
+def _moves_a_link(body: mujoco.MjsBody) -> bool:
+    """Whether a joint follows the body, directly or after links that are fixed to it."""
+    return any(child.joints or _moves_a_link(child) for child in body.bodies)
