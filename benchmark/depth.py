@@ -40,7 +40,7 @@ class Depth:
 
 
 def depths() -> list[Depth]:
-    """Return the depth of both factorizations for every size."""
+    """Return the longest chains of dependent operations of both factorizations, for every size."""
     return [_depth(n) for n in sorted(SIZES)]
 
 

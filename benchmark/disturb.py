@@ -234,7 +234,7 @@ def _twists(sender: Disturber, wanted: Wanted) -> Any:
 
 
 def _trajectories(count: int, seconds: float, poses_only: bool = False) -> Any:
-    """Return the kind that sends a path with this number of points and this duration."""
+    """Return an entry of KINDS that sends a path with `count` points, `seconds` long."""
     def kind(sender: Disturber, wanted: Wanted) -> Any:
         held, frame = sender.pose()
         path = figure_of_eight(held, DISTANCE, DISTANCE, seconds / PERIOD_SHARE, TURNS, 0.0,

@@ -306,7 +306,7 @@ def counting() -> Iterator[Counter[tuple[str, str, bool]]]:
 @dataclass(frozen=True)
 class Ways:
     """
-    The steps of the three algorithms on a robot whose bodies are located, and their arrays.
+    The steps of the three algorithms for Λ⁻¹, with arrays for one robot; its poses are computed.
 
     Attributes
     ----------

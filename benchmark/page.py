@@ -418,7 +418,7 @@ def _cell(cell: Cell) -> list[str]:
 
 
 def _deadlines(cells: Sequence[Cell]) -> list[str]:
-    """Return the table of drivers and their deadlines, for the events executor and on_state."""
+    """Return the table of drivers and their deadlines; measured with update: on_state."""
     at = {(cell.way.rate, cell.way.priority, cell.load): cell for cell in cells
           if (cell.way.node, cell.way.executor, cell.way.update) == (CONTROLLER, EVENTS, ON_STATE)}
     rows = []

@@ -56,7 +56,7 @@ def angle_between(axis, direction):
 
 
 class Still:
-    """A guide with a fixed target."""
+    """Stands in for `Guide`: its target is fixed."""
 
     waits = clamped = False
 

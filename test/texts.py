@@ -119,7 +119,7 @@ def launch_arguments(file):
 
 @cache
 def names_of_tests():
-    """Return 'file name' of every test function: the texts that `-k` is compared with."""
+    """Return a text for every test function, its file and its name, to be searched for a `-k`."""
     found = []
     for path in sorted((CHECKOUT / 'test').glob('test_*.py')):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):

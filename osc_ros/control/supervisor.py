@@ -359,7 +359,7 @@ class Supervisor:
             self._stopping.set_anchor(state.q, state.qd, self.settings.stop_rate)
         limits = self._effort_limits(min(dt, LONGEST_TICK))
         wanted = self._stop_torque(source) if tau is None else tau
-        # after a gap between calls the prediction has advanced without new torques: fade
+        # after a gap between calls the predicted state has changed much: fade the torque
         is_late = self.blind and dt > LATE_PERIODS * self.settings.period
         if self._tau is not None and (
                 source != self._source or self.blind != self._was_blind or is_late):

@@ -128,7 +128,7 @@ def share(ratio, low, high):
     Controlled share of a direction: 0 below low, 1 above high; C² in log(ratio) between them.
 
     Biased low (1/3 at mid-range): the joint effort for an error scales with 1/ratio, so an error
-    that built up while the direction was not controlled must return gradually.
+    that built up while the direction was not controlled must be corrected gradually.
 
     """
     if not ratio > low:

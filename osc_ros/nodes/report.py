@@ -282,7 +282,7 @@ def _path_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase],
 
 
 def _begin_of_errors(phase: Phase, number: int) -> float:
-    """Return the time from which errors count: the start of a path, near the end of a step."""
+    """Return the time from which errors count: a path's start, or shortly before a step's end."""
     return phase.end - SETTLED * (phase.end - phase.start) if number else phase.start
 
 

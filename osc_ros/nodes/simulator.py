@@ -167,7 +167,7 @@ class Simulator(Node):  # type: ignore[misc]
         return now > self._ends or now - max(self._heard.values()) > SILENT
 
     def stop(self) -> None:
-        """Close the window, and log the counts."""
+        """Close the window, and log how many ticks and commands there were."""
         if self._viewer is not None:
             self._viewer.close()
         self.get_logger().info(

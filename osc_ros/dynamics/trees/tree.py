@@ -173,7 +173,7 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
                                  robot.carriers, work, Lambda_inv)
     flat = view(Lambda_inv, 0, (Lambda_inv.size,))
     finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
-    # checked too, because NaN or infinite inputs off the paths may not affect the tips
+    # checked too: where a joint does not move a tip, its NaN would not appear in the result
     given = all_finite(q) and all_finite(qd) and all_finite(tau) and all_finite(qdd)
     poses = view(found.poses, 0, (found.poses.size,))
     return DONE if finite and given and all_finite(poses) else NOT_FINITE
