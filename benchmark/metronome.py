@@ -295,7 +295,7 @@ def _at_work(given: Specification) -> Iterator[Metronome]:
 
 
 def found(given: Specification) -> dict[str, Any]:
-    """Return the latencies of the answering process, with the other core idle and with it busy."""
+    """Return the latencies of a node, with the other core idle and with it busy."""
     with _at_work(given) as metronome:
         while not metronome.is_answered():
             metronome.publish(10)

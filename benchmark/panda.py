@@ -309,7 +309,7 @@ class Arrival:
 
 
 def arrivals(count: int = ARRIVALS) -> list[Arrival]:
-    """Return the rows of usual ticks, and of those just after a new target, setting or payload."""
+    """Return the rows of usual ticks, and of ticks after a new target, setting or payload."""
     _, robot, _ = _panda()
     settings = [
         Settings((Task(Gains([frequency] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])),),

@@ -50,12 +50,12 @@ HEAD = f"""\
 # Every arm of example-robot-data {version('example-robot-data')} in the demo
 
 `make demo ARGS='--urdf FILE --base B --tip T --duration 10'` for every arm of the package with
-{LEAST} joints or more, in MuJoCo. To save time, each run is made in one process, without ROS, with the
-law, motions and thresholds of the demo. If the arm does not follow, the demo says the cause and prints
-parameters; the second run has these parameters. Errors are the RMS over the figure of eight; the
-thresholds are 1 mm and 0.2°. "Axes" are those that are controlled. "Size" is the size of the
-motions; 100 % is a figure of eight of 30 × 15 cm, less for arms that reach less than 0.8 m. To
-write it again: `{WRITE}`.
+{LEAST} joints or more, in MuJoCo. To save time, each run is made in one process, without ROS, with
+the law, motions and thresholds of the demo. If the arm does not follow, the demo says the cause
+and prints parameters; the second run has these parameters. Errors are the RMS over the figure of
+eight; the thresholds are 1 mm and 0.2°. "Axes" are those that are controlled. "Size" is the size
+of the motions; 100 % is a figure of eight of 30 × 15 cm, less for arms that reach less than 0.8 m.
+To write it again: `{WRITE}`.
 
 ![Some of these arms, with the meshes of the package](own_arms.png)
 """

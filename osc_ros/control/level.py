@@ -182,7 +182,7 @@ class Level:
                                   largest_integral_rate(damping, control.gain))
 
     def gain_share(self, mobility: Array) -> float:
-        """Return the least ratio of a reduced gain to its parameter; Λ⁻¹ (6, 6) is in base axes."""
+        """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
         axes = self._set > 0.0
         share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(self._fastest):

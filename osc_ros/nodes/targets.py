@@ -151,7 +151,7 @@ class Targets:
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
-        """Return the path through poses; it begins with the target's velocity if the target is there."""
+        """Return the path through poses; its first velocity is the target's if it is there."""
         present = None
         if len(times):  # if not, `path_through` raises
             with self._loop.lock:
