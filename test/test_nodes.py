@@ -716,7 +716,7 @@ def test_activation_without_joint_states_fails_and_says_why(spin):
     assert rig.controller.trigger_activate() == FAILURE
     rig.until_said('cannot activate yet: no joint_states have come yet: required are positions '
                    'of panda_joint1, ')
-    assert spin.said("panda_joint7 ('/joint_states' has 1 publishers)")
+    assert spin.said("panda_joint7 ('/joint_states' has 1 publishers, but nothing arrives")
     assert not spin.said('[ERROR]')
 
 

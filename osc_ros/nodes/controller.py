@@ -272,8 +272,11 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _lack_of_states(self) -> str:
         """Reason why no valid joint states arrive, if it is known."""
         topic = self.resolve_topic_name('joint_states')
+        count = self.count_publishers(topic)
         return (self._loop.refusal or self._loop.reader.unrelated
-                or f"'{topic}' has {self.count_publishers(topic)} publishers")
+                or f"'{topic}' has {count} publishers" + (
+                    ', but nothing arrives from them; if a node was killed before: see '
+                    "'After a kill' in doc/relay.md" if count else ''))
 
     def _require_no_other_publisher(self) -> None:
         """Refuse to command the arm together with another node."""
