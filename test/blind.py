@@ -161,7 +161,7 @@ class Sensed:
         return (np.abs(self.qd) / self.robot.velocity_limits)[(t >= begin) & (t < end)].max(axis=1)
 
     def steps(self, begin=0.0, end=np.inf):
-        """Return the largest torque step per tick in an interval, relative to the limit."""
+        """Return the largest change of a joint torque from tick to tick, relative to its limit."""
         t = np.array(self.times)[1:]
         return (np.abs(np.diff(self.torques, axis=0)) / self.limits.effort)[
             (t >= begin) & (t < end)].max()

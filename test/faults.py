@@ -309,7 +309,7 @@ def deactivated_with_brakes(system):
 
 
 def hold_in_motion(system):
-    """Call the service hold during a motion."""
+    """Call the service ~/hold of the controller while the arm moves."""
     _move(system)
     system.answer(system.hardware.hold, Trigger.Request(), 'for a hold')
     system.run(1.0)

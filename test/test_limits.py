@@ -101,7 +101,12 @@ def spd(rng, n, condition):
 
 
 def nearest(K, qdd, lower, upper, side=None):
-    """Return the change of q̈ (n,), the multipliers of the bounds (n,) and the sides (n,)."""
+    """
+    Call `nearest_within` for accelerations qdd (n,); return three arrays (n,).
+
+    These are the change of qdd, the multipliers of its bounds, and at which bound each entry is.
+
+    """
     n = len(qdd)
     side = np.zeros(n, dtype=np.int64) if side is None else side
     push, change = np.full(n, np.nan), np.full(n, np.nan)

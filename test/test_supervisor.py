@@ -70,7 +70,7 @@ class Bench:
     """A supervisor of an arm, and the clock that it reads."""
 
     def __init__(self, reaction='hold', latched=False, **given):
-        """Create the supervisor, and send it one state."""
+        """Create the supervisor, and pass one joint state to it."""
         self.clock, self.time, self.news = Clock(), 0.0, []
         self.supervisor = Supervisor(
             ROBOT, SPACE.inverse_dynamics,

@@ -82,7 +82,8 @@ class Prediction:
         n = robot.n
         self._inverse_dynamics = inverse_dynamics
         self._lower, self._upper = robot.position_limits.T
-        self._velocity_limits = np.asarray(robot.velocity_limits)
+        limits = np.asarray(robot.velocity_limits)
+        self._fastest, self._resting = FASTEST * limits, RESTING * np.minimum(limits, 1.0)
         self._eye, self._rest = np.eye(n), np.zeros(n)
         # buffers of `nearest_within`
         self._sides, self._chosen = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -151,7 +152,7 @@ class Prediction:
         if not np.isfinite(mean).all():
             self.unmodelled = self._rest
             return
-        moves = np.abs(self.qd) > RESTING * np.minimum(self._velocity_limits, 1.0)
+        moves = np.abs(self.qd) > self._resting
         rubs = moves & (mean * self.qd > 0.0)
         rubbing = np.where(rubs, np.minimum(np.abs(mean), FRICTION * bounds), 0.0)
         known = moves & (bounds > 0.0)
@@ -196,8 +197,7 @@ class Prediction:
     def _step(self, dt: float, tau: Array) -> None:
         half = self._velocity_after(0.5 * dt, self.q, self.qd, tau)
         qd = self._velocity_after(dt, self.q + 0.5 * dt * self.qd, half, tau)
-        q, most = self.q + dt * half, FASTEST * self._velocity_limits
-        qd = np.clip(qd, -most, most)
+        q, qd = self.q + dt * half, np.clip(qd, -self._fastest, self._fastest)
         if not (np.isfinite(q).all() and np.isfinite(qd).all()):
             raise ArithmeticError
         # a joint at its position limit is stopped by its end stop

@@ -155,6 +155,7 @@ class FreezeCheck:
                          travel, 0.0)
         i = int(np.argmax(moved))
         if moved[i] == 0.0:
+            self._is_at_rest = lasted == FROZEN_TIME  # the answer stays the same from now on
             return ''
         return (f"the positions are frozen: none has changed for {state.time - changed.time:.4g} "
                 f"s, although '{self._names[i]}' moved at {speed[i]:.4g}")

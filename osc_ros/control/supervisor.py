@@ -111,7 +111,7 @@ class Supervisor:
         self._stopping = Stopping(robot, inverse_dynamics)
         self._check = StateCheck(robot)
         self._causes = Causes()
-        self._robot, self._names = robot, robot.joint_names
+        self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
         self._rest = np.zeros_like(self._fastest)
         self.begin()
@@ -132,7 +132,7 @@ class Supervisor:
         self._tau, self._source, self._at = tau, '', now
         self._fade: _Fade | None = None
         self._limits = self._wanted = self.settings.effort_limits
-        self._speeds = SpeedCheck(self._names, self._wanted_speeds(), now)
+        self._speeds = SpeedCheck(self._robot.joint_names, self._wanted_speeds(), now)
         self._limit_change: _Fade | None = None
         self._began, self._rests = now, False
         self._seen, self._freeze = False, FreezeCheck(self._robot)

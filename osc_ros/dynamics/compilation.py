@@ -137,10 +137,10 @@ def compile_in_parallel(function: Callable[..., object], *arguments: Any,
     """
     Within this context, other processes help to compile the kernels that a call uses.
 
-    The helper processes start when the first kernel is not found in the cache. Each makes the call
-    `function(*arguments)` with kernels replaced by plain Python functions, and records which
-    kernels the call uses. It compiles these into the cache, the last one first, while this process
-    makes the call as usual.
+    The helper processes start when the first kernel is not found in the cache. Each calls
+    `function(*arguments)` with the kernels replaced by plain Python functions, to find out which
+    kernels are used. Then it compiles them into the cache, beginning with the last one. Meanwhile
+    this process makes the call as usual.
 
     Parameters
     ----------

@@ -51,7 +51,12 @@ def _multiply(S, y, x):
 
 @inlined
 def put_link_force(row, force, x):
-    """Replace the force f (6,) in a level's own coordinates by the wrench Sᵀ f on its link."""
+    """
+    Replace a level's force f (6,) by the wrench Sᵀ f on its link, in place.
+
+    S (6, 6) maps the twist of the link to the coordinates of the level.
+
+    """
     for a in range(6):
         x[a] = force[a]
     for a in range(6):

@@ -33,9 +33,11 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-# Eigenvalues of Λ⁻¹ relative to the largest one: below LOW they count as zero, from HIGH on they
-# are exact. Rounding turns a zero into about 1e-16 times (the largest entry of a body's inverse
-# inertia) / (the largest of Λ⁻¹): 1e-15 for most arms, 1e-11 for light links with a heavy load.
+# Bounds for the eigenvalues of Λ⁻¹, divided by the largest eigenvalue: one below EXACT_LOW counts
+# as zero, one above EXACT_HIGH is used as it is. By rounding, an eigenvalue that is zero is
+# computed as about 1e-16 a/b, with a the largest entry of the inverse inertias of the bodies and b
+# that of Λ⁻¹. After the division this is 1e-15 for most arms, 1e-11 for light links with a heavy
+# load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
 _SWEEPS = 30  # limit; Jacobi converges quadratically, in six or seven sweeps for 6 × 6
 SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m

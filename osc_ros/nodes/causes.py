@@ -252,7 +252,7 @@ def _without_friction(demonstration: Demonstration) -> Changes:
 
 
 def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
-    """Return a text that names the joint that is longest at a limit of speed or torque."""
+    """Return a text on the joint that was at its limit of speed or torque for the longest time."""
     robot = demonstration.robot
     found = []
     for values, limits, what, unit in (

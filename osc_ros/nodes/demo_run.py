@@ -102,17 +102,20 @@ class NodeProcess:
 
     def refusal(self) -> str:
         """Return the last line of the log on a transition that failed; empty if there is none."""
-        found = [line.partition(']: ')[2] for line in self.log.read_text(
-            errors='replace').splitlines() if line.startswith(WARNING)]
+        found = self._warning_texts()
         return next((text for text in reversed(found) if text.startswith('cannot ')), '')
+
+    def _warning_texts(self) -> list[str]:
+        """Return all warnings and errors of the log, without level, time and node."""
+        return [line.split(']: ', 1)[-1]
+                for line in self.log.read_text(errors='replace').splitlines()
+                if line.startswith(WARNING)]
 
     def warnings(self) -> list[str]:
         """Return the warnings and errors of the log; one of those that differ only in numbers."""
         found: dict[str, list[str]] = {}
-        for line in self.log.read_text(errors='replace').splitlines():
-            if line.startswith(WARNING):
-                text = line.split(']: ', 1)[-1]
-                found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
+        for text in self._warning_texts():
+            found.setdefault(sub(r'[0-9.]+', '', text), []).append(text)
         return [f'{self.name} warns: {texts[0]}'
                 + (f' ({len(texts)} times)' if len(texts) > 1 else '') for texts in found.values()]
 

@@ -35,8 +35,8 @@ from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
+from osc_ros.nodes.simulated_arm import plant_of
 from osc_ros.nodes.transforms import LinkTransforms, RATE
-from osc_ros.sim.plant import Plant
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
@@ -103,19 +103,8 @@ class Simulator(Node):  # type: ignore[misc]
         robot = description.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        # None: the plant uses the values of the URDF
-        given = {name: found[name] or None for name in ('damping', 'friction', 'effort_limits',
-                                                        'rotor_inertia')}
-        self._plant = Plant(
-            description.with_simulated_payload(found, text, robot), robot.base,
-            robot.joint_names, locked=description.locked_positions(found),
-            timestep=found['timestep'], gravity=found['gravity'], seed=found['seed'],
-            position_noise=found['position_noise'], velocity_noise=found['velocity_noise'],
-            compensates=found['driver_compensates'],
-            folder=description.folder(found), **given)
+        self._plant = plant_of(found, text, robot)
         self._compensates = found['driver_compensates'] != 'none'
-        if found['initial_positions']:
-            self._plant.reset(found['initial_positions'])
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base
         self._lockstep, self._has_brakes = found['lockstep'], found['brakes']

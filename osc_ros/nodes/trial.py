@@ -16,37 +16,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from osc_ros.model.robot import Robot
 from osc_ros.nodes import description, scenario
 from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.report import Recording, Result, result
 from osc_ros.nodes.settings import law_of
-from osc_ros.sim.plant import Plant
-
-Values = dict[str, Any]
+from osc_ros.nodes.simulated_arm import plant_of
 
 BEGIN = 0.2  # start time of the first motion [s]
-
-
-def plant_of(values: Values, robot: Robot) -> Plant:
-    """Return the arm of osc_simulator for its parameter values, at its initial positions."""
-    # not the description that the controller has: a parameter file may give each its own
-    text = description.description(values)
-    text = description.with_simulated_payload(values, text, robot)
-    # None: the plant uses the values of the URDF
-    given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
-                                                     'rotor_inertia')}
-    plant = Plant(text, robot.base, robot.joint_names,
-                  locked=description.locked_positions(values), timestep=values['timestep'],
-                  gravity=values['gravity'], seed=values['seed'],
-                  position_noise=values['position_noise'],
-                  velocity_noise=values['velocity_noise'],
-                  compensates=values['driver_compensates'], **given)
-    if values['initial_positions']:
-        plant.reset(values['initial_positions'])
-    return plant
 
 
 def recording_of(demonstration: Demonstration, phases: int | None = None
@@ -70,7 +46,8 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
                              for name in ('controller', 'simulator'))
     _, law = law_of(controller, demonstration.text)
     robot, plan = demonstration.robot, demonstration.phases(BEGIN)[:phases]
-    plant = plant_of(simulator, robot)
+    # not the description of the controller: a parameter file may give each node its own
+    plant = plant_of(simulator, description.description(simulator), robot)
     law.latch(plant.q)
     for phase in plan:
         law.follow(phase.motion, phase.start)
@@ -92,6 +69,6 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
 
 
 def result_of(demonstration: Demonstration) -> Result:
-    """Return the errors of one run; for exceptions see `recording_of`."""
+    """Return the tracking errors of one run; it raises the errors of `recording_of`."""
     recording, plan = recording_of(demonstration)
     return result(recording, plan, demonstration)

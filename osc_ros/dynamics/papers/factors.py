@@ -111,7 +111,7 @@ class SchurBlocks:
 
     def M_inv_times(self, x: Array) -> Array:
         """
-        M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,), by a solve with one right-hand side.
+        Return M⁻¹x = 𝒞x - ℬᵀ𝒜⁻¹ℬx (eq. 39), (n,): one solve with 𝒜, for one vector.
 
         x has an entry for each of the n freedoms of the path; the torque of all other joints is 0.
 
@@ -121,12 +121,12 @@ class SchurBlocks:
         return gather(self.C.times(x_spread) - self.B.T.times(X), self.freedoms, len(x))
 
     def Lambda_inv_times(self, f: Array) -> Array:
-        """Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,), by a solve with one right-hand side."""
+        """Return Λ⁻¹f = 𝒟f - ℰᵀ𝒜⁻¹ℰf (eq. 46), (6,): one solve with 𝒜, for one vector."""
         X = self.A_factor.solve(self._in_last_block(self.E @ f))
         return np.asarray(self.D @ f - self.E.T @ X[-1])
 
     def Lambda_times(self, a: Array) -> Array:
-        """Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,), by a solve with one right-hand side; see `Lambda`."""
+        """Return Λa = 𝒢a - ℛᵀ𝒮⁻¹ℛa (eq. 51), (6,): one solve with 𝒮; raises as `Lambda` does."""
         self.Lambda  # noqa: B018  refuses where S is singular
         X = self.S_factor.solve(self._in_last_block(self.R @ a))
         return np.asarray(self.G @ a + self.R.T @ X[-1])

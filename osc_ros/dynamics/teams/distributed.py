@@ -211,7 +211,9 @@ class Distributed:
     @classmethod
     def from_pieces(cls, comm: Intracomm, piece: Robot) -> Distributed:
         """
-        Construct from one piece of the chain per rank: a piece's tip is the base of the next.
+        Create from pieces of the chain, one for each MPI rank.
+
+        The tip of each piece is the base of the piece on the next rank.
 
         The branches of a link where two pieces meet must be in the piece whose tip it is. Gravity
         is that of the first piece. Errors and the other parameters are those of the class.

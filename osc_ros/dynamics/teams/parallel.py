@@ -120,7 +120,8 @@ class Parallel(Sweep):
     The method 'sweep', computed for one robot by a team of processes.
 
     The team evaluates `torque`, `outward` and `inward`; this process evaluates all other calls, as
-    `Sweep` does. Call `close` at the end; otherwise the garbage collector closes the team.
+    `Sweep` does. Call `close` to end the processes of the team; if it is not called, they end when
+    Python deletes this object.
 
     Parameters
     ----------

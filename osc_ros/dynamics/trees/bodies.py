@@ -161,7 +161,12 @@ def carried_acceleration(parent, R, p, gravity, work):
 
 @kernel
 def accelerate(tree, bodies, gravity, qdd, work):
-    """Write each body's acceleration at q̈ to `work`; add its inertial force to its bias force."""
+    """
+    Write the acceleration of each body, for joint accelerations qdd (n,), to `work`.
+
+    Its inertial force (spatial inertia times acceleration) is added to the bias force in `work`.
+
+    """
     for i in range(len(tree)):
         store, body = work[i], bodies[i]
         R, p = placement_at(store)

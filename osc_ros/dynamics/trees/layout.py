@@ -109,7 +109,7 @@ class Memory(NamedTuple):
     rest : (n,)
         Zeros, never written.
     driven : (n,)
-        Buffer for torques and accelerations.
+        Written by the kernels: joint torques or joint accelerations of one calculation.
     no_force : (6 m,)
         Zeros, never written.
     scratch : (12 m (6 m + 1),)

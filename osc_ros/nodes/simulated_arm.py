@@ -1,0 +1,57 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The arm of osc_simulator in MuJoCo, from the parameters of the node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_ros.model.robot import Robot
+from osc_ros.nodes import description
+from osc_ros.sim.plant import Plant
+
+
+def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
+    """
+    Return the simulated arm with its payload, at its initial positions.
+
+    Parameters
+    ----------
+    values : dict of str to value
+        All parameters of osc_simulator.
+    text : str
+        The URDF.
+    robot : Robot
+        From the same URDF: the joints that are simulated.
+
+    Raises
+    ------
+    InputError, ModelError
+        Parameters that do not fit the robot; an error of the URDF.
+
+    """
+    # None: the plant uses the values of the URDF
+    given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
+                                                     'rotor_inertia')}
+    plant = Plant(description.with_simulated_payload(values, text, robot), robot.base,
+                  robot.joint_names, locked=description.locked_positions(values),
+                  timestep=values['timestep'], gravity=values['gravity'], seed=values['seed'],
+                  position_noise=values['position_noise'],
+                  velocity_noise=values['velocity_noise'],
+                  compensates=values['driver_compensates'], folder=description.folder(values),
+                  **given)
+    if values['initial_positions']:
+        plant.reset(values['initial_positions'])
+    return plant
