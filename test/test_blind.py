@@ -144,6 +144,7 @@ def test_encoder_count_that_changes_at_rest_is_not_taken_for_a_motion(bits, rate
     guard, q = flickered(bits, rate)
     for k in range(1, round(rate)):
         assert guard.accept_state(0.2 + k / rate, q, 0.0 * q), k
+    assert not guard.watch()  # updates the cause
     assert not guard.cause
 
 
