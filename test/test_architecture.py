@@ -35,7 +35,9 @@ LAYERS = {
     'dynamics/papers': ('model', 'dynamics'),
     'control': ('model', 'dynamics', 'dynamics/chain', 'dynamics/trees'),
     'sim': ('model', 'dynamics', 'control'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim'),
+    'hardware': ('model', 'sim'),
+    'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim', 'hardware', 'arm'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
@@ -43,6 +45,7 @@ TABLE = 'dynamics/methods.py'
 OUTSIDE = {
     'rclpy': ('nodes',),
     'mujoco': ('sim',),
+    'pylibfranka': ('hardware/franka.py',),
     'xml': ('model/urdf.py', 'sim'),
     'multiprocessing': ('dynamics/teams',),
     'mpi4py': ('dynamics/teams/distributed.py',),

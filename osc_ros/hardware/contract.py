@@ -1,0 +1,173 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The contract between the loop of osc_arm and a robot arm: one class for each kind of arm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+import math
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import OscError
+
+Array = NDArray[np.float64]
+
+
+class HardwareError(OscError, RuntimeError):
+    """The arm or its connection does not do what was requested; says what, and what to do."""
+
+
+class State(NamedTuple):
+    """
+    Measured state of an arm.
+
+    Attributes
+    ----------
+    time : float
+        Time of the measurement, on a clock that only increases [s].
+    q, qd, tau : (n,)
+        Positions, velocities and torques, in the order of `Description.joint_names`; torques are
+        NaN if they are not measured [rad, rad/s, N·m; m, m/s, N].
+
+    """
+
+    time: float
+    q: Array
+    qd: Array
+    tau: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """
+    What an arm says about itself after it was opened.
+
+    Attributes
+    ----------
+    name : str
+        Name of the arm, for messages.
+    joint_names : tuple of n str
+        Joints in the order of states and torques. An arm that has no names for its joints returns
+        those that it was given.
+    period : float
+        Time between two states [s].
+    compensates : str
+        What the arm adds to the torques by itself: 'none', 'gravity', or another value of
+        parameter driver_compensates.
+    effort_limits : (n,), optional
+        Largest torques that the arm accepts [N·m; N].
+    effort_rates : (n,), optional
+        Largest rates of the torques that the arm accepts [N·m/s; N/s].
+    clock : str
+        Clock of `State.time`: 'wall' (seconds since 1970), or 'simulated'.
+
+    """
+
+    name: str
+    joint_names: tuple[str, ...]
+    period: float
+    compensates: str = 'none'
+    effort_limits: Array | None = None
+    effort_rates: Array | None = None
+    clock: str = 'wall'
+
+
+@dataclass(frozen=True)
+class Setting:
+    """
+    A parameter of a kind of arm; the node has it as `hardware.NAME`.
+
+    Attributes
+    ----------
+    name : str
+    default : bool, int, float, str, or a tuple of float or str
+        Default value; its type is that of the parameter.
+    description : str
+        Description of the parameter, with its unit.
+    lower, upper : float
+        Bounds of a number, or of every number of an array.
+    size : int, optional
+        Length of an array; None for any.
+    choices : tuple of str
+        Accepted texts; empty: any.
+
+    """
+
+    name: str
+    default: Any
+    description: str
+    lower: float = -math.inf
+    upper: float = math.inf
+    size: int | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Hardware(Protocol):
+    """
+    One arm. All calls come from the one thread of the loop's process, which does not know ROS.
+
+    The order of the calls is `open`, then any number of times `read`, or a period of control:
+    `start`, then `read` and `write` in turns, then `stop`. After an error of `read`, `write` or
+    `start` the arm is not under control: `stop` was carried out by the arm itself or is called
+    next; `recover` makes `start` possible again. `close` is the last call.
+
+    Every method may raise HardwareError. Nothing but `open`, `start`, `stop`, `recover` and
+    `close` may take longer than a small part of the period, other than `read`, which waits.
+
+    Attributes
+    ----------
+    settings : tuple of Setting
+        Parameters of this kind of arm.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+        A value for each of `settings`, by name, in the type of its default.
+    urdf : str
+        The robot description.
+    joint_names : tuple of n str
+        The joints to control, base first.
+
+    """
+
+    settings: ClassVar[tuple[Setting, ...]]
+
+    def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
+        """Store the arguments; raise InputError if they do not fit. Does not touch the arm."""
+
+    def open(self) -> Description:
+        """Connect to the arm, and return what it says about itself. May take seconds."""
+
+    def start(self) -> None:
+        """Begin to accept torques; the arm holds itself until the first `write`."""
+
+    def read(self) -> State:
+        """Wait for the next state and return it; raise if none comes within 1 s."""
+
+    def write(self, tau: Array) -> None:
+        """Send torques (n,) for the state that was read last [N·m; N]."""
+
+    def stop(self) -> None:
+        """End the control: the arm brakes and holds itself. Called in any state; may repeat."""
+
+    def recover(self) -> None:
+        """Clear an error of the arm, after which `start` is possible again."""
+
+    def close(self) -> None:
+        """Disconnect; called once, in any state."""
