@@ -119,14 +119,36 @@ class Law(CommandedCycle):
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
+        self.use_gravity(self.checked_gravity(gravity, self._q if self._is_placed else None))
+
+    def checked_gravity(self, gravity: ArrayLike, q: Array | None) -> Array:
+        """
+        Return gravity (3,) as an array, for `use_gravity`; this is the slow part of setting it.
+
+        Parameters
+        ----------
+        gravity : (3,) [m/s²]
+        q : (n,), optional
+            Present position of the arm, which it must be able to hold; None if it is unknown.
+
+        Raises
+        ------
+        InputError
+            See `gravity`.
+
+        """
         wanted = finite_array('gravity', gravity, (3,)).copy()
-        if self._is_placed:
+        if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
                 self._weight = robot, Weight(robot)  # takes as long as many ticks
-            require_holding(robot, wanted, self._q, self.settings.limits.effort,
+            require_holding(robot, wanted, q, self.settings.limits.effort,
                             (robot, self._gravity.wanted), self._weight[1])
-        self._gravity.wanted = wanted
+        return wanted
+
+    def use_gravity(self, gravity: Array) -> None:
+        """Set a gravity (3,) from `checked_gravity` [m/s²]."""
+        self._gravity.wanted = gravity
 
     def __repr__(self) -> str:
         """Return the robot and the links of the tasks."""
