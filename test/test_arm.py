@@ -48,8 +48,9 @@ from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.demo_parameters import text_of
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, ROBOT, SUCCESS
 
+MARK = 'TEST_ARM_OF_PROCESS'
 ARM = {**ROBOT, 'rate': 1000.0, 'autostart': False, 'startup_check': 'off',
-       'hardware__base': PANDA.base, 'hardware__initial_positions': list(READY),
+       'hardware__base': PANDA.base, 'hardware__initial_positions': np.array(READY).tolist(),
        'watchdog__deadline__reaction': 'report'}
 
 
@@ -107,8 +108,9 @@ def true_pose(q):
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left():
-    """Fail if a test leaves a process of a loop, or shared memory of it."""
+def nothing_is_left(monkeypatch):
+    """Fail if a test leaves a process of a loop, which has its shared memory."""
+    monkeypatch.setenv(MARK, str(os.getpid()))
     before = set(loops())
     yield
     deadline = perf_counter() + PATIENCE
@@ -118,10 +120,12 @@ def nothing_is_left():
 
 
 def loops():
-    """Return the numbers of the processes of loops."""
+    """Return the numbers of the processes of loops that descend from this process."""
+    mark = f'{MARK}={os.getpid()}'.encode()
     for folder in Path('/proc').glob('[0-9]*'):
         try:
-            if b'osc_ros.arm.process' in (folder / 'cmdline').read_bytes():
+            if b'osc_ros.arm.process' in (folder / 'cmdline').read_bytes() and (
+                    mark in (folder / 'environ').read_bytes().split(bytes(1))):
                 yield int(folder.name)
         except OSError:  # the process has ended
             continue
@@ -178,6 +182,10 @@ def test_parameters_change_settings_and_model_while_the_arm_moves(spin):
     goal[:3, 3] += [0.1, 0.0, 0.0]
     rig.client.aim(goal)
     loop = rig.node._loop
+    [result] = rig.node.set_parameters(given(payload__mass=50.0))
+    assert not result.successful
+    assert 'accepted there is at most' in result.reason
+    assert loop.request(attrgetter('law.robot.payload_mass')) == 0.0
     for name, value, place, wanted in (
             ('posture.natural_frequency', 3.0, 'law.settings.posture.natural_frequency', 3.0),
             ('payload.mass', 1.5, 'law.robot.payload_mass', 1.5),
@@ -190,10 +198,6 @@ def test_parameters_change_settings_and_model_while_the_arm_moves(spin):
         before = loop.time
         spin(lambda old=before: loop.time > old)
         assert np.allclose(loop.request(attrgetter(place)), wanted), name
-    [result] = rig.node.set_parameters(given(payload__mass=50.0))
-    assert not result.successful
-    assert 'accepted there is at most' in result.reason
-    assert loop.request(attrgetter('law.robot.payload_mass')) == 0.0
     assert loop.mode == ACTIVE
     assert loop.request(attrgetter('guard.counts'))['not_finite'] == 0
 

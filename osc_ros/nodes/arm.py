@@ -69,7 +69,7 @@ class ArmNode(Controller):
                  for entry in super()._entries()]
         return (*table, *OWN, *(
             Entry(f'hardware.{one.name}', one.default, one.description, one.lower, one.upper,
-                  one.size, choices=one.choices) for one in kind.settings))
+                  one.size, one.of, choices=one.choices) for one in kind.settings))
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
         """Start the process of the loop, and open the arm."""

@@ -119,6 +119,7 @@ class ArmLoop:
             self._channel.close()
             raise
         self._spacing, self._next_state = 1.0 / rate, -np.inf
+        self._tolerance = 0.5 * self.description.period
         self._states = owner.create_publisher(JointState, 'joint_states', STATES_QOS)
         self._clock = (owner.create_publisher(ClockMessage, '/clock', 10)
                        if self.description.clock == 'simulated' else None)
@@ -299,8 +300,8 @@ class ArmLoop:
             time = messages.seconds(stamp)
             if self.listener is not None and record.sent:
                 self.listener(record.stamp, time, record.command)
-            if time >= self._next_state or time < self._next_state - 2.0 * self._spacing:
-                late = time - self._next_state
+            late = time - self._next_state + self._tolerance
+            if late >= 0.0 or late < -2.0 * self._spacing:
                 self._next_state = self._spacing + (
                     self._next_state if 0.0 <= late < self._spacing else time)
                 self._publish_state(record, stamp)
