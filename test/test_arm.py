@@ -198,6 +198,8 @@ def test_parameters_change_settings_and_model_while_the_arm_moves(spin):
         before = loop.time
         spin(lambda old=before: loop.time > old)
         assert np.allclose(loop.request(attrgetter(place)), wanted), name
+        if place.startswith('law.'):
+            assert np.allclose(attrgetter(place[4:])(rig.node._law), wanted), name
     assert loop.mode == ACTIVE
     assert loop.request(attrgetter('guard.counts'))['not_finite'] == 0
 
