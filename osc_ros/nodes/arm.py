@@ -83,7 +83,7 @@ class ArmNode(Controller):
             law.settings, found['method'], supervision(found, law.settings.limits),
             System(found['realtime.priority'], found['realtime.lock_memory'],
                    _cpus(found['realtime.cpus']), found['record_cycles']))
-        loop = ArmLoop(self, start, found['joint_state_rate'], {
+        loop = ArmLoop(self, law, start, found['joint_state_rate'], {
             name: self._while_alive(handler) for name, handler in self._handlers().items()})
         self.get_logger().info(f'{loop.description.name} is open'
                                + (f' ({loop.system})' if loop.system else ''))

@@ -38,6 +38,7 @@ from sensor_msgs.msg import JointState
 from osc_ros.arm.channel import Channel, Record, rehearse
 from osc_ros.arm.process import ANSWER, ArmEngine, EVENT, OPENED, Start
 from osc_ros.control.engine import IDLE, MODES, Stamp
+from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
@@ -77,6 +78,8 @@ class ArmLoop:
     ----------
     owner : Node
         Its executor calls the handlers, and publishes joint_states.
+    law : Law
+        Does no ticks; it gets the robot and the settings of the law in the process.
     start : Start
     rate : float
         Rate of joint_states [Hz].
@@ -92,11 +95,12 @@ class ArmLoop:
 
     """
 
-    def __init__(self, owner: Node, start: Start, rate: float,
+    def __init__(self, owner: Node, law: Law, start: Start, rate: float,
                  handlers: Mapping[str, Callable[..., None]]) -> None:
         self.joints = start.robot.joint_names
         self.listener: Callable[[Stamp | None, float, Array], None] | None = None
-        self._owner, self._handlers, self._robot = owner, handlers, start.robot
+        self._owner, self._handlers = owner, handlers
+        self._law, self._robot = law, start.robot
         self._lock = RLock()
         self._posted: deque[tuple[str, Any]] = deque()
         self._answers: dict[int, tuple[int, Any]] = {}
@@ -119,6 +123,7 @@ class ArmLoop:
             self._channel.close()
             raise
         self._spacing, self._next_state = 1.0 / rate, -np.inf
+        self._tolerance = 0.5 * self.description.period
         self._states = owner.create_publisher(JointState, 'joint_states', STATES_QOS)
         self._clock = (owner.create_publisher(ClockMessage, '/clock', 10)
                        if self.description.clock == 'simulated' else None)
@@ -259,10 +264,13 @@ class ArmLoop:
 
     def use(self, setup: Setup, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and other settings of the watchdogs."""
-        robot = None if setup.robot is self._robot else setup.robot
-        self.request(ArmEngine.prepare, setup.settings, robot)
+        # several requests, because each must take less than the rest of a period
+        if setup.robot is not self._robot:
+            self.request(ArmEngine.use_robot, setup.robot)
+            self._robot = setup.robot
+        self.request(ArmEngine.prepare, setup.settings, setup.least_inertia)
         self.request(ArmEngine.use_prepared, supervision)
-        self._robot = setup.robot
+        self._law.use_setup(setup)
 
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""
@@ -299,8 +307,8 @@ class ArmLoop:
             time = messages.seconds(stamp)
             if self.listener is not None and record.sent:
                 self.listener(record.stamp, time, record.command)
-            if time >= self._next_state or time < self._next_state - 2.0 * self._spacing:
-                late = time - self._next_state
+            late = time - self._next_state + self._tolerance
+            if late >= 0.0 or late < -2.0 * self._spacing:
                 self._next_state = self._spacing + (
                     self._next_state if 0.0 <= late < self._spacing else time)
                 self._publish_state(record, stamp)
