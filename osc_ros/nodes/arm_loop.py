@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+import os
 import pickle
 import subprocess
 import sys
@@ -50,6 +51,7 @@ OPENING = 120.0  # longest time from the start of the process until the arm is o
 ANSWERED = 2.0  # longest time until a request is answered [s]
 STARTING = 20.0  # the same for requests that start or recover the arm [s]
 ENDING_TIME = 5.0  # longest time until the process has ended [s]
+ONE_THREAD = {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'}  # no threads of BLAS
 PAUSE = 1e-4  # between two looks for an answer [s]
 STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
 
@@ -106,7 +108,8 @@ class ArmLoop:
         self._process = subprocess.Popen(
             [sys.executable, '-c', 'from osc_ros.arm.process import main; main()',
              str(len(self.joints)), str(self._channel.file)],
-            pass_fds=(self._channel.file,), stdin=subprocess.DEVNULL, start_new_session=True)
+            pass_fds=(self._channel.file,), stdin=subprocess.DEVNULL, start_new_session=True,
+            env={**os.environ, **ONE_THREAD})
         try:
             self._channel.requests.put(pickle.dumps(start))
             self.description, self.system = self._opened()

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.arm import realtime
@@ -34,7 +34,7 @@ from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError
 from osc_ros.nodes import description
 from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.controller_parameters import (
@@ -48,6 +48,7 @@ from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop, Output, Timing
+from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
@@ -56,19 +57,10 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
 
-SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
-                           TransitionCallbackReturn.ERROR)
-# State that a transition leads to, by the number or the label of the transition.
-LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
-            3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
-class TooEarlyError(InputError):
-    """A transition was requested before its input, such as joint states, has arrived."""
-
-
-class Controller(LifecycleNode):  # type: ignore[misc]
+class Controller(ManagedNode):
     """
     A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
@@ -92,8 +84,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._cleans_up_at_rest = False
         self._urdf = ''
         self._others: tuple[str, ...] = ()
-        self._change_state = self._service_change_state.callback
-        self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
@@ -152,40 +142,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is not None:
             self._law.close()
         realtime.collect_garbage_as_usual()
-
-    def _on_change_state(self, request: Any, response: Any) -> Any:
-        """Refuse a transition that is not possible now: rclpy would end the process."""
-        wanted, machine = request.transition, self._state_machine
-        accepted = {one[0]: one[1] for one in machine.available_transitions}
-        if wanted.id in accepted or wanted.label in accepted.values():
-            return self._change_state(request, response)
-        state = machine.current_state[1]
-        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
-                'is one of ' + ', '.join(f'{label} ({number})' for number, label
-                                         in accepted.items()))
-        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
-        # in the wanted state already, for example after a lost response
-        if LEADS_TO.get(wanted.label or wanted.id) == state:
-            self.get_logger().info(text)
-        else:
-            self.get_logger().warning(text)
-        response.success = False
-        return response
-
-    def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Call `effect`; return the result of the transition. Exceptions are logged here."""
-        try:
-            effect()
-        except TooEarlyError as error:
-            self.get_logger().warning(f'cannot {name} yet: {error}')
-            return FAILURE
-        except OscError as error:
-            self.get_logger().error(f'cannot {name}: {error}')
-            return FAILURE
-        except Exception as error:
-            self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
-            return ERROR
-        return SUCCESS
 
     @property
     def _active(self) -> bool:
