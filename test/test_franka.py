@@ -126,7 +126,7 @@ def test_opening_describes_the_arm_and_changes_no_scheduling(server):
     assert (described.joint_names, described.period, described.compensates,
             described.clock) == (NAMES, 0.001, 'gravity', 'wall')
     np.testing.assert_array_equal(described.effort_limits, [87] * 4 + [12] * 3)
-    np.testing.assert_allclose(described.effort_rates, 1000.0, rtol=1e-5)
+    np.testing.assert_array_equal(described.effort_rates, np.full(7, 1000.0))
     states = [arm.read() for _ in range(20)]
     time.sleep(0.4)
     late = time.time() - arm.read().time
@@ -211,6 +211,9 @@ def test_write_limits_torques_and_rates_and_counts(arm):
             arm.read()
             arm.write(np.full(7, 1e9 if k < 4 else -1e9))
             sent.append(list(arm._sent))
+        assert arm.report()['limited'] == before + 8
+        arm.read()
+        arm.write(np.array(sent[-1]) + 1.0)  # the greatest permitted step counts as one
         assert arm.report()['limited'] == before + 8
         arm.stop()
 

@@ -37,10 +37,13 @@ from osc_ros.hardware.franka_model import FrankaModel, JOINTS, pose_of
 Array = NDArray[np.float64]
 
 PERIOD = 0.001  # [s]
-# Torque limits [N·m], and torque rate as libfranka's own limiter has it [N·m/s].
+# Torque limits [N·m] and torque rate [N·m/s]; the arm ends the motion if one is exceeded.
 EFFORT_LIMITS = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
-EFFORT_RATE = 1000.0 - 1e-3
-STEP = EFFORT_RATE * PERIOD  # between two torques [N·m]
+EFFORT_RATE = 1000.0
+# Largest step between two torques, with the margin of libfranka's own limiter [N·m]. A torque that
+# `write` changes by more than ROUNDING counts as limited [N·m].
+STEP = (EFFORT_RATE - 1e-3) * PERIOD
+ROUNDING = 1e-5
 
 # libfranka waits for some answers of the arm without a limit, with the GIL held: after this time
 # the process ends, with a traceback [s].
@@ -187,7 +190,8 @@ class FrankaArm:
         if not math.isfinite(sum(wanted)) and not all(map(math.isfinite, wanted)):
             self._release()
             raise HardwareError(f'{self._name}: torques {wanted} are not finite; the control ends')
-        if torques != wanted:
+        if torques != wanted and max(
+                abs(one - other) for one, other in zip(torques, wanted)) > ROUNDING:
             self._limited += 1
         with self._errors('write'):
             control.writeOnce(pylibfranka.Torques(torques))
