@@ -33,7 +33,8 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import commands, messages, realtime
+from osc_ros.arm import realtime
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.qos import COMMAND_QOS
 from osc_ros.nodes.relay import Relay

@@ -30,13 +30,15 @@ from osc_ros.nodes import description
 from osc_ros.nodes.demo_parameters import Values
 from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.simulated_arm import plant_of
-from osc_ros.sim.franka_server import FrankaServer, ServerError
+from osc_ros.sim.franka_server import FrankaServer, ROTOR_INERTIA, ServerError
 
 Array = NDArray[np.float64]
 
 DDS, MUJOCO, FRANKA_SIM = LOOPS = 'dds', 'mujoco', 'franka-sim'
 RATE = 1000.0  # of the loop, unless a parameter file has another one [Hz]
 FRANKA = 'fr3'  # the only robot of franka-sim
+EFFORT_RATE = 900.0  # of its joints; the arm accepts 1000 [N·m/s]
+PRIORITY = 40  # of the loop under SCHED_FIFO, if permitted
 FRAME = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
@@ -96,7 +98,8 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         The simulator of an FR3 is not installed, or did not start.
 
     """
-    given = {'rate': RATE, **wanted.given('osc_controller'), 'autostart': False}
+    given = {'rate': RATE, 'realtime.priority': PRIORITY, **wanted.given('osc_controller'),
+             'autostart': False}
     given['joint_state_rate'] = given['rate']
     if loop == MUJOCO:
         yield {**given, 'hardware': 'mujoco', **_simulated(wanted, given['rate'])}
@@ -104,7 +107,9 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
     q = wanted.start.q.tolist()
     text = description.description(wanted.values['osc_simulator'])
     with _started(FrankaServer(text, output / 'franka_sim.log', q)) as server:
-        yield {**given, 'hardware': 'franka', 'driver_compensates': 'gravity',
+        yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
+               'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware': 'franka',
+               'driver_compensates': 'gravity',
                'hardware.address': server.address, 'hardware.realtime': 'ignore'}
 
 

@@ -36,6 +36,7 @@ from typing import Any, IO
 
 PORT = 1337  # of libfranka, not to be chosen
 READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
+ROTOR_INERTIA = 0.1  # without it the hold between two motions is unstable [kg m²]
 PATIENCE = 30.0  # for the server to start [s]
 VARIABLE = 'FRANKA_SIM_PYTHON'
 FOLDER = '.venv-franka-sim'  # in the checkout, made by `make`
@@ -144,7 +145,7 @@ def _model(urdf: str, folder: Path) -> Path:
         spec.find_body(link).add_geom(name=f'{link}_collision', size=[radius, 0.0, 0.0],
                                       type=mujoco.mjtGeom.mjGEOM_SPHERE, mass=0.0)
     for joint in spec.joints:
-        joint.armature = 0.1  # as of the rotors; without it the hold between motions is unstable
+        joint.armature = ROTOR_INERTIA
     spec.compile()
     path = folder / 'fr3.xml'
     path.write_text(spec.to_xml())
