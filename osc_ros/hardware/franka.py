@@ -52,7 +52,6 @@ FIRST_CYCLES = 2  # answered by `start`
 PAUSE = 0.03  # without a `read`; states of before may still wait in the socket then [s]
 PORT = 1337  # of FCI
 SLEW = 1e-6  # greatest correction of the clock of the arm, per state [s]
-MOST_LATE = 0.01  # of the clock of the arm to that of this computer [s]
 
 # libfranka's own exceptions, and std::runtime_error and std::invalid_argument.
 ERRORS = (pylibfranka.FrankaException, RuntimeError, ValueError)
@@ -277,7 +276,7 @@ class FrankaArm:
     def _wall_time(self, arm_time: float) -> float:
         """Return the wall-clock time of a state; it follows the arm's clock, and its drift."""
         late = self._wall + time.monotonic() - arm_time - self._offset
-        self._offset += late if late > MOST_LATE else max(-SLEW, min(SLEW, late))
+        self._offset += max(-SLEW, min(SLEW, late))
         return arm_time + self._offset
 
     @contextmanager
@@ -303,9 +302,12 @@ class FrankaArm:
             try:
                 control.writeOnce(last)
             except ERRORS:
-                # Without a connection the destructor of the control does nothing. With one it
-                # waits for the arm, and ends the process if the arm refuses to stop.
-                self._disconnect()
+                # The destructor of a control that has not ended commands a stop, waits for the
+                # answer without a limit, and ends the process if the arm refuses.
+                try:
+                    control.writeOnce(last)  # if the motion is over, this only marks its end
+                except ERRORS:
+                    self._disconnect()  # without a connection, the destructor does nothing
                 raise
 
     def _release(self) -> None:
