@@ -98,13 +98,15 @@ class ArmNode(Controller):
         return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
 
     def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that does nothing if the process of the loop has ended meanwhile."""
+        """Return a callback that survives the end of the loop's process, and its silence."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             try:
                 callback(*arguments)
             except LoopError as error:
-                self.get_logger().debug(str(error))
+                if self._loop is not None and not self._loop.has_ended:
+                    self.get_logger().error(str(error), throttle_duration_sec=1.0)
+                    self._diagnosis.publish_failure(str(error))
         return called
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
