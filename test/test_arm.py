@@ -310,6 +310,16 @@ def in_file(folder):
     return '--ros-args', '--params-file', path
 
 
+def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin):
+    rig = Rig(spin).activate()
+    os.kill(rig.process, signal.SIGSTOP)
+    spin(lambda: any(status.level == DiagnosticStatus.ERROR and 'does not answer' in status.message
+                     for status in rig.client.statuses), why='for the diagnostics')
+    os.kill(rig.process, signal.SIGCONT)
+    spin(lambda: rig.client.statuses[-1].level != DiagnosticStatus.ERROR, why='for it to go on')
+    assert rig.node._loop.mode == ACTIVE
+
+
 def memory_of(process, joints):
     """Return the channel of a loop's process, as a witness."""
     for file in Path(f'/proc/{process}/fd').iterdir():
@@ -337,7 +347,8 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
     node.kill()
     node.wait()
     deadline = perf_counter() + PATIENCE
-    while np.abs(true_pose(witness.at(witness.count - 1).q) - goal).max() > 2e-3:
+    while (np.abs(true_pose((newest := witness.at(witness.count - 1)).q) - goal).max() > 2e-3
+           or np.abs(newest.qd).max() > 0.1 * AT_REST):
         assert perf_counter() < deadline
         sleep(0.05)
     assert MODES[witness.at(witness.count - 1).mode] == ACTIVE

@@ -40,10 +40,10 @@ PERIOD = 0.001  # [s]
 # Torque limits [N·m] and torque rate [N·m/s]; the arm ends the motion if one is exceeded.
 EFFORT_LIMITS = (87.0, 87.0, 87.0, 87.0, 12.0, 12.0, 12.0)
 EFFORT_RATE = 1000.0
-# Largest step between two torques, with the margin of libfranka's own limiter [N·m]. A torque that
-# `write` changes by more than ROUNDING counts as limited [N·m].
-STEP = (EFFORT_RATE - 1e-3) * PERIOD
-ROUNDING = 1e-5
+# Largest step between two torques: the arm reports its desired torques as 32-bit numbers. A torque
+# that `write` changes by more than ROUNDING counts as limited [N·m].
+STEP = (EFFORT_RATE - 0.1) * PERIOD
+ROUNDING = 1e-3
 
 # libfranka waits for some answers of the arm without a limit, with the GIL held: after this time
 # the process ends, with a traceback [s].
@@ -52,7 +52,6 @@ FIRST_CYCLES = 2  # answered by `start`
 PAUSE = 0.03  # without a `read`; states of before may still wait in the socket then [s]
 PORT = 1337  # of FCI
 SLEW = 1e-6  # greatest correction of the clock of the arm, per state [s]
-MOST_LATE = 0.01  # of the clock of the arm to that of this computer [s]
 
 # libfranka's own exceptions, and std::runtime_error and std::invalid_argument.
 ERRORS = (pylibfranka.FrankaException, RuntimeError, ValueError)
@@ -121,7 +120,7 @@ class FrankaArm:
         self._robot: pylibfranka.Robot | None = None
         self._control: pylibfranka.ActiveControlBase | None = None
         self._socket: socket.socket | None = None
-        self._sent = [0.0] * JOINTS
+        self._sent = self._desired = [0.0] * JOINTS  # torques sent last, and received by the arm
         self._offset = 0.0  # time.time() minus the clock of the arm, at `open`
         self._wall = time.time() - time.monotonic()
         self._limited = 0
@@ -154,7 +153,7 @@ class FrankaArm:
         with self._errors('start'), _limited_time():
             _require_mode(self._idle_state(robot))
             self._configure(robot)
-            self._sent = [0.0] * JOINTS
+            self._sent = self._desired = [0.0] * JOINTS
             self._control = robot.start_torque_control()
             for _ in range(FIRST_CYCLES):
                 self._control.readOnce()
@@ -167,6 +166,7 @@ class FrankaArm:
                 state = self._idle_state(self._require_robot())
             else:
                 state, _ = self._control.readOnce()
+                self._desired = state.tau_J_d
                 self._success = state.control_command_success_rate
         return State(self._wall_time(state.time.to_sec()), np.array(state.q), np.array(state.dq),
                      np.array(state.tau_J))
@@ -185,8 +185,12 @@ class FrankaArm:
         if control is None:
             raise HardwareError(f'{self._name}: {NO_CONTROL}')
         wanted = tau.tolist()
-        torques = [min(max(torque, sent - STEP, -limit), sent + STEP, limit)
-                   for torque, sent, limit in zip(wanted, self._sent, EFFORT_LIMITS)]
+        # The arm compares with the last torque that it received, which is not the last one that
+        # was sent if that was lost or is on its way: within a step of both.
+        torques = [min(max(min(max(torque, sent - STEP), sent + STEP), had - STEP, -limit),
+                       had + STEP, limit)
+                   for torque, sent, had, limit in zip(wanted, self._sent, self._desired,
+                                                       EFFORT_LIMITS)]
         if not math.isfinite(sum(wanted)) and not all(map(math.isfinite, wanted)):
             self._release()
             raise HardwareError(f'{self._name}: torques {wanted} are not finite; the control ends')
@@ -277,7 +281,7 @@ class FrankaArm:
     def _wall_time(self, arm_time: float) -> float:
         """Return the wall-clock time of a state; it follows the arm's clock, and its drift."""
         late = self._wall + time.monotonic() - arm_time - self._offset
-        self._offset += late if late > MOST_LATE else max(-SLEW, min(SLEW, late))
+        self._offset += max(-SLEW, min(SLEW, late))
         return arm_time + self._offset
 
     @contextmanager
@@ -303,9 +307,12 @@ class FrankaArm:
             try:
                 control.writeOnce(last)
             except ERRORS:
-                # Without a connection the destructor of the control does nothing. With one it
-                # waits for the arm, and ends the process if the arm refuses to stop.
-                self._disconnect()
+                # The destructor of a control that has not ended commands a stop, waits for the
+                # answer without a limit, and ends the process if the arm refuses.
+                try:
+                    control.writeOnce(last)  # if the motion is over, this only marks its end
+                except ERRORS:
+                    self._disconnect()  # without a connection, the destructor does nothing
                 raise
 
     def _release(self) -> None:

@@ -25,8 +25,8 @@ REFLEXES = {
         'was too slow. Connect the arm by a cable of its own, use a real-time kernel with '
         "hardware.realtime 'enforce', set the CPU governor 'performance', end other programs",
     'controller_torque_discontinuity':
-        'a commanded torque changed by more than 1000 N·m/s. Set limits.effort_rate to 800 or '
-        'less; lost packets cause this too',
+        'a commanded torque changed by more than 1000 N·m/s, which osc_ros should have '
+        'prevented. Set a lower limits.effort_rate, and report this',
     'joint_reflex':
         'the external torque of a joint, as the arm estimates it, exceeded hardware.collision.'
         'torque: the arm touched something, hardware.load is wrong, or the motion was abrupt. '
