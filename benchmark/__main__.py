@@ -39,6 +39,7 @@ from time import perf_counter
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
+import cycles
 import depth
 import gaps
 import nodes
@@ -106,7 +107,10 @@ def main() -> None:
     parser.add_argument('--gap-priority', type=int, metavar='P',
                         help='SCHED_FIFO priority for the longest gaps, 0 for none ('
                              f'{nodes.PRIORITY} if permitted)')
-    parser.add_argument('--only', choices=('gaps', 'ticks'),
+    parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
+                        help='duration of the measurement for every row of the cycles [s] '
+                             '(%(default)s)')
+    parser.add_argument('--only', choices=('cycles', 'gaps', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -118,6 +122,10 @@ def main() -> None:
         if arguments.json:
             arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
 
+    if arguments.only == 'cycles':
+        in_process = cycles.section(arguments.cycle_seconds, done=done)
+        print('\n'.join(page.cycles(in_process)))
+        return write({'machine': machine(), 'cycles': in_process and asdict(in_process)})
     if arguments.only == 'gaps':
         between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
         print('\n'.join(page.gaps(between)))
@@ -145,6 +153,7 @@ def main() -> None:
     done('operations on trees')
     over_dds = nodes.section(arguments.node_seconds, done=done)
     between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
+    in_process = cycles.section(arguments.cycle_seconds, done=done)
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -162,6 +171,7 @@ def main() -> None:
         *page.tick(tick, arrived),
         *page.nodes(over_dds),
         *page.gaps(between),
+        *page.cycles(in_process),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
     print(text)
@@ -181,6 +191,7 @@ def main() -> None:
         'exchanges of teams': [asdict(row) for row in exchanges],
         'model of teams': asdict(model),
         'nodes': over_dds and asdict(over_dds), 'gaps': between and asdict(between),
+        'cycles': in_process and asdict(in_process),
         'first use, later uses [s]': (cold, warm)})
     wrong = [row.name for row in rows if row.is_off]
     wrong += [f'{row.name}, {case}' for case, found in robots.items() for row in found

@@ -55,7 +55,7 @@ from rcl_interfaces.srv import (
     SetParametersAtomically,
 )
 import rclpy
-from rclpy.node import Node
+from rclpy.node import Node, NodeNameNonExistentError
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
@@ -122,6 +122,14 @@ class Disturber:
         _wait(lambda: self._pose is not None, 'pose')
         self.node.destroy_subscription(listener)
         return messages.pose_array(self._pose.pose), self._pose.header.frame_id
+
+    def topics(self) -> dict[str, str]:
+        """Return the topics that the controller publishes, with their types, as far as known."""
+        try:
+            return {topic: kind for topic, (kind, *_) in
+                    self.node.get_publisher_names_and_types_by_node(CONTROLLER[1:], '/')}
+        except NodeNameNonExistentError:
+            return {}
 
     def set(self, **values: Any) -> None:
         """Set parameters (with double underscores for dots), and wait for the response."""
@@ -384,9 +392,9 @@ def _everything(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
     with ExitStack() as stack:
         poses = stack.enter_context(_pose_targets(sender, wanted))
         sets = stack.enter_context(_sets(sender, wanted))
-        topics = sender.node.get_publisher_names_and_types_by_node(CONTROLLER[1:], '/')
+        _wait(lambda: f'{CONTROLLER}/pose' in sender.topics(), 'topics')
         stack.enter_context(sender.listened(*((_message(kind), topic)
-                                              for topic, (kind, *_) in topics)))
+                                              for topic, kind in sender.topics().items())))
 
         def send(k: int) -> None:
             poses(k)

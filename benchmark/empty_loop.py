@@ -50,7 +50,8 @@ def main(address: str, priority: int, seconds: float, file: str) -> None:
     try:
         for row in times:
             control.readOnce()
-            row[0] = row[1] = perf_counter_ns()
+            row[0] = perf_counter_ns()
+            row[1] = perf_counter_ns()
             control.writeOnce(torques)
             row[2] = perf_counter_ns()
         torques.motion_finished = True
