@@ -323,6 +323,8 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
         with on_demand():
             rehearse()
             law = Law(robot, start.settings, start.method, 1)
+            # otherwise the first change of the model would take 80 ms
+            law.same_setup(law.settings, robot.with_payload(1.0, inertia=np.eye(3)))
         return ArmEngine(law, start.supervision, hardware, described.period, channel,
                          start.system), described
     except BaseException:
