@@ -182,7 +182,8 @@ class ArmEngine(Engine):
 
     def prepare(self, settings: Settings, least: Array | None) -> None:
         """Build the setup for other settings, which the node has built and checked before."""
-        self._prepared = self.law.same_setup(settings, self._robot, least)
+        with on_demand():  # without it, the first model would load all kernels of its method
+            self._prepared = self.law.same_setup(settings, self._robot, least)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and other settings of the watchdogs."""
@@ -323,8 +324,6 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
         with on_demand():
             rehearse()
             law = Law(robot, start.settings, start.method, 1)
-            # otherwise the first change of the model would take 80 ms
-            law.same_setup(law.settings, robot.with_payload(1.0, inertia=np.eye(3)))
         return ArmEngine(law, start.supervision, hardware, described.period, channel,
                          start.system), described
     except BaseException:
