@@ -124,7 +124,7 @@ class Loop:
         period, on_timer = timing
         self.engine = Engine(law, supervision, period, self._publish, self._post)
         self._owner, self._output = owner, output
-        self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
+        self._states = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
         self._command = commands.Command(law.robot.n)
@@ -140,7 +140,7 @@ class Loop:
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
         self._node.create_subscription(
             JointState, owner.resolve_topic_name('joint_states'),
-            self._safe_callback(self._on_joint_states), qos_profile_sensor_data)
+            self._safe_callback(self._on_joint_states), qos_profile_sensor_data, raw=True)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._node.create_timer(min(WATCH_PERIOD, period), self._safe_callback(self._watch),
                                 clock=steady)
@@ -207,18 +207,18 @@ class Loop:
 
     def set_velocity_source(self, mode: str) -> None:
         """Set the source of the velocities; see `StateInput`."""
-        self._reader.mode = mode
+        self._states.mode = mode
 
     @property
     def required(self) -> str:
         """What a joint state must contain."""
-        return (f"positions of {', '.join(self._reader.names)}"
-                + (', and velocities' if self._reader.mode == 'measured' else ''))
+        return (f"positions of {', '.join(self._states.reader.names)}"
+                + (', and velocities' if self._states.mode == 'measured' else ''))
 
     @property
     def refusal(self) -> str:
         """Why the last joint states were not used; empty if none has come."""
-        return self.engine.refusal or self._reader.unrelated
+        return self.engine.refusal or self._states.unrelated
 
     def lack_of_states(self) -> str:
         """Reason why no valid joint states arrive, if it is known."""
@@ -257,21 +257,20 @@ class Loop:
                     self.engine.fail(f'{type(error).__name__}: {error}')
         return called
 
-    def _on_joint_states(self, message: JointState) -> None:
-        arrived, engine = perf_counter(), self.engine
+    def _on_joint_states(self, data: bytes) -> None:
+        arrived, engine, reader = perf_counter(), self.engine, self._states.reader
         try:
-            state = self._reader.read(message)
+            state = self._states.read(data)
         except InputError as error:
-            engine.refuse(str(error), set(self._reader.names) <= set(message.name))
+            engine.refuse(str(error), reader.has_all_joints)
             return
         if state is None:
             return
         time, q, qd = state
-        stamp = message.header.stamp
-        if not engine.accept(time, q, qd, (stamp.sec, stamp.nanosec), arrived):
-            self._reader.reject()
+        if not engine.accept(time, q, qd, reader.stamp, arrived):
+            self._states.reject()
         elif not engine.acts:
-            engine.rest.add(q, self._reader.efforts(message))
+            engine.rest.add(q, reader.efforts())
         else:
             self._is_new = True
             self._add_age(time)
