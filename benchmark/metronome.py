@@ -52,7 +52,8 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import commands, messages, realtime
+from osc_ros.arm import realtime
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.run import EventsExecutor
 
 IDLE, BUSY = 'idle', 'busy'  # load of the other core

@@ -50,7 +50,7 @@ PRIORITY = 50  # priority under SCHED_FIFO
 FCI = 300.0  # time that Franka's interface leaves to a control loop, of each period of 1 ms [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
-from osc_ros.nodes import realtime
+from osc_ros.arm import realtime
 print(realtime.prioritize({PRIORITY}))
 print(realtime.lock_memory())
 """
@@ -257,7 +257,7 @@ def panda_arm() -> Robot:
 
 def parameters(node: str, way: Way) -> list[str]:
     """Return the parameters of a node as command-line arguments."""
-    if node == ECHO:
+    if node not in (CONTROLLER, RELAY):
         return []
     given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
              'rate': float(way.rate)}
