@@ -35,7 +35,7 @@ from osc_ros.errors import OscError
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
-IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
+IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 
 
 class Engine:

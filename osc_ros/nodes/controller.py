@@ -17,12 +17,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.arm import realtime
@@ -33,7 +34,7 @@ from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError
 from osc_ros.nodes import description
 from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.controller_parameters import (
@@ -47,7 +48,8 @@ from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop, Output, Timing
-from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, values
+from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
+from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
@@ -55,19 +57,10 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
 
-SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
-                           TransitionCallbackReturn.ERROR)
-# State that a transition leads to, by the number or the label of the transition.
-LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
-            3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
-class TooEarlyError(InputError):
-    """A transition was requested before its input, such as joint states, has arrived."""
-
-
-class Controller(LifecycleNode):  # type: ignore[misc]
+class Controller(ManagedNode):
     """
     A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
@@ -81,22 +74,25 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
-        self._table = with_tasks(initial_value(self, TASKS))
+        self._table = self._entries()
         declare(self, self._table)
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
-        self._loop: Loop | None = None
+        self._loop: Any = None  # a `Loop`, or alike
         self._diagnosis: Diagnosis | None = None
+        self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
         self._others: tuple[str, ...] = ()
-        self._change_state = self._service_change_state.callback
-        self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self._starter = self.create_timer(0.05, self._start, clock=self._steady)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Return the parameters of the node."""
+        return with_tasks(initial_value(self, TASKS))
 
     # transitions
 
@@ -147,40 +143,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._law.close()
         realtime.collect_garbage_as_usual()
 
-    def _on_change_state(self, request: Any, response: Any) -> Any:
-        """Refuse a transition that is not possible now: rclpy would end the process."""
-        wanted, machine = request.transition, self._state_machine
-        accepted = {one[0]: one[1] for one in machine.available_transitions}
-        if wanted.id in accepted or wanted.label in accepted.values():
-            return self._change_state(request, response)
-        state = machine.current_state[1]
-        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
-                'is one of ' + ', '.join(f'{label} ({number})' for number, label
-                                         in accepted.items()))
-        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
-        # in the wanted state already, for example after a lost response
-        if LEADS_TO.get(wanted.label or wanted.id) == state:
-            self.get_logger().info(text)
-        else:
-            self.get_logger().warning(text)
-        response.success = False
-        return response
-
-    def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Call `effect`; return the result of the transition. Exceptions are logged here."""
-        try:
-            effect()
-        except TooEarlyError as error:
-            self.get_logger().warning(f'cannot {name} yet: {error}')
-            return FAILURE
-        except OscError as error:
-            self.get_logger().error(f'cannot {name}: {error}')
-            return FAILURE
-        except Exception as error:
-            self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
-            return ERROR
-        return SUCCESS
-
     @property
     def _active(self) -> bool:
         return self._loop is not None and self._loop.mode == ACTIVE
@@ -201,23 +163,36 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
             self._loaded, law = law_of(found, urdf)
         took = perf_counter() - started
-        self._law, self._period = law, 1.0 / found['rate']
-        robot = law.robot
-        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        self._loop = self._make_loop(law, found)
-        self._goals = Goals(self, self._loop, law)
-        self._diagnosis = Diagnosis(self, self._loop, law, self._goals)
-        self._targets = Targets(self, self._loop, law, self._frames, self._goals)
-        self._apply_times(found)
-        self._every_second_timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        self._period, robot = 1.0 / found['rate'], law.robot
+        with ExitStack() as made:
+            self._make(law, found, urdf, made)
+            self._made, self._law = made.pop_all(), law
         self._use_realtime(found)
         self.get_logger().info(
             f"configured '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
             f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
 
-    def _make_loop(self, law: Law, found: dict[str, Any]) -> Loop:
-        """Return the loop between the joint states and the commands."""
+    def _make(self, law: Law, found: dict[str, Any], urdf: str, made: ExitStack) -> None:
+        """Make all that a configured node has; `made` gets the calls that close it."""
+        made.callback(law.close)
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        made.callback(self.destroy_publisher, self._commands)
+        loop = self._make_loop(law, found, urdf)
+        made.callback(loop.close)
+        self._goals = Goals(self, loop, law)
+        made.callback(self._goals.close)
+        diagnosis = Diagnosis(self, loop, law, self._goals)
+        made.callback(diagnosis.close)
+        self._targets = Targets(self, loop, law, self._frames, self._goals)
+        made.callback(self._targets.close)
+        self._apply_times(found, loop)
+        timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        made.callback(self.destroy_timer, timer)
+        self._loop, self._diagnosis = loop, diagnosis
+
+    def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
+        """Return the loop between the joint states and the commands: a `Loop`, or alike."""
         return Loop(self, law, supervision(found, law.settings.limits),
                     Output(self._commands, description.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
@@ -242,15 +217,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._cleans_up_at_rest = self._ending
         if self._ending:
             return
-        if self._loop is not None:
-            self._targets.close()
-            self._diagnosis.close()
-            self._goals.close()
-            self.destroy_timer(self._every_second_timer)
-            self._loop.close()
-            self.destroy_publisher(self._commands)
-        if self._law is not None:
-            self._law.close()
+        self._made.close()
         self._law = self._loop = self._diagnosis = None
         self._cleans_up_at_rest = False
         realtime.collect_garbage_as_usual()
@@ -262,7 +229,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._require_no_other_publisher()
         self._check()
         self._law.require_holding(self._loop.q)
-        self._loop.request(requests.activate)
+        self._loop.activate()
         self.get_logger().info('active: holding the present pose')
 
     def _require_states(self) -> None:
@@ -389,7 +356,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
         self._loop.use(prepared, supervision(found, prepared.settings.limits))
-        self._apply_times(found)
+        self._apply_times(found, self._loop)
 
     def _delay(self) -> float:
         """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
@@ -399,10 +366,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         # not the maximum: a single late command acts like a lost state, and adds no phase lag
         return max(DELAY, (state_delay(timing) + timing.updates.percentile(50)[0]) / self._period)
 
-    def _apply_times(self, found: dict[str, Any]) -> None:
-        self._loop.set_velocity_source(found['velocity'])
-        self._loop.request(requests.set_report_period,
-                           1.0 / found['report_rate'] if found['report_rate'] else np.inf)
+    def _apply_times(self, found: dict[str, Any], loop: Any) -> None:
+        loop.set_velocity_source(found['velocity'])
+        loop.request(requests.set_report_period,
+                     1.0 / found['report_rate'] if found['report_rate'] else np.inf)
         self._state_timeout = found['state_timeout']
         self._targets.apply(found)
         self._goals.apply(found)
@@ -435,6 +402,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._diagnosis is not None:
             self._diagnosis.publish_tick(*tick)
 
+    def _find_others(self) -> tuple[str, ...]:
+        """Return other nodes that publish commands."""
+        return other_publishers(self, self._commands.topic_name)
+
     def _present(self) -> dict[str, str]:
         """Return causes that are present, and their reasons."""
         others = ', '.join(self._others)
@@ -443,7 +414,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
     def _every_second(self) -> None:
         if self._law is None:  # the executor chose this call before the clean-up
             return
-        self._others = other_publishers(self, self._commands.topic_name)
+        self._others = self._find_others()
         self._loop.request(requests.set_present, self._present())
         self._loop.request(requests.set_delay, self._delay())
         self._diagnosis.publish_status()

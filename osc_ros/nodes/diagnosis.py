@@ -143,6 +143,14 @@ class Diagnosis:
                                    *self._limit_values(status), *self._law_values(status)),
             self._node.get_clock().now().to_msg()))
 
+    def publish_failure(self, text: str) -> None:
+        """Publish diagnostics of level ERROR with this text only."""
+        if self._publishers:
+            self._diagnostics.publish(messages.diagnostic_message(
+                DiagnosticStatus.ERROR,
+                f'{self._node.get_fully_qualified_name()[1:]}: control', text,
+                self._law.robot.name, (), self._node.get_clock().now().to_msg()))
+
     def _level(self, status: Status) -> tuple[bytes, str]:
         """Level and text of the gravest of the present conditions."""
         if status.mode != ACTIVE:
