@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import partial
 from threading import RLock, Thread
 from time import perf_counter
 from time import time as wall_time
@@ -39,7 +39,7 @@ from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
-from osc_ros.nodes.run import EventsExecutor
+from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -89,8 +89,8 @@ class Loop:
     """
     Feeds an engine with the joint states of a topic, and publishes its commands.
 
-    The loop has its own thread, in which an executor spins the loop's own node. So work of other
-    threads, such as parsing a message or building a model, does not delay a command. Other threads
+    The loop has its own thread, which waits for the messages itself. So work of other threads,
+    such as parsing a message or building a model, does not delay a command. Other threads
     use the engine by `request`, for some microseconds; they do all slow work before.
 
     Attributes
@@ -124,7 +124,7 @@ class Loop:
         period, on_timer = timing
         self.engine = Engine(law, supervision, period, self._publish, self._post)
         self._owner, self._output = owner, output
-        self._states = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
+        self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
         self._lock, self._handlers = RLock(), handlers
         self._command = commands.Command(law.robot.n)
@@ -138,17 +138,10 @@ class Loop:
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
-        self._node.create_subscription(
-            JointState, owner.resolve_topic_name('joint_states'),
-            self._safe_callback(self._on_joint_states), qos_profile_sensor_data, raw=True)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._node.create_timer(min(WATCH_PERIOD, period), self._safe_callback(self._watch),
-                                clock=steady)
-        if on_timer:
-            self._node.create_timer(period, self._safe_callback(self._update), clock=steady)
-        self._poster = owner.create_timer(POST_PERIOD, self.do_posted, clock=steady)
-        self._executor = EventsExecutor(context=owner.context)
-        self._executor.add_node(self._node)
+        self._inbox = Inbox(self._node, JointState, owner.resolve_topic_name('joint_states'),
+                            qos_profile_sensor_data)
+        self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._is_open = True
         self._thread = Thread(target=self._spin, name='control loop', daemon=True)
         self._thread.start()
@@ -157,10 +150,7 @@ class Loop:
         """End the thread of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
         self._is_open = False
-        self._executor.wake()
         self._thread.join()
-        self._executor.remove_node(self._node)
-        self._executor.shutdown()
         self._node.destroy_node()
 
     @property
@@ -211,18 +201,18 @@ class Loop:
 
     def set_velocity_source(self, mode: str) -> None:
         """Set the source of the velocities; see `StateInput`."""
-        self._states.mode = mode
+        self._reader.mode = mode
 
     @property
     def required(self) -> str:
         """What a joint state must contain."""
-        return (f"positions of {', '.join(self._states.reader.names)}"
-                + (', and velocities' if self._states.mode == 'measured' else ''))
+        return (f"positions of {', '.join(self._reader.reader.names)}"
+                + (', and velocities' if self._reader.mode == 'measured' else ''))
 
     @property
     def refusal(self) -> str:
         """Why the last joint states were not used; empty if none has come."""
-        return self.engine.refusal or self._states.unrelated
+        return self.engine.refusal or self._reader.unrelated
 
     def lack_of_states(self) -> str:
         """Reason why no valid joint states arrive, if it is known."""
@@ -247,34 +237,47 @@ class Loop:
         self._posted.append((event, arguments))
 
     def _spin(self) -> None:
-        while self._is_open and self._owner.context.ok():
-            self._executor.spin_once(timeout_sec=0.1)
+        """Pass each state to the engine when it comes, and let it watch and update in time."""
+        period = self.engine.period
+        watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
+        watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
+        with self._inbox.opened():
+            while self._is_open and self._owner.context.ok():
+                self._inbox.wait(min(watch_at, update_at) - perf_counter())
+                if (data := self._inbox.take()) is not None:
+                    self._call(self._on_joint_states, data)
+                    # while states come in time, the engine watches itself
+                    watch_at = min(watched + WATCH_PERIOD, perf_counter() + 2.0 * watch_period)
+                now = perf_counter()
+                if now >= update_at:
+                    self._call(self._update)
+                    update_at = max(update_at + period, now)
+                if now >= watch_at:
+                    self._call(self._watch)
+                    watched, watch_at = now, now + watch_period
 
-    def _safe_callback(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that holds the lock, and sends a safe torque if the call raises."""
-        @wraps(callback)
-        def called(*arguments: Any) -> None:
-            with self._lock:
-                try:
-                    callback(*arguments)
-                except Exception as error:  # any kind: an error must not stop the commands
-                    self.engine.fail(f'{type(error).__name__}: {error}')
-        return called
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call a function under the lock; send a safe torque if it raises."""
+        with self._lock:
+            try:
+                callback(*arguments)
+            except Exception as error:  # any kind: an error must not stop the commands
+                self.engine.fail(f'{type(error).__name__}: {error}')
 
     def _on_joint_states(self, data: bytes) -> None:
-        arrived, engine, reader = perf_counter(), self.engine, self._states.reader
+        arrived, engine, states = perf_counter(), self.engine, self._reader.reader
         try:
-            state = self._states.read(data)
+            state = self._reader.read(data)
         except InputError as error:
-            engine.refuse(str(error), reader.has_all_joints)
+            engine.refuse(str(error), states.has_all_joints)
             return
         if state is None:
             return
         time, q, qd = state
-        if not engine.accept(time, q, qd, reader.stamp, arrived):
-            self._states.reject()
+        if not engine.accept(time, q, qd, states.stamp, arrived):
+            self._reader.reject()
         elif not engine.acts:
-            engine.rest.add(q, reader.efforts())
+            engine.rest.add(q, states.efforts())
         else:
             self._is_new = True
             self._add_age(time)
