@@ -206,7 +206,7 @@ class Loop:
     @property
     def required(self) -> str:
         """What a joint state must contain."""
-        return (f"positions of {', '.join(self._reader.reader.names)}"
+        return (f"positions of {', '.join(self._reader.names)}"
                 + (', and velocities' if self._reader.mode == 'measured' else ''))
 
     @property
@@ -280,15 +280,15 @@ class Loop:
             engine.rest.add(q, states.efforts())
         else:
             self._is_new = True
-            self._add_age(time)
             if not self._on_timer:
                 self._answer(arrived)
+            self._add_age(time, perf_counter() - arrived)
 
-    def _add_age(self, time: float) -> None:
-        """Add the age of a state that has just arrived to the statistics, now and then."""
+    def _add_age(self, time: float, since: float) -> None:
+        """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
         self._aged += 1
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
-            self.engine.ages.add(wall_time() - time)
+            self.engine.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
         """Compute and send the command for the newest joint state, once per state."""

@@ -43,7 +43,8 @@ class StateInput(VelocitySource):
     Attributes
     ----------
     reader : JointStateReader
-        Has the stamp, the names and the efforts of the last message.
+        Has the stamp and the efforts of the last message.
+    names : tuple of n str
     unrelated : str
         Describes the last message if it had none of the joints; empty otherwise.
 
@@ -64,6 +65,7 @@ class StateInput(VelocitySource):
                  tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
         self.reader, self.unrelated = JointStateReader(robot.joint_names), ''
+        self.names = self.reader.names
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
 
