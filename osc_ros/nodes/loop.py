@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from threading import RLock, Thread
+from pathlib import Path
+from threading import current_thread, get_native_id, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
 from typing import Any, NamedTuple, TypeVar
@@ -238,6 +240,8 @@ class Loop:
 
     def _spin(self) -> None:
         """Pass each state to the engine when it comes, and let it watch and update in time."""
+        with suppress(OSError):  # for top and the like; threading names it only for Python
+            Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)
         period = self.engine.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
         watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
