@@ -43,7 +43,7 @@ BESIDE = 'osc_controller, all topics read, a parameter set each second'
 CONTENDERS = {'empty callback, message objects': (ECHO, False),
               'empty callback, bytes': (RAW_ECHO, False),
               'osc_controller': (CONTROLLER, False), BESIDE: (CONTROLLER, True)}
-USES = (('reports', 0.0), ('sets', 1.0))  # kinds of disturb.py, and their rates [Hz]
+USES = (('readers', 0.0), ('sets', 1.0))  # kinds of disturb.py, and their rates [Hz]
 REFERENCE = next(iter(CONTENDERS))
 
 
@@ -164,7 +164,7 @@ def _row(name: str, rate: int, turns: list[dict], reference: Row | None) -> Row:
     times = np.concatenate([turn['latencies'] for turn in turns])
     answered = times[np.isfinite(times)]
     shares = np.percentile(answered, (50.0, 99.0, 99.9, 100.0)).tolist()
-    own = [reference.p50, reference.p99, reference.p999] if reference else shares
+    own = [reference.p50, reference.p99, reference.p999] if reference else shares[:3]
     return Row(name, rate, len(times), len(times) - len(answered), *shares,
                [mine / its for mine, its in zip(shares, own)],
                float(np.mean([turn['cpu'][0] for turn in turns])))
