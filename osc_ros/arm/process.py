@@ -133,6 +133,7 @@ class ArmEngine(Engine):
         super().__init__(law, supervision, period, self._write, self._tell)
         self.hardware, self.is_ending = hardware, False
         self._channel, self._node = channel, os.getppid()
+        self._robot = law.robot
         self._has_written = self._is_alone = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -169,9 +170,13 @@ class ArmEngine(Engine):
         """Whether states for the start-up check have come, see `Rest.is_enough`."""
         return self.rest.is_enough
 
-    def prepare(self, settings: Settings, robot: Robot | None) -> None:
-        """Build the setup for other settings, and for another robot if it is given."""
-        self._prepared = self.law.new_setup(settings, robot)
+    def use_robot(self, robot: Robot) -> None:
+        """Use another robot in the next `prepare`."""
+        self._robot = robot
+
+    def prepare(self, settings: Settings, least: Array | None) -> None:
+        """Build the setup for other settings, which the node has built and checked before."""
+        self._prepared = self.law.same_setup(settings, self._robot, least)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and other settings of the watchdogs."""

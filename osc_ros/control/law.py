@@ -253,8 +253,22 @@ class Law(CommandedCycle):
         if robot is not before.robot and (q is not None or self._is_placed):
             require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
                             (before.robot, self._gravity.wanted))
+        return self.same_setup(settings, robot)
+
+    def same_setup(self, settings: Settings, robot: Robot, least: Array | None = None) -> Setup:
+        """
+        Return what `new_setup` returned for another law in the same state; this takes a third.
+
+        Parameters
+        ----------
+        settings : Settings
+        robot : Robot
+        least : (n,), optional
+            `Setup.least_inertia` of the other law's setup.
+
+        """
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
-                     self._setup)
+                     self._setup, least)
 
     def use_setup(self, following: Setup) -> None:
         """Use a setup from `new_setup` from the next tick on."""

@@ -38,6 +38,7 @@ from sensor_msgs.msg import JointState
 from osc_ros.arm.channel import Channel, Record, rehearse
 from osc_ros.arm.process import ANSWER, ArmEngine, EVENT, OPENED, Start
 from osc_ros.control.engine import IDLE, MODES, Stamp
+from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
@@ -72,11 +73,15 @@ class ArmLoop:
         What the arm says about itself.
     system : str
         What the operating system granted to the process, for the log.
+    has_ended : bool
+        Whether the process has ended.
 
     Parameters
     ----------
     owner : Node
         Its executor calls the handlers, and publishes joint_states.
+    law : Law
+        Does no ticks; it gets the robot and the settings of the law in the process.
     start : Start
     rate : float
         Rate of joint_states [Hz].
@@ -92,17 +97,18 @@ class ArmLoop:
 
     """
 
-    def __init__(self, owner: Node, start: Start, rate: float,
+    def __init__(self, owner: Node, law: Law, start: Start, rate: float,
                  handlers: Mapping[str, Callable[..., None]]) -> None:
         self.joints = start.robot.joint_names
         self.listener: Callable[[Stamp | None, float, Array], None] | None = None
-        self._owner, self._handlers, self._robot = owner, handlers, start.robot
+        self._owner, self._handlers = owner, handlers
+        self._law, self._robot = law, start.robot
         self._lock = RLock()
         self._posted: deque[tuple[str, Any]] = deque()
         self._answers: dict[int, tuple[int, Any]] = {}
         self._number = self._read = 0
         self._since: tuple[int, str] = 0, IDLE  # the mode from this cycle on
-        self._has_ended = False
+        self.has_ended = False
         rehearse()
         self._channel = Channel(len(self.joints))
         self._process = subprocess.Popen(
@@ -119,6 +125,7 @@ class ArmLoop:
             self._channel.close()
             raise
         self._spacing, self._next_state = 1.0 / rate, -np.inf
+        self._tolerance = 0.5 * self.description.period
         self._states = owner.create_publisher(JointState, 'joint_states', STATES_QOS)
         self._clock = (owner.create_publisher(ClockMessage, '/clock', 10)
                        if self.description.clock == 'simulated' else None)
@@ -151,7 +158,7 @@ class ArmLoop:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._has_ended = True
+        self.has_ended = True
         for publisher in (self._states, self._clock):
             if publisher is not None:
                 self._owner.destroy_publisher(publisher)
@@ -165,7 +172,7 @@ class ArmLoop:
     @property
     def mode(self) -> str:
         """The mode of the engine."""
-        if self._has_ended:
+        if self.has_ended:
             return IDLE
         newest = self._newest()
         since, mode = self._since
@@ -192,7 +199,7 @@ class ArmLoop:
     @property
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come."""
-        return not self._has_ended and self.request(ArmEngine.has_enough_states)
+        return not self.has_ended and self.request(ArmEngine.has_enough_states)
 
     @property
     def required(self) -> str:
@@ -202,7 +209,7 @@ class ArmLoop:
     @property
     def refusal(self) -> str:
         """Why the last states were not used; empty if that is not known."""
-        return 'the process of the control loop has ended' if self._has_ended else ''
+        return 'the process of the control loop has ended' if self.has_ended else ''
 
     def lack_of_states(self) -> str:
         """Reason why no valid states arrive, if it is known."""
@@ -243,7 +250,7 @@ class ArmLoop:
         raise answer
 
     def _wait(self, deadline: float) -> None:
-        if self._has_ended or self._process.poll() is not None:
+        if self.has_ended or self._process.poll() is not None:
             raise LoopError('the process of the control loop has ended')
         if perf_counter() > deadline:
             raise LoopError('the process of the control loop does not answer')
@@ -259,10 +266,13 @@ class ArmLoop:
 
     def use(self, setup: Setup, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and other settings of the watchdogs."""
-        robot = None if setup.robot is self._robot else setup.robot
-        self.request(ArmEngine.prepare, setup.settings, robot)
+        # several requests, because each must take less than the rest of a period
+        if setup.robot is not self._robot:
+            self.request(ArmEngine.use_robot, setup.robot)
+            self._robot = setup.robot
+        self.request(ArmEngine.prepare, setup.settings, setup.least_inertia)
         self.request(ArmEngine.use_prepared, supervision)
-        self._robot = setup.robot
+        self._law.use_setup(setup)
 
     def set_velocity_source(self, mode: str) -> None:
         """Do nothing: the arm measures its velocities."""
@@ -284,8 +294,8 @@ class ArmLoop:
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
-        if not self._has_ended and self._process.poll() is not None:
-            self._has_ended = True
+        if not self.has_ended and self._process.poll() is not None:
+            self.has_ended = True
             self._take_events()
             self._handlers['ended'](f'with status {self._process.returncode}')
 
@@ -299,8 +309,8 @@ class ArmLoop:
             time = messages.seconds(stamp)
             if self.listener is not None and record.sent:
                 self.listener(record.stamp, time, record.command)
-            if time >= self._next_state or time < self._next_state - 2.0 * self._spacing:
-                late = time - self._next_state
+            late = time - self._next_state + self._tolerance
+            if late >= 0.0 or late < -2.0 * self._spacing:
                 self._next_state = self._spacing + (
                     self._next_state if 0.0 <= late < self._spacing else time)
                 self._publish_state(record, stamp)
