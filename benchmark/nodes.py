@@ -146,8 +146,8 @@ def ways(realtime: bool) -> list[Way]:
     """Return the ways to measure, with or without SCHED_FIFO."""
     return [
         *(Way(ECHO, executor, ON_STATE, rate) for executor in (EVENTS, SINGLE) for rate in RATES),
-        *(Way(CONTROLLER, EVENTS, update, rate) for update in (ON_STATE, ON_TIMER)
-          for rate in RATES),  # the loop of the controller uses no executor
+        *(Way(CONTROLLER, executor, update, rate) for executor in (EVENTS, SINGLE)
+          for update in (ON_STATE, ON_TIMER) for rate in RATES),
         Way(RELAY, EVENTS, ON_STATE, 500),
         *(Way(CONTROLLER, EVENTS, ON_STATE, rate, PRIORITY) for rate in RATES if realtime)]
 

@@ -446,8 +446,9 @@ def nodes(found: Section | None) -> list[str]:
           'without a command before the next state. CPU is the share of one core used by the '
           'process that answers (and by the relay). The latency of `on_timer` includes a '
           "part of the controller's own period, which is not synchronized with the states.", '',
-        'The empty callback is the lower bound: it reads nothing, computes nothing and '
-        'publishes the same number of values. The difference is the time of the controller.', '']
+        'The empty callback reads the stamp, computes nothing and publishes the same number of '
+        'values. "Executor" is that of the main thread: the loop of osc_controller waits for the '
+        'joint states without one, and takes them as bytes.', '']
     for load, words in (
             (IDLE, 'Without other load:'),
             (BUSY,
