@@ -42,6 +42,7 @@ import chains
 import cycles
 import depth
 import gaps
+import latency
 import nodes
 import operations
 from osc_ros.dynamics.methods import METHODS
@@ -101,6 +102,9 @@ def main() -> None:
     parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the nodes [s] '
                              '(%(default)s)')
+    parser.add_argument('--latency-seconds', type=float, default=latency.SECONDS, metavar='S',
+                        help='duration of the measurement for every row of the comparison with an '
+                             'empty callback [s] (%(default)s)')
     parser.add_argument('--gap-seconds', type=float, default=gaps.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the longest gaps [s] '
                              '(%(default)s)')
@@ -110,7 +114,7 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('cycles', 'gaps', 'ticks'),
+    parser.add_argument('--only', choices=('cycles', 'gaps', 'latency', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -130,6 +134,10 @@ def main() -> None:
         between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
         print('\n'.join(page.gaps(between)))
         return write({'machine': machine(), 'gaps': between and asdict(between)})
+    if arguments.only == 'latency':
+        turns = latency.section(arguments.latency_seconds, done=done)
+        print('\n'.join(page.latency(turns)))
+        return write({'machine': machine(), 'latency': turns and asdict(turns)})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -152,6 +160,7 @@ def main() -> None:
     counts = operations.section()
     done('operations on trees')
     over_dds = nodes.section(arguments.node_seconds, done=done)
+    turns = latency.section(arguments.latency_seconds, done=done)
     between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
     in_process = cycles.section(arguments.cycle_seconds, done=done)
     cold, warm = first_use()
@@ -169,6 +178,7 @@ def main() -> None:
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
+        *page.latency(turns),
         *page.nodes(over_dds),
         *page.gaps(between),
         *page.cycles(in_process),
@@ -190,6 +200,7 @@ def main() -> None:
         'teams': [asdict(row) for row in parallel],
         'exchanges of teams': [asdict(row) for row in exchanges],
         'model of teams': asdict(model),
+        'latency': turns and asdict(turns),
         'nodes': over_dds and asdict(over_dds), 'gaps': between and asdict(between),
         'cycles': in_process and asdict(in_process),
         'first use, later uses [s]': (cold, warm)})
