@@ -139,9 +139,10 @@ class Section:
 
 def ways(has_realtime: bool, has_franka: bool) -> list[Way]:
     """Return the ways to measure."""
-    found = [Way(loop, priority, load) for loop in (MUJOCO, DDS)
-             for priority in (PRIORITY, 0) for load in (BUSY, IDLE)]
-    found += [Way(loop, priority) for loop in (FRANKA, EMPTY) for priority in (PRIORITY, 0)]
+    found = [Way(loop, priority, load)
+             for loop, loads in ((MUJOCO, (BUSY, IDLE)), (DDS, (BUSY,)), (FRANKA, (IDLE,)),
+                                 (EMPTY, (IDLE,)))
+             for priority in (PRIORITY, 0) for load in loads]
     return [way for way in found if (has_realtime or not way.priority)
             and (has_franka or way.loop not in (FRANKA, EMPTY))]
 
