@@ -58,7 +58,7 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
     (state(position=(1.0, 2.0)), '3 names and 2 entries of position'),
     (state(position=(1.0, np.nan, 3.0)), "position of 'shoulder' is nan: accepted are finite"),
     (state(velocity=(4.0, 5.0, np.inf)), "velocity of 'elbow' is inf"),
-])
+], ids=('missing', 'twice', 'empty', 'no velocities', 'too few positions', 'nan', 'inf'))
 def test_bad_joint_states_are_refused_by_message(bad, message):
     reader = JointStateReader(NAMES)
     with pytest.raises(InputError, match=message):

@@ -213,7 +213,12 @@ class ArmEngine(Engine):
 
     def _try_cycle(self) -> None:
         try:
-            self.cycle()
+            try:
+                self.cycle()
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self.fail(f'{type(error).__name__}: {error}')
         except HardwareError as error:
             # an arm that has ended the control by itself may go on sending states
             self._is_lost = not self.acts
@@ -248,11 +253,10 @@ class ArmEngine(Engine):
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
-        if not (np.isfinite(state.q).all() and np.isfinite(state.qd).all()):
+        # while the engine acts, its supervisor checks the numbers
+        if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
             self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
                         'are finite numbers', True)
-            if self.acts and self.guard.watch():
-                self._command(self.guard.torque(), None)
             return False
         whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
         return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived)
