@@ -150,7 +150,7 @@ def put_momentum(robot, q, qd, work, p, beta):
 @inlined
 def put_link_jacobian(robot, work, columns):
     """
-    Write the Jacobian of the robot's first tip, base axes, [angular; linear], after `put_momentum`.
+    Write the Jacobian of the first tip, base axes, [angular; linear], after `put_momentum`.
 
     Parameters
     ----------
