@@ -75,6 +75,7 @@ setup(
     entry_points={
         'console_scripts': [
             f'osc_controller = {PACKAGE}.nodes.start:controller',
+            f'osc_arm = {PACKAGE}.nodes.start:arm',
             f'osc_relay = {PACKAGE}.nodes.start:relay',
             f'osc_simulator = {PACKAGE}.nodes.start:simulator',
             f'osc_demo = {PACKAGE}.nodes.start:demo',

@@ -304,7 +304,7 @@ def test_user_who_calls_release_without_need_reads_that_and_not_of_a_deadline(sp
 
     assert released().message == 'not active: there is nothing to release'
     rig.activate_configured()
-    spin(lambda: rig.hardware.state() and rig.controller._guard.reaction == 'report',
+    spin(lambda: rig.hardware.state() and rig.controller._loop.engine.guard.reaction == 'report',
          why='for a missed deadline')
     assert released() == Trigger.Response(
         success=True, message='there is nothing to release: the law controls the arm')

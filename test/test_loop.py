@@ -21,6 +21,7 @@ import pytest
 
 from arm import Arm, moved, PERIOD, READY
 from conftest import PATIENCE
+from osc_ros.control import requests
 from osc_ros.control.guide import Jog
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.trajectory import figure_of_eight, Hold, Path
@@ -34,6 +35,7 @@ from rclpy.serialization import serialize_message  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
 
 from osc_ros.nodes import messages, serialized  # noqa: E402
+from osc_ros.nodes.diagnosis import state_delay  # noqa: E402
 from osc_ros.nodes.run import EventsExecutor  # noqa: E402
 from test_nodes import gravity, Hardware, Rig  # noqa: E402
 
@@ -78,11 +80,11 @@ def test_states_are_answered_while_all_else_in_the_process_is_blocked(alone):
 
 def test_bad_states_are_refused_while_all_else_is_blocked_and_good_ones_answered(alone):
     rig, hardware, answered = alone
-    before = rig.controller._loop.refused
+    before = rig.controller._loop.engine.refused
     for _ in range(5):
         hardware.state([float('nan')] * 7)
         answered()
-    assert rig.controller._loop.refused > before
+    assert rig.controller._loop.engine.refused > before
 
 
 def test_age_of_states_by_their_stamps_counts_as_delay_unless_they_are_of_another_clock(alone):
@@ -90,8 +92,8 @@ def test_age_of_states_by_their_stamps_counts_as_delay_unless_they_are_of_anothe
     loop = rig.controller._loop
     for ages, delay in (([0.02] * 50, 0.02), ([3e4] * 200, 0.0), ([-0.5] * 500, 0.0)):
         for age in ages:
-            loop._ages.add(age)
-        assert loop.state_delay == pytest.approx(delay)
+            loop.engine.ages.add(age)
+        assert state_delay(loop.request(requests.timing)) == pytest.approx(delay)
 
 
 def test_defect_in_the_loop_is_logged_and_the_arm_gets_a_torque(spin, monkeypatch):

@@ -66,8 +66,9 @@ def efforts(rig, tau):
 
     def heard():
         rig.hardware.state(effort=tau)
-        return rig.controller._loop.rest.is_enough and rig.controller._state_age() < 1.0 and len(
-            rig.controller._loop.rest._q) > 5
+        loop = rig.controller._loop
+        return (loop.has_enough_states and loop.state_age < 1.0
+                and len(loop.engine.rest._q) > 5)
 
     rig.spin(heard, why='for efforts')
 

@@ -227,7 +227,7 @@ def parameters(**values):
 rclpy.init()
 node = Controller(parameter_overrides=parameters(autostart=False, **PANDA))
 node.trigger_configure()
-node._loop.q = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8])
+node._loop.engine.q = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8])
 node._law.require_holding(node._loop.q)
 ready = {one: list(one.signatures) for one in KERNELS}
 assert 10 < sum(map(len, ready.values())) < 60

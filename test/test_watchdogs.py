@@ -182,7 +182,7 @@ def test_second_controller_on_the_command_topic_is_named_and_may_stop_the_first(
                  why='for the first to be deactivated')
         return
     rig.until_commanded(gravity(READY))
-    assert rig.controller._guard.reaction == 'hold'
+    assert rig.controller._loop.engine.guard.reaction == 'hold'
     assert second.trigger_cleanup() == SUCCESS
     rig.until_told(DiagnosticStatus.OK, 'active', rig.pulse)
 
@@ -192,7 +192,7 @@ def test_state_of_other_joints_is_ignored_and_no_cause(spin):
     rig.until_said("joint states of other joints are ignored: joint_states lacks 'panda_joint1'",
                    lambda: rig.hardware.state(names=['finger'], q=[0.0]))
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
-    assert rig.controller._guard.counts['not_finite'] == 0
+    assert rig.controller._loop.engine.guard.counts['not_finite'] == 0
     assert not spin.said('[ERROR]')
 
 
@@ -228,7 +228,7 @@ def test_watchdog_can_deactivate_the_node_which_leaves_the_idle_command(spin):
     rig = Watched(spin, 'jump', 'deactivate', idle='zero')
     jump(rig)
     rig.until_said('the arm is stopped: the last command is zero', rig.pulse)
-    np.testing.assert_array_equal(rig.controller._guard.last_torque, np.zeros(7))
+    np.testing.assert_array_equal(rig.controller._loop.engine.guard.last_torque, np.zeros(7))
     assert rig.controller._state_machine.current_state[1] == 'inactive'
     count = len(rig.hardware.commands)
     for _ in range(5):
@@ -242,12 +242,12 @@ def test_driver_that_sends_no_velocities_is_served(spin):
     rig.hardware.state = partial(rig.hardware.state, velocity=[])
     rig.activate()
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
-    assert rig.controller._loop.reader.used == 'estimated'
+    assert rig.controller._loop._reader.used == 'estimated'
     assert spin.said('velocities are estimated from positions: joint_states has 7 names and 0')
 
     def goes_on():
         rig.hardware.state(q=READY + 0.2 * 0.002 * rig.hardware.tick)
-        return np.allclose(rig.controller._loop.qd, 0.2, atol=1e-3)
+        return np.allclose(rig.controller._loop.engine.qd, 0.2, atol=1e-3)
 
     rig.spin(goes_on, why='for the speed of the joints')
 
@@ -256,7 +256,7 @@ def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(
     rig = Rig(spin, state_timeout=1.0).activate()
     rig.ask()
     rig.until_held(gravity(READY))
-    assert not rig.controller._guard.reaction
+    assert not rig.controller._loop.engine.guard.reaction
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
 
 
@@ -290,7 +290,7 @@ def test_target_of_a_path_is_stale_only_after_its_end(spin):
     rig = Watched(spin, 'stale_target', target_timeout=5.0)
     pose = PoseStamped()
     pose.pose.orientation.w = 1.0
-    guard = rig.controller._guard
+    guard = rig.controller._loop.engine.guard
     before = guard._causes.last_feed('stale_target')
     rig.spin(lambda: guard._causes.last_feed('stale_target') > before
              or rig.hardware.poses.publish(pose))
@@ -307,7 +307,7 @@ def test_garbage_is_collected_only_when_the_loop_allows(spin):
 
 def test_request_for_real_time_returns_a_message():
     said = subprocess.run(
-        [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
+        [sys.executable, '-c', 'from osc_ros.arm import realtime as r\n'
          'print(r.prioritize(1)); print(r.lock_memory())'],
         capture_output=True, text=True, check=True).stdout.splitlines()
     assert said[0].startswith('SCHED_FIFO 1')
@@ -316,7 +316,7 @@ def test_request_for_real_time_returns_a_message():
 
 def test_real_time_is_for_all_threads_or_none():
     said = subprocess.run(
-        [sys.executable, '-c', 'from osc_ros.nodes import realtime as r\n'
+        [sys.executable, '-c', 'from osc_ros.arm import realtime as r\n'
          'import os, threading\n'
          'end = threading.Event()\n'
          'threading.Thread(target=end.wait).start()\n'
@@ -331,7 +331,7 @@ def test_state_timeout_is_followed_by_what_is_set(spin):
     rig = Watched(spin, 'stale_state', 'gravity', state_timeout=0.2)
     assert not rig.controller.set_parameters(
         given(watchdog__stale_state__reaction='report'))[0].successful
-    rig.spin(lambda: rig.controller._guard.cause, why='for a stale state')
-    assert rig.controller._guard.blind
-    assert rig.controller._guard.reaction == 'gravity'
-    assert JOINTS == rig.controller._loop.reader.names
+    rig.spin(lambda: rig.controller._loop.engine.guard.cause, why='for a stale state')
+    assert rig.controller._loop.engine.guard.blind
+    assert rig.controller._loop.engine.guard.reaction == 'gravity'
+    assert JOINTS == rig.controller._loop._reader.names

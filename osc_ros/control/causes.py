@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -108,3 +109,26 @@ class Causes:
                 self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
         if self.stops:
             self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'
+
+
+class Acting(Protocol):
+    """What a supervisor reacts to, and how; see `Causes`."""
+
+    @property
+    def cause(self) -> str:
+        """Active cause."""
+
+    @property
+    def reaction(self) -> str:
+        """Reaction to it."""
+
+    @property
+    def reason(self) -> str:
+        """Explanation of it."""
+
+
+def state_text(guard: Acting, normal: str) -> str:
+    """Return what the supervisor does and why, or the normal state if it does nothing."""
+    if guard.reaction == 'report':
+        return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
+    return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

@@ -119,14 +119,36 @@ class Law(CommandedCycle):
 
     @gravity.setter
     def gravity(self, gravity: ArrayLike) -> None:
+        self.use_gravity(self.checked_gravity(gravity, self._q if self._is_placed else None))
+
+    def checked_gravity(self, gravity: ArrayLike, q: Array | None) -> Array:
+        """
+        Return gravity (3,) as an array, for `use_gravity`; this is the slow part of setting it.
+
+        Parameters
+        ----------
+        gravity : (3,) [m/s²]
+        q : (n,), optional
+            Present position of the arm, which it must be able to hold; None if it is unknown.
+
+        Raises
+        ------
+        InputError
+            See `gravity`.
+
+        """
         wanted = finite_array('gravity', gravity, (3,)).copy()
-        if self._is_placed:
+        if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:
                 self._weight = robot, Weight(robot)  # takes as long as many ticks
-            require_holding(robot, wanted, self._q, self.settings.limits.effort,
+            require_holding(robot, wanted, q, self.settings.limits.effort,
                             (robot, self._gravity.wanted), self._weight[1])
-        self._gravity.wanted = wanted
+        return wanted
+
+    def use_gravity(self, gravity: Array) -> None:
+        """Set a gravity (3,) from `checked_gravity` [m/s²]."""
+        self._gravity.wanted = gravity
 
     def __repr__(self) -> str:
         """Return the robot and the links of the tasks."""
@@ -231,8 +253,22 @@ class Law(CommandedCycle):
         if robot is not before.robot and (q is not None or self._is_placed):
             require_holding(robot, gravity, self._q if q is None else q, settings.limits.effort,
                             (before.robot, self._gravity.wanted))
+        return self.same_setup(settings, robot)
+
+    def same_setup(self, settings: Settings, robot: Robot, least: Array | None = None) -> Setup:
+        """
+        Return what `new_setup` returned for another law in the same state; this takes a third.
+
+        Parameters
+        ----------
+        settings : Settings
+        robot : Robot
+        least : (n,), optional
+            `Setup.least_inertia` of the other law's setup.
+
+        """
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
-                     self._setup)
+                     self._setup, least)
 
     def use_setup(self, following: Setup) -> None:
         """Use a setup from `new_setup` from the next tick on."""

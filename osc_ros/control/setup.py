@@ -65,6 +65,9 @@ class Setup:
         State of the tasks, from `start` on.
     J : (6 m, n)
         Jacobian of the last tick.
+    least_inertia : (n,), optional
+        See `osc_ros.control.friction.least_inertia`; None without friction. It takes as long as
+        many ticks, and can be given as `least`.
     longest_period : float
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
@@ -73,7 +76,7 @@ class Setup:
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
-                 before: Setup | None = None) -> None:
+                 before: Setup | None = None, least: Array | None = None) -> None:
         self.settings = settings
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
@@ -91,8 +94,8 @@ class Setup:
         self.dynamics = self.space.dynamics
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        self.least_inertia: Array | None = None
-        if before is not None and before.robot is robot:
+        self.least_inertia = least
+        if least is None and before is not None and before.robot is robot:
             self.least_inertia = before.least_inertia
         if self.least_inertia is None and settings.friction is not None:
             self.least_inertia = least_inertia(robot)

@@ -106,6 +106,8 @@ class Setting:
         Length of an array; None for any.
     choices : tuple of str
         Accepted texts; empty: any.
+    of : type
+        Type of the entries of an array, float or str.
 
     """
 
@@ -116,6 +118,7 @@ class Setting:
     upper: float = math.inf
     size: int | None = None
     choices: tuple[str, ...] = ()
+    of: type = float
 
 
 class Hardware(Protocol):

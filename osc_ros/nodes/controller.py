@@ -17,22 +17,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from std_msgs.msg import Float64MultiArray, String
 
+from osc_ros.arm import realtime
+from osc_ros.control import requests
 from osc_ros.control.check import Verdict
+from osc_ros.control.engine import ACTIVE, ENDING, IDLE
 from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
-from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.errors import InputError, OscError
-from osc_ros.nodes import description, realtime
+from osc_ros.errors import InputError
+from osc_ros.nodes import description
 from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.controller_parameters import (
     ON_ACTIVATION,
@@ -40,33 +43,24 @@ from osc_ros.nodes.controller_parameters import (
     TASKS,
     with_tasks,
 )
-from osc_ros.nodes.diagnosis import Diagnosis
+from osc_ros.nodes.diagnosis import Diagnosis, state_delay
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
-from osc_ros.nodes.loop import ACTIVE, Callbacks, ENDING, IDLE, Loop, Output
-from osc_ros.nodes.parameters import declare, initial_value, refuse_bad_sets, values
+from osc_ros.nodes.loop import Loop, Output, Timing
+from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
+from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
-from osc_ros.nodes.states import StateInput
 from osc_ros.nodes.targets import Targets
 
-SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
-                           TransitionCallbackReturn.ERROR)
-# State that a transition leads to, by the number or the label of the transition.
-LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
-            3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
-class TooEarlyError(InputError):
-    """A transition was requested before its input, such as joint states, has arrived."""
-
-
-class Controller(LifecycleNode):  # type: ignore[misc]
+class Controller(ManagedNode):
     """
     A managed node around one `osc_ros.control.law.Law` and the `Supervisor` that watches it.
 
@@ -80,23 +74,25 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__('osc_controller', **arguments)
-        self._table = with_tasks(initial_value(self, TASKS))
+        self._table = self._entries()
         declare(self, self._table)
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
         self._law: Law | None = None
-        self._guard: Supervisor | None = None
-        self._loop: Loop | None = None
+        self._loop: Any = None  # a `Loop`, or alike
         self._diagnosis: Diagnosis | None = None
+        self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
         self._others: tuple[str, ...] = ()
-        self._change_state = self._service_change_state.callback
-        self._service_change_state.callback = self._on_change_state
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
         self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
         self._starter = self.create_timer(0.05, self._start, clock=self._steady)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Return the parameters of the node."""
+        return with_tasks(initial_value(self, TASKS))
 
     # transitions
 
@@ -147,40 +143,6 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._law.close()
         realtime.collect_garbage_as_usual()
 
-    def _on_change_state(self, request: Any, response: Any) -> Any:
-        """Refuse a transition that is not possible now: rclpy would end the process."""
-        wanted, machine = request.transition, self._state_machine
-        accepted = {one[0]: one[1] for one in machine.available_transitions}
-        if wanted.id in accepted or wanted.label in accepted.values():
-            return self._change_state(request, response)
-        state = machine.current_state[1]
-        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
-                'is one of ' + ', '.join(f'{label} ({number})' for number, label
-                                         in accepted.items()))
-        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
-        # in the wanted state already, for example after a lost response
-        if LEADS_TO.get(wanted.label or wanted.id) == state:
-            self.get_logger().info(text)
-        else:
-            self.get_logger().warning(text)
-        response.success = False
-        return response
-
-    def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
-        """Call `effect`; return the result of the transition. Exceptions are logged here."""
-        try:
-            effect()
-        except TooEarlyError as error:
-            self.get_logger().warning(f'cannot {name} yet: {error}')
-            return FAILURE
-        except OscError as error:
-            self.get_logger().error(f'cannot {name}: {error}')
-            return FAILURE
-        except Exception as error:
-            self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
-            return ERROR
-        return SUCCESS
-
     @property
     def _active(self) -> bool:
         return self._loop is not None and self._loop.mode == ACTIVE
@@ -201,27 +163,47 @@ class Controller(LifecycleNode):  # type: ignore[misc]
                 law_of, found, urdf, tell=report.tell, by_several=found['workers'] == 1):
             self._loaded, law = law_of(found, urdf)
         took = perf_counter() - started
-        self._law, self._period = law, 1.0 / found['rate']
-        robot, order = law.robot, description.command_order(found, law.robot)
-        self._guard = Supervisor(robot, law.inverse_dynamics,
-                                 supervision(found, law.settings.limits), self._on_change)
-        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        self._loop = Loop(self, law, self._guard,
-                          StateInput(robot, found['velocity'], self._on_velocity,
-                                     self._on_unrelated),
-                          Output(self._commands, order), self._period,
-                          found['update'] == 'on_timer',
-                          Callbacks(self._watch, self._report, self._on_stopped))
-        self._goals = Goals(self, self._loop)
-        self._diagnosis = Diagnosis(self, self._loop, self._goals)
-        self._targets = Targets(self, self._loop, self._frames, self._goals)
-        self._apply_times(found)
-        self._every_second_timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        self._period, robot = 1.0 / found['rate'], law.robot
+        with ExitStack() as made:
+            self._make(law, found, urdf, made)
+            self._made, self._law = made.pop_all(), law
         self._use_realtime(found)
         self.get_logger().info(
             f"configured '{robot.name}' from '{robot.base}' to "
             f"{' and '.join(map(repr, robot.tips))}, {robot.n} joints, "
             f"method '{law.space.method}', {law.space.plan}; kernels ready in {took:.2f} s")
+
+    def _make(self, law: Law, found: dict[str, Any], urdf: str, made: ExitStack) -> None:
+        """Make all that a configured node has; `made` gets the calls that close it."""
+        made.callback(law.close)
+        self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
+        made.callback(self.destroy_publisher, self._commands)
+        loop = self._make_loop(law, found, urdf)
+        made.callback(loop.close)
+        self._goals = Goals(self, loop, law)
+        made.callback(self._goals.close)
+        diagnosis = Diagnosis(self, loop, law, self._goals)
+        made.callback(diagnosis.close)
+        self._targets = Targets(self, loop, law, self._frames, self._goals)
+        made.callback(self._targets.close)
+        self._apply_times(found, loop)
+        timer = self.create_timer(1.0, self._every_second, clock=self._steady)
+        made.callback(self.destroy_timer, timer)
+        self._loop, self._diagnosis = loop, diagnosis
+
+    def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
+        """Return the loop between the joint states and the commands: a `Loop`, or alike."""
+        return Loop(self, law, supervision(found, law.settings.limits),
+                    Output(self._commands, description.command_order(found, law.robot)),
+                    Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
+                    self._handlers())
+
+    def _handlers(self) -> dict[str, Callable[..., None]]:
+        """Return what the loop calls in the thread of this node, by the name of the event."""
+        return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
+                'error': self._log_error, 'warning': self._log_warning,
+                'refusal': self._log_refusal, 'velocity': self._log_velocity,
+                'unrelated': self._log_unrelated}
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
         realtime.switch_threads_quickly()
@@ -235,16 +217,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         self._cleans_up_at_rest = self._ending
         if self._ending:
             return
-        if self._loop is not None:
-            self._targets.close()
-            self._diagnosis.close()
-            self._goals.close()
-            self.destroy_timer(self._every_second_timer)
-            self._loop.close()
-            self.destroy_publisher(self._commands)
-        if self._law is not None:
-            self._law.close()
-        self._law = self._guard = self._loop = self._diagnosis = None
+        self._made.close()
+        self._law = self._loop = self._diagnosis = None
         self._cleans_up_at_rest = False
         realtime.collect_garbage_as_usual()
 
@@ -262,21 +236,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         loop = self._loop
         if loop.state_age <= self._state_timeout:
             return
-        text = (f"required are positions of {', '.join(loop.reader.names)}"
-                + (', and velocities' if loop.reader.mode == 'measured' else '')
-                + f' ({self._lack_of_states()})')
-        if np.isinf(loop.state_age) and not (loop.refusal or loop.reader.unrelated):
+        text = f'required are {loop.required} ({loop.lack_of_states()})'
+        if np.isinf(loop.state_age) and not loop.refusal:
             raise TooEarlyError(f'no joint_states have come yet: {text}')
         raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
-
-    def _lack_of_states(self) -> str:
-        """Reason why no valid joint states arrive, if it is known."""
-        topic = self.resolve_topic_name('joint_states')
-        count = self.count_publishers(topic)
-        return (self._loop.refusal or self._loop.reader.unrelated
-                or f"'{topic}' has {count} publishers" + (
-                    ', but nothing arrives from them; if a node was killed before: see '
-                    "'After a kill' in doc/relay.md" if count else ''))
 
     def _require_no_other_publisher(self) -> None:
         """Refuse to command the arm together with another node."""
@@ -296,8 +259,7 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if check == 'off':
             self._finding = ''
             return
-        friction = self._law.settings.friction
-        finding = self._loop.rest.finding(self._law.robot, friction and friction.coulomb)
+        finding = self._loop.request(requests.finding)
         self._finding = str(finding)
         compensates = self.get_parameter('driver_compensates').value
         if finding.verdict is Verdict.COMPENSATED and compensates != 'none':
@@ -321,13 +283,13 @@ class Controller(LifecycleNode):  # type: ignore[misc]
 
     def _deactivate(self) -> None:
         if self._active:
-            self._loop.deactivate()
+            self._loop.request(requests.deactivate)
             self._diagnosis.publish_status()
             self.get_logger().info('inactive: stopping the arm')
 
     def _leave(self) -> None:
         """Send the idle command as the last one, at any pose of the arm."""
-        self._loop.leave()
+        self._loop.request(requests.leave)
         self._log_stopped()
 
     def _on_stopped(self) -> None:
@@ -341,10 +303,10 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             self._clean_up()
 
     def _log_stopped(self) -> None:
+        carries = self.get_parameter('idle').value == 'gravity'
         self.get_logger().info('the arm is stopped: the last command '
                                + ('carries the weight here; without brakes or friction the arm '
-                                  'drifts from here' if self._guard.settings.idle == 'gravity'
-                                  else 'is zero'))
+                                  'drifts from here' if carries else 'is zero'))
 
     # autostart
 
@@ -362,8 +324,8 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._law is None and self.trigger_configure() != SUCCESS:
             self._starter.cancel()
             return
-        if self._state_age() > self._state_timeout or not self._loop.rest.is_enough:
-            self.get_logger().info(f'waiting for joint_states ({self._lack_of_states()})',
+        if self._state_age() > self._state_timeout or not self._loop.has_enough_states:
+            self.get_logger().info(f'waiting for joint_states ({self._loop.lack_of_states()})',
                                    throttle_duration_sec=5.0, skip_first=True)
             return
         try:
@@ -393,42 +355,37 @@ class Controller(LifecycleNode):  # type: ignore[misc]
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
-        with self._loop.lock:
-            self._law.use_setup(prepared)
-            self._guard.settings = supervision(found, self._law.settings.limits)
-        self._apply_times(found)
+        self._loop.use(prepared, supervision(found, prepared.settings.limits))
+        self._apply_times(found, self._loop)
 
     def _delay(self) -> float:
         """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
-        updates = self._loop.updates
-        if updates.count < UPDATES_FOR_DELAY:
+        timing = self._loop.request(requests.timing)
+        if timing.updates.count < UPDATES_FOR_DELAY:
             return DELAY
         # not the maximum: a single late command acts like a lost state, and adds no phase lag
-        return max(DELAY, (self._loop.state_delay + updates.percentile(50)[0]) / self._period)
+        return max(DELAY, (state_delay(timing) + timing.updates.percentile(50)[0]) / self._period)
 
-    def _apply_times(self, found: dict[str, Any]) -> None:
-        self._loop.reader.mode = found['velocity']
-        self._loop.report_period = 1.0 / found['report_rate'] if found['report_rate'] else np.inf
+    def _apply_times(self, found: dict[str, Any], loop: Any) -> None:
+        loop.set_velocity_source(found['velocity'])
+        loop.request(requests.set_report_period,
+                     1.0 / found['report_rate'] if found['report_rate'] else np.inf)
         self._state_timeout = found['state_timeout']
         self._targets.apply(found)
         self._goals.apply(found)
 
-    # the next four methods run in the loop's thread, the others in the thread of this node
+    # events of the loop
 
-    def _on_velocity(self, text: str) -> None:
-        self._loop.post(self._log_velocity, text)
+    # rclpy accepts only one severity per source line, so each severity has its own function
 
-    def _on_unrelated(self, text: str) -> None:
-        self._loop.post(self._log_unrelated, text)
+    def _log_error(self, text: str) -> None:
+        self.get_logger().error(text)
 
-    def _watch(self) -> None:
-        if self._others:
-            self._guard.trip(OTHER_PUBLISHER, f"{', '.join(self._others)} publishes there too")
+    def _log_warning(self, text: str) -> None:
+        self.get_logger().warning(text)
 
-    def _on_change(self) -> None:
-        """Queue a log line on a change of the supervisor's cause or reaction."""
-        guard = self._guard
-        self._loop.post(self._log_change, guard.cause, guard.reaction, self._diagnosis.state())
+    def _log_refusal(self, reason: str) -> None:
+        self.get_logger().error(f'joint state refused: {reason}', throttle_duration_sec=1.0)
 
     def _log_unrelated(self, text: str) -> None:
         self.get_logger().info(text)
@@ -445,11 +402,21 @@ class Controller(LifecycleNode):  # type: ignore[misc]
         if self._diagnosis is not None:
             self._diagnosis.publish_tick(*tick)
 
+    def _find_others(self) -> tuple[str, ...]:
+        """Return other nodes that publish commands."""
+        return other_publishers(self, self._commands.topic_name)
+
+    def _present(self) -> dict[str, str]:
+        """Return causes that are present, and their reasons."""
+        others = ', '.join(self._others)
+        return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
+
     def _every_second(self) -> None:
         if self._law is None:  # the executor chose this call before the clean-up
             return
-        self._others = other_publishers(self, self._commands.topic_name)
-        self._law.delay = self._delay()
+        self._others = self._find_others()
+        self._loop.request(requests.set_present, self._present())
+        self._loop.request(requests.set_delay, self._delay())
         self._diagnosis.publish_status()
         self._reactions.conclude()
         realtime.collect_garbage()

@@ -33,6 +33,7 @@ from osc_ros.control.supervision import (
     OVERSPEED,
     REACTIONS,
     STALE_STATE,
+    STALE_TARGET,
 )
 from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
@@ -41,7 +42,7 @@ from osc_ros.nodes import description
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.states import VELOCITY
 
-STALE_TARGET, OTHER_PUBLISHER = 'stale_target', 'other_publisher'
+OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
 # Default values of the parameters, from the classes of the library.

@@ -31,6 +31,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near, pair
 from osc_ros.nodes.parameters import Entry
+from osc_ros.sim.payload import with_payload as with_payload_link
 
 Array = NDArray[np.float64]
 
@@ -193,21 +194,7 @@ def with_simulated_payload(values: dict[str, Any], text: str, bare: Robot) -> st
 
     """
     link = _payload_link(values, bare)
-    if not values['payload.mass']:
-        return text
-    x, y, z = values['payload.center_of_mass']
-    xx, xy, xz, yy, yz, zz = values['payload.inertia']
-    head, end, tail = text.rpartition('</robot>')
-    return f"""{head}
-  <link name="osc_simulator_payload"><inertial>
-    <origin xyz="{x} {y} {z}"/><mass value="{values['payload.mass']}"/>
-    <inertia ixx="{xx}" ixy="{xy}" ixz="{xz}" iyy="{yy}" iyz="{yz}" izz="{zz}"/>
-  </inertial></link>
-  <joint name="osc_simulator_payload" type="fixed">
-    <parent link="{link or bare.tip}"/>
-    <child link="osc_simulator_payload"/>
-  </joint>
-{end}{tail}"""
+    return with_payload_link(text, link or bare.tip, values)
 
 
 def with_load(values: dict[str, Any], bare: Robot) -> tuple[Robot, Robot]:

@@ -27,17 +27,20 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.errors import InputError
+from osc_ros.control import requests
+from osc_ros.control.engine import ACTIVE, Stamp
+from osc_ros.control.law import Law
+from osc_ros.control.requests import Status, Timing
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.goals import Goals
-from osc_ros.nodes.loop import ACTIVE, IDLE, Loop
-from osc_ros.nodes.reaction_log import state_text
+from osc_ros.nodes.loop import Loop
 
 Array = NDArray[np.float64]
 Pairs = Iterator[tuple[str, object]]
 
 LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period
 DEPTH = 100  # queue depth of ~/commands_stamped, whose messages are sent in bursts
+OLDEST = 1.0  # largest median age of states; if larger, the stamps are of another clock [s]
 SHOWN_DIRECTION = 0.2  # smallest component of the weakest direction that is reported
 
 
@@ -55,12 +58,14 @@ class Diagnosis:
     node : Node
         Owns the publishers.
     loop : Loop
+    law : Law
+        Its robot and dynamics are those of the loop's law.
     goals : Goals
 
     """
 
-    def __init__(self, node: Node, loop: Loop, goals: Goals) -> None:
-        self._node, self._loop, self._law, self._guard = node, loop, loop.law, loop.guard
+    def __init__(self, node: Node, loop: Loop, law: Law, goals: Goals) -> None:
+        self._node, self._loop, self._law = node, loop, law
         self._goals, self.finding = goals, ''
         self._publishers: list[Any] = []
 
@@ -83,17 +88,13 @@ class Diagnosis:
             self._node.destroy_publisher(publisher)
         self._publishers = []
 
-    def state(self) -> str:
-        """Return a text with the state of the controller, and the reason if a watchdog acts."""
-        return state_text(self._guard, 'active') if self._loop.mode != IDLE else 'inactive'
-
-    def publish_tick(self, stamp: Any, pose: Array, error: Array, F: Array) -> None:
+    def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array) -> None:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
         Parameters
         ----------
-        stamp : Time
+        stamp : Stamp
         pose : (4, 4)
         error, F : (6,)
             [angular; linear] in the base frame.
@@ -103,40 +104,30 @@ class Diagnosis:
             return
         self._goals.update()
         self._listen_to_commands()
-        base = self._law.robot.base
+        base, time = self._law.robot.base, messages.time_of(stamp)
         for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
                                                (self._pose_error, messages.twist_message, error),
                                                (self._wrench, messages.wrench_message, F)):
             if publisher.get_subscription_count():
-                publisher.publish(message_of(numbers, base, stamp))
+                publisher.publish(message_of(numbers, base, time))
         if self._inertia.get_subscription_count():
-            with self._loop.lock:
-                Lambda = self._law.inertia()
-            self._inertia.publish(messages.inertia_message(Lambda, stamp))
+            Lambda = self._loop.request(requests.inertia)
+            self._inertia.publish(messages.inertia_message(Lambda, time))
         if self._terms.get_subscription_count():
-            with self._loop.lock:
-                rows = self._torque_rows()
+            rows = self._loop.request(requests.terms)
             self._terms.publish(messages.table_message(
-                list(rows), self._law.robot.joint_names, np.array(list(rows.values())), stamp))
+                list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
 
     def _listen_to_commands(self) -> None:
         """Have the loop record its commands while `~/commands_stamped` has subscribers."""
         self._loop.listener = (self._publish_command if self._commands.get_subscription_count()
                                else None)
 
-    def _publish_command(self, time: Any, tau: Array) -> None:
-        """Publish a command (n,); `time` is the stamp of its state, or a time [s] without one."""
+    def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
+        """Publish a command (n,), with the stamp of its state, or a time [s] if it has none."""
         if self._publishers:
-            self._commands.publish(commands.command_message(self._loop.joints, tau, time))
-
-    def _torque_rows(self) -> dict[str, Array]:
-        """Torques by term (n,), and joint accelerations of the last tick: predicted, measured."""
-        rows = self._law.terms()
-        try:
-            rows['predicted'], rows['met'] = self._law.predicted_and_measured()
-        except InputError:  # needs two ticks
-            rows['predicted'] = rows['met'] = np.full(self._law.robot.n, np.nan)
-        return rows
+            self._commands.publish(commands.command_message(
+                self._loop.joints, tau, time if stamp is None else messages.time_of(stamp)))
 
     def publish_status(self) -> None:
         """Publish the diagnostics."""
@@ -144,83 +135,90 @@ class Diagnosis:
             return
         self._goals.update()
         self._listen_to_commands()
-        with self._loop.lock:
-            gain_share, weakest = self._law.gain_share(), self._law.priorities.weakest()
-        level, text = self._level(gain_share)
+        status, timing = self._loop.request(requests.status), self._loop.request(requests.timing)
+        level, text = self._level(status)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,
-            self._law.robot.name, (*self._loop_values(), *self._goals.values(),
-                                   *self._limit_values(),
-                                   *self._law_values(gain_share, weakest)),
+            self._law.robot.name, (*self._loop_values(timing), *self._goals.values(),
+                                   *self._limit_values(status), *self._law_values(status)),
             self._node.get_clock().now().to_msg()))
 
-    def _level(self, gain_share: float) -> tuple[bytes, str]:
+    def publish_failure(self, text: str) -> None:
+        """Publish diagnostics of level ERROR with this text only."""
+        if self._publishers:
+            self._diagnostics.publish(messages.diagnostic_message(
+                DiagnosticStatus.ERROR,
+                f'{self._node.get_fully_qualified_name()[1:]}: control', text,
+                self._law.robot.name, (), self._node.get_clock().now().to_msg()))
+
+    def _level(self, status: Status) -> tuple[bytes, str]:
         """Level and text of the gravest of the present conditions."""
-        law, guard = self._law, self._guard
-        if self._loop.mode != ACTIVE:
-            return DiagnosticStatus.OK, self.state()
-        if guard.reaction:
-            return (DiagnosticStatus.WARN if guard.reaction == 'report'
-                    else DiagnosticStatus.ERROR), self.state()
+        if status.mode != ACTIVE:
+            return DiagnosticStatus.OK, status.text
+        if status.reaction:
+            return (DiagnosticStatus.WARN if status.reaction == 'report'
+                    else DiagnosticStatus.ERROR), status.text
         for applies, text in (
-                (law.saturated.any(), 'torque at its limit'),
-                (any(level.guide.waits for level in law.levels.values()),
-                 'the target waits for the arm'),
-                (law.limiter.sides.any(), 'joints held by their limits'),
-                (gain_share < LEAST_GAIN_SHARE, 'gains are reduced: too high for joint states '
-                 f'every {1e3 * law.period:.1f} ms, answered {law.delay:.1f} periods after their '
-                 'stamps')):
+                (status.saturated.any(), 'torque at its limit'),
+                (status.has_waiting, 'the target waits for the arm'),
+                (status.sides.any(), 'joints held by their limits'),
+                (status.gain_share < LEAST_GAIN_SHARE, 'gains are reduced: too high for joint '
+                 f'states every {1e3 * status.period:.1f} ms, answered {status.delay:.1f} periods '
+                 'after their stamps')):
             if applies:
                 return DiagnosticStatus.WARN, text
-        return DiagnosticStatus.OK, self.state()
+        return DiagnosticStatus.OK, status.text
 
-    def _loop_values(self) -> Pairs:
-        loop = self._loop
+    def _loop_values(self, timing: Timing) -> Pairs:
         yield 'method', self._law.space.method
         yield 'workers', self._law.space.plan
-        yield 'updates', loop.updates.count
-        for name, time in zip(('p50', 'p99', 'max'), loop.updates.percentile(50, 99, 100)):
+        yield 'updates', timing.updates.count
+        for name, time in zip(('p50', 'p99', 'max'), timing.updates.percentile(50, 99, 100)):
             yield f'update {name} [us]', f'{1e6 * time:.1f}'
-        for name, time in zip(('p50', 'p99', 'max'), loop.periods.percentile(50, 99, 100)):
+        for name, time in zip(('p50', 'p99', 'max'), timing.periods.percentile(50, 99, 100)):
             yield f'period {name} [ms]', f'{1e3 * time:.3f}'
-        yield 'missed states', loop.missed
-        yield 'refused states', loop.refused
-        yield 'last refusal', loop.refusal
-        yield 'state age [s]', f'{loop.state_age:.3f}'
-        yield 'delay of the states [ms]', f'{1e3 * loop.state_delay:.2f}'
-        yield 'largest torque use', f'{np.max(loop.torque_use):.3f}'
+        yield 'missed states', timing.missed
+        yield 'refused states', timing.refused
+        yield 'last refusal', timing.refusal
+        yield 'state age [s]', f'{timing.state_age:.3f}'
+        yield 'delay of the states [ms]', f'{1e3 * state_delay(timing):.2f}'
+        yield 'largest torque use', f'{timing.torque_use:.3f}'
 
-    def _limit_values(self) -> Pairs:
-        law = self._law
-        limiter = law.limiter
-        tip = next(iter(law.levels.values())).guide
-        yield 'saturated joints', self._joint_names(law.saturated)
-        yield 'target', ('waits for the arm' if tip.waits else 'at the edge' if tip.clamped
-                         else 'free')
-        yield 'joints held by limits', self._joint_names(limiter.sides)
-        yield 'task share', f'{limiter.shares[0]:.3f}'
-        yield 'posture share', f'{limiter.shares[1]:.3f}'
-        yield 'torque rate share', f'{limiter.rate_share:.3f}'
-        for name, count in self._guard.counts.items():
+    def _limit_values(self, status: Status) -> Pairs:
+        yield 'saturated joints', self._joint_names(status.saturated)
+        yield 'target', status.target
+        yield 'joints held by limits', self._joint_names(status.sides)
+        yield 'task share', f'{status.shares[0]:.3f}'
+        yield 'posture share', f'{status.shares[1]:.3f}'
+        yield 'torque rate share', f'{status.rate_share:.3f}'
+        for name, count in status.counts.items():
             yield f'watchdog {name}', count
 
-    def _law_values(self, gain_share: float, weakest: Array) -> Pairs:
-        law = self._law
-        solved = law.priorities
-        least_share = solved.shares[0].min()
-        friction_use = np.abs(law.friction_torque) / law.settings.limits.effort
-        yield 'gain share', f'{gain_share:.3f}'
+    def _law_values(self, status: Status) -> Pairs:
+        yield 'gain share', f'{status.gain_share:.3f}'
         yield 'start-up check', self.finding
-        yield 'friction torque use', f'{float(np.max(friction_use)):.3f}'
+        yield 'friction torque use', f'{status.friction_use:.3f}'
         yield 'payload [kg]', self._node.get_parameter('payload.mass').value
-        yield 'conditioning', f'{solved.ratios[0].min():.3e}'
-        yield 'least controlled share', f'{least_share:.3f}'
-        yield 'damping', f'{1.0 - least_share:.3f}'
-        yield 'weakest direction', _direction(weakest)
+        yield 'conditioning', f'{status.conditioning:.3e}'
+        yield 'least controlled share', f'{status.least_share:.3f}'
+        yield 'damping', f'{1.0 - status.least_share:.3f}'
+        yield 'weakest direction', _direction(status.weakest)
 
     def _joint_names(self, is_chosen: Any) -> str:
         return ' '.join(name for name, chosen in zip(self._law.robot.joint_names, is_chosen)
                         if chosen)
+
+
+def state_delay(timing: Timing) -> float:
+    """
+    Median time from the stamp of a state to its arrival [s].
+
+    0 if the stamps are of another clock: always in simulated time; else, if the median is
+    negative or more than OLDEST.
+
+    """
+    age = timing.ages.percentile(50)[0]
+    return age if 0.0 <= age <= OLDEST else 0.0
 
 
 def _direction(twist: Array) -> str:

@@ -23,9 +23,11 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 import numpy as np
 from rclpy.node import Node
 
+from osc_ros.control import requests
 from osc_ros.control.arrival import Arrival, Tolerance
+from osc_ros.control.law import Law
 from osc_ros.nodes import messages
-from osc_ros.nodes.loop import ACTIVE, Loop
+from osc_ros.nodes.loop import Loop
 from osc_ros.nodes.qos import LATCHED_QOS
 
 
@@ -33,20 +35,21 @@ class Goals:
     """
     Publishes `~/goal_error` and `~/goal_reached` for the tip, `~/NAME/…` for each further task.
 
-    All methods run in the thread that spins the node; `update` holds the loop's lock for some
-    microseconds per task.
+    All methods run in the thread that spins the node.
 
     Parameters
     ----------
     node : Node
         Owns the publishers.
     loop : Loop
+    law : Law
+        Its robot and tasks are those of the loop's law.
 
     """
 
-    def __init__(self, node: Node, loop: Loop) -> None:
-        self._node, self._loop = node, loop
-        first, *further = loop.law.levels
+    def __init__(self, node: Node, loop: Loop, law: Law) -> None:
+        self._node, self._loop, self._base = node, loop, law.robot.base
+        first, *further = law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
         self._arrivals = {name: Arrival() for name in prefixes}
         self._errors = {name: node.create_publisher(TwistStamped, f'~/{prefix}goal_error', 10)
@@ -75,23 +78,21 @@ class Goals:
 
     def update(self) -> None:
         """Publish the distances to the goals, and every goal that has been reached."""
-        if self._loop.mode != ACTIVE:
+        found = self._loop.request(requests.progress)
+        if found is None:
+            return
+        if not found.approaches:
             for arrival in self._arrivals.values():
                 arrival.clear()
             return
-        if self._loop.guard.reaction not in ('', 'report'):
-            return  # the law does not run: its poses are old
-        with self._loop.lock:
-            time, stamp = self._loop.time, self._loop.stamp
-            levels = self._loop.law.levels
-            found = {name: levels[name].approach() for name in self._arrivals}
-        base = self._loop.law.robot.base
-        for name, approach in found.items():
+        stamp = messages.time_of(found.stamp)
+        for name, arrival in self._arrivals.items():
+            approach = found.approaches[name]
             error = approach.error()
             if error is not None and self._errors[name].get_subscription_count():
-                self._errors[name].publish(messages.twist_message(error, base, stamp))
-            if self._arrivals[name].update(time, error, self._tolerance):
-                self._events[name].publish(messages.pose_message(approach.goal, base, stamp))
+                self._errors[name].publish(messages.twist_message(error, self._base, stamp))
+            if arrival.update(found.time, error, self._tolerance):
+                self._events[name].publish(messages.pose_message(approach.goal, self._base, stamp))
 
     def values(self) -> Iterator[tuple[str, object]]:
         """Yield the keys and values of the diagnostics."""

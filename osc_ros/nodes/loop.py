@@ -12,17 +12,17 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The control loop: joint states in, joint torques out, in a thread of its own."""
+"""The control loop of osc_controller: joint states in, joint torques out, in its own thread."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from threading import RLock, Thread
 from time import perf_counter
 from time import time as wall_time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,21 +32,21 @@ from rclpy.publisher import Publisher
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
-from osc_ros.control.check import Rest
+from osc_ros.control import requests
+from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
-from osc_ros.control.supervisor import CLOCK_STEPS, NOT_FINITE, Supervisor
-from osc_ros.errors import InputError, OscError
+from osc_ros.control.setup import Setup
+from osc_ros.control.supervision import Supervision
+from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.nodes.states import StateInput
-from osc_ros.nodes.statistics import Window
 
 Array = NDArray[np.float64]
+R = TypeVar('R')
 
-IDLE, ACTIVE, ENDING = 'idle', 'active', 'ending'
-POST_PERIOD = 0.005  # period of the owner's thread for running queued calls [s]
-MOST_POSTED = 1000  # length of the queue of these calls
-OLDEST = 1.0  # largest median age of states; if larger, the stamps are of another clock [s]
+POST_PERIOD = 0.005  # period of the owner's thread for events of the loop [s]
+MOST_POSTED = 1000  # length of the queue of these events
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
 
@@ -67,98 +67,74 @@ class Output(NamedTuple):
     order: NDArray[np.intp]
 
 
-class Callbacks(NamedTuple):
+class Timing(NamedTuple):
     """
-    Functions that the loop calls.
+    When commands are computed.
 
     Attributes
     ----------
-    watch : callable
-        Called in the loop's thread at least every WATCH_PERIOD, before the supervisor's checks.
-    report : callable
-        Called in the owner's thread with (stamp, pose, error, F) every `report_period`.
-    stopped : callable
-        Called in the owner's thread when the arm has stopped and the idle command was sent.
-
-    """
-
-    watch: Callable[[], None]
-    report: Callable[..., None]
-    stopped: Callable[[], None]
-
-
-class Loop:
-    """
-    Computes torques from joint states by a law; a supervisor checks them.
-
-    The loop has its own thread, in which an executor spins the loop's own node. So work of other
-    threads, such as parsing a message or building a model, does not delay a command. Other threads
-    use the law, the supervisor and `mode` only while they hold `lock`, for some microseconds; they
-    do all slow work before they take the lock.
-
-    In the modes ACTIVE and ENDING the loop sends a command for each state. When the arm is at rest
-    in mode ENDING, the loop sends the idle command as the last one, and the mode becomes IDLE.
-
-    Attributes
-    ----------
-    lock : RLock
-    mode : str
-        IDLE, ACTIVE or ENDING.
-    time, stamp : float [s], Time
-        Stamp of the newest valid state.
-    q, qd : (n,)
-        Positions and velocities of that state; empty before the first one.
-    rest : Rest
-        States and efforts while idle, for the start-up check.
-    updates, periods : Window
-        Times from state to command, and between states [s].
-    missed, refused : int
-        Number of states that did not arrive in time, and of refused states.
-    refusal : str
-        Reason of the last refusal of a state.
-    torque_use : (n,) or float
-        Largest torques so far, relative to the effort limits.
-    joints : tuple of n str
-        Names of the joints in the order of a command.
-    listener : callable or None
-        Called in the owner's thread with (time, command (n,)) for each command, within
-        POST_PERIOD. The time is the stamp of the state; for a command that was not computed from
-        a state, it is in seconds on the same clock.
-
-    Parameters
-    ----------
-    owner : Node
-        Node whose name, context and clock the loop uses; its executor runs queued calls.
-    law : Law
-    guard : Supervisor
-    reader : StateInput
-    output : Output
     period : float
         Expected time between states [s].
     on_timer : bool
         Whether a timer computes a command every period from the newest state, rather than every
         state when it arrives.
-    callbacks : Callbacks
 
     """
 
-    def __init__(self, owner: Node, law: Law, guard: Supervisor, reader: StateInput,
-                 output: Output, period: float, on_timer: bool, callbacks: Callbacks) -> None:
-        self.law, self.guard, self.reader = law, guard, reader
-        self.lock, self.mode, self.rest = RLock(), IDLE, Rest()
-        self.q = self.qd = np.zeros(0)
-        self.time, self.stamp, self.report_period = 0.0, None, np.inf
-        self._owner, self._output, self._callbacks = owner, output, callbacks
+    period: float
+    on_timer: bool
+
+
+class Loop:
+    """
+    Feeds an engine with the joint states of a topic, and publishes its commands.
+
+    The loop has its own thread, in which an executor spins the loop's own node. So work of other
+    threads, such as parsing a message or building a model, does not delay a command. Other threads
+    use the engine by `request`, for some microseconds; they do all slow work before.
+
+    Attributes
+    ----------
+    engine : Engine
+    joints : tuple of n str
+        Names of the joints in the order of a command.
+    listener : callable or None
+        Called in the owner's thread with (stamp, time, command (n,)) for each command, within
+        POST_PERIOD. The stamp is that of the state; for a command that was not computed from a
+        state, it is None. The time is on the same clock [s].
+
+    Parameters
+    ----------
+    owner : Node
+        Node whose name, context and clock the loop uses; its executor calls the handlers.
+    law : Law
+    supervision : Supervision
+    output : Output
+    timing : Timing
+    velocity : str
+        Source of the velocities, see `StateInput`.
+    handlers : mapping of str to callable
+        What is called in the owner's thread, within POST_PERIOD, for each event of the engine.
+
+    """
+
+    def __init__(self, owner: Node, law: Law, supervision: Supervision, output: Output,
+                 timing: Timing, velocity: str, handlers: Mapping[str, Callable[..., None]]
+                 ) -> None:
+        period, on_timer = timing
+        self.engine = Engine(law, supervision, period, self._publish, self._post)
+        self._owner, self._output = owner, output
+        self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
+                                  partial(self._post, 'unrelated'))
+        self._lock, self._handlers = RLock(), handlers
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
-        self.listener: Callable[[Any, Array], None] | None = None
-        self._sent: deque[tuple[Any, Array]] = deque(maxlen=MOST_POSTED)
-        self._period, self._on_timer = period, on_timer
-        self._last_good, self._is_new = -np.inf, False
+        self.listener: Callable[[Stamp | None, float, Array], None] | None = None
+        self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
+        self._on_timer, self._is_new, self._aged = on_timer, False, 0
         # a queue, because the owner's executor must not be called from another thread; of bounded
         # length, in case the owner's thread is blocked
-        self._posted: deque[tuple[Callable[..., None], Any]] = deque(maxlen=MOST_POSTED)
-        self.reset_counts()
+        self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
@@ -188,69 +164,87 @@ class Loop:
         self._node.destroy_node()
 
     @property
+    def mode(self) -> str:
+        """The mode of the engine."""
+        return self.engine.mode
+
+    @property
+    def time(self) -> float:
+        """Stamp of the newest valid state [s]."""
+        return self.engine.time
+
+    @property
+    def q(self) -> Array:
+        """Positions (n,) of the newest valid state; empty before the first one."""
+        return self.engine.q
+
+    @property
     def state_age(self) -> float:
         """Time since the newest valid state arrived [s]."""
-        return perf_counter() - self._last_good
+        return self.engine.state_age
 
     @property
-    def state_delay(self) -> float:
+    def has_enough_states(self) -> bool:
+        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        return self.engine.rest.is_enough
+
+    def request(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Median time from the stamp of a state to its arrival [s].
+        Return `what(engine, *arguments)`, called between two states.
 
-        0 if the stamps are of another clock: always in simulated time; else, if the median is
-        negative or more than OLDEST.
+        Raises
+        ------
+        OscError
+            As `what`.
 
         """
-        age = self._ages.percentile(50)[0]
-        return age if 0.0 <= age <= OLDEST else 0.0
-
-    @property
-    def acts(self) -> bool:
-        """Whether the loop answers each joint state with a command."""
-        return self.mode != IDLE
-
-    def reset_counts(self) -> None:
-        """Reset the counters and the timing statistics."""
-        self.updates, self.periods, self._ages = Window(), Window(), Window(1000)
-        self.missed = self.refused = 0
-        self.refusal = ''
-        self.torque_use: Any = 0.0
-        self._counted = self._reported = -np.inf
+        with self._lock:
+            return what(self.engine, *arguments)
 
     def activate(self) -> None:
         """Hold the pose of the newest state, and send a command for every state from now on."""
-        with self.lock:
-            self.reset_counts()
-            self.law.latch(self.q)
-            self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
-            self.guard.accept_state(self.time, self.q, self.qd)
-            self.mode = ACTIVE
+        self.request(requests.activate)
 
-    def deactivate(self) -> None:
-        """Begin to stop the arm."""
-        with self.lock:
-            self.mode = ENDING
-            self.guard.stop()
+    def use(self, setup: Setup, supervision: Supervision) -> None:
+        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        self.request(requests.use_setup, setup, supervision)
 
-    def leave(self) -> None:
-        """Send the idle command as the last one, and stop sending commands."""
-        with self.lock:
-            self._publish(self.guard.idle_torque())
-            self.mode = IDLE
+    def set_velocity_source(self, mode: str) -> None:
+        """Set the source of the velocities; see `StateInput`."""
+        self._reader.mode = mode
 
-    def post(self, act: Callable[..., None], *arguments: Any) -> None:
-        """Queue a call for the owner's thread, which runs it within POST_PERIOD [s]."""
-        self._posted.append((act, arguments))
+    @property
+    def required(self) -> str:
+        """What a joint state must contain."""
+        return (f"positions of {', '.join(self._reader.names)}"
+                + (', and velocities' if self._reader.mode == 'measured' else ''))
+
+    @property
+    def refusal(self) -> str:
+        """Why the last joint states were not used; empty if none has come."""
+        return self.engine.refusal or self._reader.unrelated
+
+    def lack_of_states(self) -> str:
+        """Reason why no valid joint states arrive, if it is known."""
+        topic = self._owner.resolve_topic_name('joint_states')
+        count = self._owner.count_publishers(topic)
+        return self.refusal or f"'{topic}' has {count} publishers" + (
+            ", but nothing arrives from them; if a node was killed before: see 'After a kill' in "
+            'doc/relay.md' if count else '')
 
     def do_posted(self) -> None:
-        """Run the queued calls in order, then the listener; called in the owner's thread."""
+        """Call the handlers of events in order, then the listener; in the owner's thread."""
         while self._posted:
-            act, arguments = self._posted.popleft()
-            act(*arguments)
+            event, arguments = self._posted.popleft()
+            self._handlers[event](*arguments)
         while self._sent:
             command = self._sent.popleft()
             if self.listener is not None:
                 self.listener(*command)
+
+    def _post(self, event: str, *arguments: Any) -> None:
+        """Queue an event for the owner's thread."""
+        self._posted.append((event, arguments))
 
     def _spin(self) -> None:
         while self._is_open and self._owner.context.ok():
@@ -260,128 +254,57 @@ class Loop:
         """Return a callback that holds the lock, and sends a safe torque if the call raises."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
-            with self.lock:
+            with self._lock:
                 try:
                     callback(*arguments)
                 except Exception as error:  # any kind: an error must not stop the commands
-                    self._fail(f'{type(error).__name__}: {error}')
+                    self.engine.fail(f'{type(error).__name__}: {error}')
         return called
 
-    def _fail(self, reason: str) -> None:
-        self.post(self._log_error, f'control loop: {reason}')
-        if self.acts:
-            self.guard.trip(NOT_FINITE, reason)
-            self._publish(self.guard.torque())
-
     def _on_joint_states(self, message: JointState) -> None:
-        arrived = perf_counter()
+        arrived, engine = perf_counter(), self.engine
         try:
-            state = self.reader.read(message)
+            state = self._reader.read(message)
         except InputError as error:
-            self._refuse(message, str(error))
+            engine.refuse(str(error), set(self._reader.names) <= set(message.name))
             return
         if state is None:
             return
         time, q, qd = state
-        if self.acts and not self.guard.accept_state(time, q, qd):
-            self.reader.reject()
-            if self.guard.watch():
-                self._publish(self.guard.torque(), message.header.stamp)
-            return
-        before, self.time, self._is_new = self.time, time, True
-        self.q, self.qd, self.stamp = q, qd, message.header.stamp
-        self._last_good = arrived
-        if not self.acts:
-            self.rest.add(q, self.reader.efforts(message))
-            return
-        if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
-            self.post(self._log_warning,
-                      f'time went back from {before:.3f} s to {time:.3f} s: holding the present '
-                      'pose')
-            self.law.latch(q)
-        if not self._on_timer:
-            self._answer(arrived)
+        stamp = message.header.stamp
+        if not engine.accept(time, q, qd, (stamp.sec, stamp.nanosec), arrived):
+            self._reader.reject()
+        elif not engine.acts:
+            engine.rest.add(q, self._reader.efforts(message))
+        else:
+            self._is_new = True
+            self._add_age(time)
+            if not self._on_timer:
+                self._answer(arrived)
 
-    def _refuse(self, message: JointState, reason: str) -> None:
-        """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
-        self.refused += 1
-        self.refusal = reason
-        self.post(self._log_refusal, reason)
-        if set(self.reader.names) <= set(message.name):
-            self.guard.trip(NOT_FINITE, reason)
-
-    # rclpy accepts only one severity per source line, so each severity has its own function
-
-    def _log_error(self, text: str) -> None:
-        self._owner.get_logger().error(text)
-
-    def _log_warning(self, text: str) -> None:
-        self._owner.get_logger().warning(text)
-
-    def _log_refusal(self, reason: str) -> None:
-        self._owner.get_logger().error(f'joint state refused: {reason}',
-                                       throttle_duration_sec=1.0)
+    def _add_age(self, time: float) -> None:
+        """Add the age of a state that has just arrived to the statistics, now and then."""
+        self._aged += 1
+        if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
+            self.engine.ages.add(wall_time() - time)
 
     def _update(self) -> None:
         """Compute and send the command for the newest joint state, once per state."""
-        if self._is_new and self.acts:
+        if self._is_new and self.engine.acts:
             self._answer(perf_counter())
 
     def _answer(self, began: float) -> None:
-        """Send the command for the newest state, arrived at `began` [s]; then plan the targets."""
         self._is_new = False
-        self._publish(self.guard.torque(self._law_torque), self.stamp)
-        self._count(perf_counter() - began)
-        try:
-            self.law.plan()
-        except OscError as error:
-            self.post(self._log_error, f'target dropped: {error}')
-        # abs: the clock of a simulation may restart
-        if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
-            self._reported = self.time
-            self.post(self._callbacks.report, self.stamp, self.law.pose, self.law.error.copy(),
-                      self.law.F.copy())
-        self._conclude()
-
-    def _law_torque(self) -> Array:
-        return self.law.torque(self.time, self.q, self.qd)
-
-    def _publish(self, tau: Array, stamp: Any = None) -> None:
-        """Send torques (n,), base first, computed from the state with this stamp, if any."""
-        ordered = tau[self._output.order]
-        self._output.publisher.publish(self._command.fill(
-            ordered, commands.HOLD_LABEL if stamp is None else messages.label_of(stamp)))
-        if self.listener is not None:
-            self._sent.append((stamp, ordered) if stamp is not None else
-                              (self.time + self.state_age, ordered))
-        self.torque_use = np.maximum(
-            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
+        self.engine.answer(began)
 
     def _watch(self) -> None:
         """Send the supervisor's command if no joint state arrives in time."""
-        if not self.acts:
-            return
-        self._callbacks.watch()
-        if self.guard.watch() and (self.guard.blind or self.state_age > WATCH_PERIOD):
-            self._publish(self.guard.torque())
-        self._conclude()
+        self.engine.watch(WATCH_PERIOD)
 
-    def _conclude(self) -> None:
-        """Send the idle command and end, if the supervisor has finished stopping the arm."""
-        if self.guard.finished:
-            self.leave()
-            self.post(self._callbacks.stopped)
-
-    def _count(self, took: float) -> None:
-        """Add the duration of an update and the time between states to the statistics [s]."""
-        if self.mode != ACTIVE:
-            return
-        self.updates.add(took)
-        if self.updates.count % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
-            self._ages.add(wall_time() - took - self.time)
-        gap = self.time - self._counted
-        if 0.0 < gap < np.inf:
-            self.periods.add(gap)
-            if gap < CLOCK_STEPS[1]:
-                self.missed += max(0, round(gap / self._period) - 1)
-        self._counted = self.time
+    def _publish(self, tau: Array, stamp: Stamp | None) -> None:
+        """Publish torques (n,), base first, computed from the state with this stamp, if any."""
+        ordered = tau[self._output.order]
+        self._output.publisher.publish(self._command.fill(
+            ordered, commands.HOLD_LABEL if stamp is None else messages.stamp_label(stamp)))
+        if self.listener is not None:
+            self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))

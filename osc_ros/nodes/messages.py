@@ -42,6 +42,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint
 
+from osc_ros.control.engine import Stamp
 from osc_ros.control.guide import Jog
 from osc_ros.control.task import pose, poses
 from osc_ros.control.trajectory import Hold, Path
@@ -67,7 +68,17 @@ def stamp(time: float) -> Time:
 
 def label_of(time: Time) -> str:
     """Return the label of a command that was computed from the joint state with this stamp."""
-    return f'{time.sec}.{time.nanosec:09d}'
+    return stamp_label((time.sec, time.nanosec))
+
+
+def stamp_label(stamp: Stamp) -> str:
+    """Return the label of a command that was computed from the joint state with this stamp."""
+    return f'{stamp[0]}.{stamp[1]:09d}'
+
+
+def time_of(stamp: Stamp) -> Time:
+    """Return a stamp as a message."""
+    return Time(sec=stamp[0], nanosec=stamp[1])
 
 
 class UnrelatedError(InputError):

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from osc_ros.control.supervisor import Supervisor
-
 QUIET = 1.0  # a cause that comes back within this time continues its episode [s]
 STOP = 'stop'  # the cause of a stop on request, which is no fault
 
@@ -93,10 +91,3 @@ class ReactionLog:
             resumed = f'{self._resumed}: ' if not (self._cause or self._episodes) else ''
             self._logger.info(f'{resumed}{cause} has ended ({times} in '
                               f'{episode.ended - episode.began:.2f} s)')
-
-
-def state_text(guard: Supervisor, normal: str) -> str:
-    """Return what the supervisor does and why, or the normal state if it does nothing."""
-    if guard.reaction == 'report':
-        return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
-    return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

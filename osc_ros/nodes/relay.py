@@ -29,8 +29,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import Trigger
 
+from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
 from osc_ros.control.driver import Driver
+from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import STALE_STATE, Supervision, Watchdog
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.compilation import compile_in_parallel
@@ -50,10 +52,9 @@ from osc_ros.nodes.publishers import (
     with_info,
 )
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
-from osc_ros.nodes.reaction_log import ReactionLog, state_text
+from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.states import StateInput, VELOCITY
-from osc_ros.nodes.statistics import Window
 
 # depth > 1, so that a command of one publisher does not displace that of another one
 INPUT_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)

@@ -28,6 +28,11 @@ def controller() -> NoReturn:
     _run('controller')
 
 
+def arm() -> NoReturn:
+    """Run osc_arm."""
+    _run('arm')
+
+
 def relay() -> NoReturn:
     """Run osc_relay."""
     _run('relay')

@@ -37,22 +37,21 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
+from osc_ros.control import requests
+from osc_ros.control.engine import ACTIVE
 from osc_ros.control.guide import Motion
+from osc_ros.control.law import Law
 from osc_ros.control.task import NO_ROTATION, pose, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
-from osc_ros.nodes.controller_parameters import STALE_TARGET
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.goals import Goals
-from osc_ros.nodes.loop import ACTIVE, Loop
-from osc_ros.nodes.reaction_log import state_text
+from osc_ros.nodes.loop import Loop
 
 Array = NDArray[np.float64]
 
-FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
-HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 ROUNDING = 1e-9  # smaller components of a rotated wrench are 0; relative to the largest one
 
 
@@ -60,8 +59,8 @@ class Targets:
     """
     Subscriptions and services of a configured controller.
 
-    Every callback runs in the thread that spins the node. It prepares the command and holds the
-    loop's lock only to hand it over. A refused message is logged with its reason and changes
+    Every callback runs in the thread that spins the node. It prepares the command, and requests
+    the rest of the loop. A refused message is logged with its reason and changes
     nothing.
 
     Parameters
@@ -69,15 +68,17 @@ class Targets:
     node : Node
         Owns the subscriptions; the payload is stored in its parameters.
     loop : Loop
+    law : Law
+        Its robot and settings are those of the loop's law, which may be in another process.
     frames : Frames
     goals : Goals
         Receives every motion, to publish when its goal is reached.
 
     """
 
-    def __init__(self, node: Node, loop: Loop, frames: Frames, goals: Goals) -> None:
-        self._node, self._loop, self._frames, self._goals = node, loop, frames, goals
-        self._law, self._guard = loop.law, loop.guard
+    def __init__(self, node: Node, loop: Loop, law: Law, frames: Frames, goals: Goals) -> None:
+        self._node, self._loop, self._law = node, loop, law
+        self._frames, self._goals = frames, goals
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
         self._subscriptions = [
@@ -154,8 +155,7 @@ class Targets:
         """Return the path through poses; its first velocity is the target's if it is there."""
         present = None
         if len(times):  # if not, `path_through` raises
-            with self._loop.lock:
-                present = self._law.levels[task].guide.predicted(float(times[0]))
+            present = self._loop.request(requests.predicted, task, float(times[0]))
         path = path_through(times, poses, self._task(task).limits, present)
         self._log_delay(topic, float(times[-1]), path)
         return path
@@ -181,11 +181,7 @@ class Targets:
                 fitting = path_within(motion, self._task(task).limits)
                 self._log_delay(topic, float(motion.times[-1]), fitting)
                 motion = fitting
-            with self._loop.lock:
-                start = self._start_of(stamp)
-                inside = self._law.follow(motion, start, task)
-                self._guard.feed(STALE_TARGET,
-                                 max(0.0, _end_of(motion, start) - self._loop.time))
+            inside = self._loop.request(requests.follow, motion, stamp, task)
         except InputError as error:
             self._refuse(topic, 'target', error)
             return
@@ -210,15 +206,6 @@ class Targets:
             raise InputError(f"task '{task}' is of kind {kind.name}: accepted are "
                              + ', '.join(f'target_{goal}' for goal in kind.goals))
 
-    def _start_of(self, stamp: float) -> float:
-        """Time at which a target with this stamp takes effect [s]; for a past stamp, now."""
-        now = self._loop.time
-        if stamp > now + FARTHEST_AHEAD:
-            raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
-                             f'are at {now:.3f} s: accepted is 0 for now, or at most '
-                             f'{FARTHEST_AHEAD:g} s ahead on their clock')
-        return max(stamp, now)
-
     # forces
 
     def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
@@ -227,12 +214,11 @@ class Targets:
             self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
             return
         try:
-            frame = self._law.levels[task].task.frame
+            frame = self._task(task).frame
             R = (self._frame_pose(frame).T @ self._frame_pose(message.header.frame_id))[:3, :3]
             wrench = np.kron(np.eye(2), R) @ messages.wrench_array(message.wrench)
             is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
-            with self._loop.lock:
-                self._law.push(np.where(is_rounding, 0.0, wrench), task)
+            self._loop.request(requests.push, np.where(is_rounding, 0.0, wrench), task)
         except InputError as error:
             self._refuse(topic, 'one', error)
 
@@ -242,11 +228,9 @@ class Targets:
             return
         try:
             T = self._frame_pose(message.header.frame_id)
-            moment, force = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
-            moment = moment + np.cross(T[:3, 3] - self._law.levels[task].pose[:3, 3], force)
-            with self._loop.lock:
-                self._law.set_measured_wrench(
-                    self._sign * np.hstack([moment, force]), self._loop.time, task)
+            wrench = messages.wrench_array(message.wrench).reshape(2, 3) @ T[:3, :3].T
+            self._loop.request(requests.set_measured_wrench, self._sign * wrench.ravel(), T[:3, 3],
+                               task)
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
@@ -259,8 +243,7 @@ class Targets:
             return
         try:
             posture = messages.positions(message, self._law.robot.joint_names)
-            with self._loop.lock:
-                self._law.set_posture(posture)
+            self._loop.request(requests.set_posture, posture)
         except InputError as error:
             self._refuse('target_posture', 'one', error)
 
@@ -273,7 +256,10 @@ class Targets:
     def _on_gravity(self, message: Vector3Stamped) -> None:
         try:
             R = self._frame_pose(message.header.frame_id)[:3, :3]
-            self._law.gravity = R @ messages.vector_array(message.vector)
+            gravity = self._law.checked_gravity(R @ messages.vector_array(message.vector),
+                                                self._loop.q if len(self._loop.q) else None)
+            self._loop.request(requests.set_gravity, gravity)
+            self._law.use_gravity(gravity)
         except InputError as error:
             self._node.get_logger().error(f'gravity refused, the old one stays: {error}',
                                           throttle_duration_sec=1.0)
@@ -287,35 +273,12 @@ class Targets:
         """Stop all targets."""
         response.success = self._active
         if self._active:
-            with self._loop.lock:
-                self._law.stop()
-                self._guard.feed(STALE_TARGET, np.inf)
+            self._loop.request(requests.hold)
         response.message = 'stopping' if self._active else 'not active'
         return response
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
         """End latched reactions whose causes are gone."""
-        if not self._active:
-            response.message = 'not active: there is nothing to release'
-            return response
-        guard = self._guard
-        with self._loop.lock:
-            held_by = '' if guard.reaction in HARMLESS else guard.cause
-            guard.release()
-            state = state_text(guard, '')
-        response.success = guard.reaction in HARMLESS
-        if not response.success:
-            response.message = f'not released, the cause is still there: {state}'
-        elif held_by:
-            response.message = f'released from {held_by}: the law controls the arm again'
-        else:
-            response.message = 'there is nothing to release: the law controls the arm'
+        response.success, response.message = self._loop.request(requests.release)
         return response
-
-
-def _end_of(motion: Motion, start: float) -> float:
-    """Time at which a motion begun at `start` has reached its goal or its time-out [s]."""
-    if isinstance(motion, Hold):
-        return start
-    return float(motion.times[-1]) if isinstance(motion, Path) else motion.until

@@ -153,6 +153,11 @@ class Plant:
         mujoco.mju_mat2Quat(self._model.geom('wall').quat, T[:3, :3].ravel())
 
     @property
+    def effort_limits(self) -> Array:
+        """(n,) torque limits, infinite where there is none [N m or N], a new array."""
+        return self._effort_limits.copy()
+
+    @property
     def time(self) -> float:
         """Time since the last reset [s]."""
         return float(self._data.time)
@@ -279,13 +284,16 @@ class Plant:
         mujoco.mj_forward(self._model, self._probe)
         return np.asarray(self._probe.qfrc_bias[self._at], dtype=np.float64)
 
-    def pose(self, link: str) -> Array:
-        """Return the pose T_base_link (4, 4) of any link of the URDF."""
+    def pose(self, link: str, q: ArrayLike | None = None) -> Array:
+        """Return the pose T_base_link (4, 4) of any link of the URDF; at positions q, if given."""
         require('link', link, self._links)
-        mujoco.mj_kinematics(self._model, self._data)
+        data = self._data if q is None else self._probe
+        if q is not None:
+            data.qpos[self._at] = _vector('q', q, self.n)
+        mujoco.mj_kinematics(self._model, data)
         T_root_link = np.eye(4)
-        T_root_link[:3, :3] = self._data.xmat[self._links[link]].reshape(3, 3)
-        T_root_link[:3, 3] = self._data.xpos[self._links[link]]
+        T_root_link[:3, :3] = data.xmat[self._links[link]].reshape(3, 3)
+        T_root_link[:3, 3] = data.xpos[self._links[link]]
         return self._T_base_root @ T_root_link
 
     def acceleration(self, tau: ArrayLike) -> Array:

@@ -23,7 +23,7 @@ import os
 import sys
 
 LOCK_ALL = 3  # MCL_CURRENT | MCL_FUTURE of <sys/mman.h>
-
+TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <sys/prctl.h>
 
 # A thread that runs Python code hands the GIL to a waiting thread after this time [s].
 SWITCH_INTERVAL = 1e-4
@@ -95,3 +95,39 @@ def lock_memory() -> str:
         reason = os.strerror(ctypes.get_errno())
         return f'memory not locked ({reason}): see memlock of limits.conf(5)'
     return 'memory locked'
+
+
+def run_on(cpus: tuple[int, ...]) -> str:
+    """
+    Run all threads of the process on these CPUs only, if possible.
+
+    Returns
+    -------
+    str
+        Description of the result, for the log.
+
+    """
+    text = ', '.join(map(str, cpus))
+    try:
+        for thread in os.listdir('/proc/self/task'):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cpus)
+    except (OSError, AttributeError, ValueError) as error:
+        return f'not restricted to CPU {text} ({error})'
+    return f'CPU {text}'
+
+
+def wake_on_time() -> str:
+    """
+    Let timers of this thread end without the usual tolerance of 50 µs.
+
+    Returns
+    -------
+    str
+        Empty, or why it is not possible, for the log.
+
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if getattr(library, 'prctl', lambda *_: -1)(TIMER_SLACK, 1, 0, 0, 0) != 0:
+        return f'timer slack not set ({os.strerror(ctypes.get_errno())})'
+    return ''

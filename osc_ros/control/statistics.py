@@ -39,6 +39,12 @@ class Window:
         self._numbers[self.count % len(self._numbers)] = number
         self.count += 1
 
+    def copy(self) -> Window:
+        """Return a copy."""
+        other = Window(0)
+        other._numbers, other.count = self._numbers.copy(), self.count
+        return other
+
     def percentile(self, *shares: float) -> list[float]:
         """Return percentiles of the numbers; NaN if there are none."""
         kept = self._numbers[:self.count]

@@ -1,0 +1,404 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The process of osc_arm's control loop: state, law, torque, in one thread and without ROS."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+import math
+import os
+import pickle
+import signal
+import sys
+from time import perf_counter, perf_counter_ns, sleep
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.arm import realtime
+from osc_ros.arm.channel import Channel, rehearse
+from osc_ros.control.engine import Engine, IDLE, MODES, Stamp
+from osc_ros.control.law import Law
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import Supervision
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.errors import InputError, OscError
+from osc_ros.hardware.contract import Description, Hardware, HardwareError
+from osc_ros.hardware.table import hardware_class
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
+OPENED, REFUSED = 'opened', 'refused'  # the first event
+COLLECTED = 1000  # garbage is collected once in this number of cycles
+RECORDED = 600_000  # number of cycles whose times are recorded
+
+
+@dataclass(frozen=True)
+class System:
+    """
+    What the process asks of the operating system.
+
+    Attributes
+    ----------
+    priority : int
+        SCHED_FIFO priority; 0 for none.
+    lock_memory : bool
+    cpus : tuple of int
+        CPUs on which the process may run; empty for all.
+    record_cycles : str
+        File for the times of the cycles; empty for none.
+
+    """
+
+    priority: int = 0
+    lock_memory: bool = False
+    cpus: tuple[int, ...] = ()
+    record_cycles: str = ''
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """
+    What the process needs to begin.
+
+    Attributes
+    ----------
+    hardware : str
+        Name of the kind of arm, see `osc_ros.hardware.table`.
+    values : dict of str to value
+        Values of its settings.
+    urdf : str
+    robot : Robot
+    settings : Settings
+    method : str
+    supervision : Supervision
+    system : System
+
+    """
+
+    hardware: str
+    values: dict[str, Any]
+    urdf: str
+    robot: Robot
+    settings: Settings
+    method: str
+    supervision: Supervision
+    system: System
+
+
+class ArmEngine(Engine):
+    """
+    An engine with the arm that it drives.
+
+    The node requests its methods and functions of `osc_ros.control.requests`, one per cycle, in
+    the rest of the period after the command was sent.
+
+    Attributes
+    ----------
+    hardware : Hardware
+    is_ending : bool
+        Whether the process ends as soon as the arm is at rest.
+
+    Parameters
+    ----------
+    law : Law
+    supervision : Supervision
+    hardware : Hardware
+        An open one.
+    period : float
+        Time between two states [s].
+    channel : Channel
+    system : System
+
+    """
+
+    def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
+                 channel: Channel, system: System) -> None:
+        super().__init__(law, supervision, period, self._write, self._tell)
+        self.hardware, self.is_ending = hardware, False
+        self._channel, self._node = channel, os.getppid()
+        self._robot = law.robot
+        self._has_written = self._is_alone = False
+        self._command_sent = np.full(law.robot.n, np.nan)
+        self._numbers = np.zeros(3)
+        self._cycle = 0
+        self._file = system.record_cycles
+        self._times = np.zeros((RECORDED if self._file else 1, 3), dtype=np.int64)
+
+    # what the node requests, beside the functions of osc_ros.control.requests
+
+    def activate(self) -> None:
+        """Begin to control the arm, and hold the pose of the newest state."""
+        self.hardware.start()
+        try:
+            self._has_written = False
+            self._read()
+            super().activate()
+            self._answer()
+        except BaseException:
+            self._stop()
+            raise
+
+    def leave(self) -> None:
+        """Send the idle command as the last one, and give the arm back to its own control."""
+        super().leave()
+        self._stop()
+
+    def recover(self) -> None:
+        """Clear an error of the arm."""
+        if self.acts:
+            raise InputError('the arm is under control: there is nothing to recover from')
+        self.hardware.recover()
+
+    def has_enough_states(self) -> bool:
+        """Whether states for the start-up check have come, see `Rest.is_enough`."""
+        return self.rest.is_enough
+
+    def use_robot(self, robot: Robot) -> None:
+        """Use another robot in the next `prepare`."""
+        self._robot = robot
+
+    def prepare(self, settings: Settings, least: Array | None) -> None:
+        """Build the setup for other settings, which the node has built and checked before."""
+        self._prepared = self.law.same_setup(settings, self._robot, least)
+
+    def use_prepared(self, supervision: Supervision) -> None:
+        """Use the setup of `prepare`, and other settings of the watchdogs."""
+        self.law.use_setup(self._prepared)
+        self.guard.settings = supervision
+
+    def end(self) -> None:
+        """Bring the arm to rest, then end the process; a signal handler may call this."""
+        self.is_ending = True
+
+    # the cycle
+
+    def run(self) -> None:
+        """Run cycles until `end`, or until the arm fails while it is idle."""
+        try:
+            while not self.is_ending or self.acts:
+                if self.is_ending:
+                    self.deactivate()
+                try:
+                    self.cycle()
+                except HardwareError as error:
+                    if not self.acts:
+                        raise
+                    self._lose(str(error))
+                self._serve()
+        finally:
+            if self._file:
+                np.save(self._file, self._times[:min(self._cycle, RECORDED)])
+
+    def cycle(self) -> None:
+        """Read a state, answer it with a torque if the engine acts, and record both."""
+        self._has_written = False
+        accepted = self._read()
+        if self.acts:
+            if accepted:
+                self._answer()
+            if not self._has_written and self.guard.last_torque is not None:
+                self._write(self.guard.last_torque, None)
+        elif accepted:
+            self.rest.add(self.q, self._state.tau)
+        self._record()
+        self.watch(math.inf)
+        self._cycle += 1
+        if self._cycle % COLLECTED == 0:
+            realtime.collect_garbage()
+        if not self._is_alone and os.getppid() != self._node:
+            self._is_alone = True
+            print('osc_arm: the node of this control loop has ended: the arm follows its last '
+                  f'target and then holds it; to stop the arm: kill {os.getpid()}',
+                  file=sys.stderr, flush=True)
+
+    def _read(self) -> bool:
+        """Read and store a state; return whether it is plausible."""
+        self._state = state = self.hardware.read()
+        self._arrived = perf_counter()
+        self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
+        if not (np.isfinite(state.q).all() and np.isfinite(state.qd).all()):
+            self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
+                        'are finite numbers', True)
+            if self.acts and self.guard.watch():
+                self._command(self.guard.torque(), None)
+            return False
+        whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
+        return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived)
+
+    def _answer(self) -> None:
+        self.answer(self._arrived)
+
+    def _write(self, tau: Array, stamp: Stamp | None) -> None:
+        """Send torques to the arm, once per cycle."""
+        if self._has_written:
+            return
+        self._has_written = True
+        times = self._times[self._cycle % len(self._times)]
+        times[1] = perf_counter_ns()
+        self.hardware.write(tau)
+        times[2] = perf_counter_ns()
+        self._command_sent = tau
+
+    def _record(self) -> None:
+        state, numbers = self._state, self._numbers
+        numbers[0] = MODES.index(self.mode)
+        numbers[1:] = self.stamp
+        self._channel.record(self._arrived, self._has_written, numbers, state.q, state.qd,
+                             state.tau, self._command_sent)
+
+    def _stop(self) -> None:
+        """End the control of the arm; its own brakes and control hold it."""
+        try:
+            self.hardware.stop()
+        except HardwareError as error:
+            self._tell('error', f'the arm did not accept the end of the control: {error}')
+
+    def _lose(self, reason: str) -> None:
+        """Go back to idle after an error of the arm, which has stopped by itself."""
+        self.mode = IDLE
+        self._stop()
+        self._tell('lost', reason)
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        """Send an event to the node; it is dropped if the node does not read its events."""
+        self._channel.events.put(pickle.dumps((EVENT, event, arguments)))
+
+    def _serve(self) -> None:
+        """Do what the node requests, at most one request."""
+        message = self._channel.requests.take()
+        if message is None:
+            return
+        number, kind, answer = -1, ERROR, None
+        try:
+            number, what, arguments = pickle.loads(message)
+            kind, answer = ANSWER, what(self, *arguments)
+        except OscError as error:
+            answer = error
+        except Exception as error:  # an error must not end the loop
+            answer = OscError(f'{type(error).__name__}: {error}')
+        self._channel.events.put(pickle.dumps(
+            (kind, number, (answer, self._channel.count, self.mode))))
+
+
+def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
+    """
+    Return the engine of an arm that has been opened, and the arm's description.
+
+    Raises
+    ------
+    InputError, HardwareError
+        The arm cannot be opened, or does not fit the robot.
+
+    """
+    robot = start.robot
+    hardware = hardware_class(start.hardware)(start.values, start.urdf, robot.joint_names)
+    described = hardware.open()
+    try:
+        require_fit(described, start)
+        with on_demand():
+            rehearse()
+            law = Law(robot, start.settings, start.method, 1)
+        return ArmEngine(law, start.supervision, hardware, described.period, channel,
+                         start.system), described
+    except BaseException:
+        with suppress(HardwareError):
+            hardware.close()
+        raise
+
+
+def require_fit(described: Description, start: Start) -> None:
+    """
+    Raise InputError if the arm is not the one that the parameters describe.
+
+    Raises
+    ------
+    InputError
+        Other joints, another compensation, larger limits of the torques or their rates.
+
+    """
+    robot, settings = start.robot, start.settings
+    if described.joint_names != robot.joint_names:
+        raise InputError(f"{described.name} has the joints {', '.join(described.joint_names)}: "
+                         f"the robot description has {', '.join(robot.joint_names)}")
+    compensates = 'none' if settings.driver is None else settings.driver.compensates
+    if described.compensates != compensates:
+        raise InputError(f"parameter 'driver_compensates' is '{compensates}': {described.name} "
+                         f"compensates '{described.compensates}' by itself, so accepted is "
+                         f"'{described.compensates}'")
+    period = start.supervision.period
+    if abs(period - described.period) > 0.01 * described.period:
+        raise InputError(f"parameter 'rate' is {1.0 / period:g} Hz: {described.name} has "
+                         f'{1.0 / described.period:g} states a second, so accepted is '
+                         f'{1.0 / described.period:g}')
+    limits = settings.limits
+    for parameter, unit, most, given in (
+            ('limits.effort', 'N·m', described.effort_limits, limits.effort),
+            ('limits.effort_rate', 'N·m/s', described.effort_rates, limits.effort_rate)):
+        if most is None:
+            continue
+        for i in np.flatnonzero(np.broadcast_to(given, most.shape) > most)[:1].tolist():
+            raise InputError(f"parameter '{parameter}': {np.broadcast_to(given, most.shape)[i]:g} "
+                             f"{unit} for '{robot.joint_names[i]}': {described.name} accepts at "
+                             f'most {most.tolist()}')
+
+
+def set_system(system: System) -> str:
+    """Apply settings of the operating system; return what they are now, for the log."""
+    said = [realtime.wake_on_time()]
+    if system.cpus:
+        said.append(realtime.run_on(system.cpus))
+    if system.lock_memory:
+        said.append(realtime.lock_memory())
+    if system.priority:
+        said.append(realtime.prioritize(system.priority))
+    return ', '.join(text for text in said if text)
+
+
+def main() -> None:
+    """Run the loop of one arm; the arguments are its number of joints and the channel's file."""
+    channel = Channel(int(sys.argv[1]), int(sys.argv[2]))
+    node = os.getppid()
+    while (message := channel.requests.take()) is None:
+        if os.getppid() != node:
+            return
+        sleep(1e-3)
+    start: Start = pickle.loads(message)
+    try:
+        engine, described = open_arm(start, channel)
+    except Exception as error:  # the node tells what it is
+        text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
+        channel.events.put(pickle.dumps((EVENT, REFUSED, (text,))))
+        return
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: engine.end())
+    said = set_system(start.system)
+    realtime.keep_garbage_out()
+    channel.events.put(pickle.dumps((EVENT, OPENED, (described, said))))
+    try:
+        engine.run()
+    except HardwareError as error:
+        channel.events.put(pickle.dumps((EVENT, 'lost', (str(error),))))
+    finally:
+        with suppress(HardwareError):
+            engine.hardware.close()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,239 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A law and its supervisor in a control loop: a torque for every joint state, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.causes import state_text
+from osc_ros.control.check import Rest
+from osc_ros.control.law import Law
+from osc_ros.control.state_check import CLOCK_STEPS
+from osc_ros.control.statistics import Window
+from osc_ros.control.supervision import NOT_FINITE, Supervision
+from osc_ros.control.supervisor import Supervisor
+from osc_ros.errors import OscError
+
+Array = NDArray[np.float64]
+Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
+
+IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
+
+
+class Engine:
+    """
+    Computes torques from joint states by a law; a supervisor checks them.
+
+    The caller passes every state to `accept`, and calls `answer` and `watch`; the engine passes
+    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
+    the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
+    mode becomes IDLE. All calls come from one thread, or under one lock.
+
+    Attributes
+    ----------
+    law : Law
+    guard : Supervisor
+        Checks states and torques, and replaces the law's torque if a cause is active.
+    mode : str
+        IDLE, ACTIVE or ENDING.
+    time, stamp : float [s], Stamp
+        Stamp of the newest valid state.
+    q, qd : (n,)
+        Positions and velocities of that state; empty before the first one.
+    rest : Rest
+        States and efforts while idle, for the start-up check.
+    updates, periods, ages : Window
+        Times from state to command, between states, and from the stamp of a state to its arrival
+        [s].
+    missed, refused : int
+        Number of states that did not arrive in time, and of refused states.
+    refusal : str
+        Reason of the last refusal of a state.
+    torque_use : (n,) or float
+        Largest torques so far, relative to the effort limits.
+    report_period : float
+        Time between two reports [s].
+    present : dict of str to str
+        Causes that are present until they are removed, and their reasons; see `Supervisor.trip`.
+
+    Parameters
+    ----------
+    law : Law
+    supervision : Supervision
+    period : float
+        Expected time between states [s].
+    send : callable
+        Called with the torques (n,), base first, and the stamp of the state from which they were
+        computed, or None for torques without a state.
+    post : callable
+        Called with the name of an event and its arguments: 'report' (stamp, pose, error, F) every
+        `report_period`; 'change' (cause, reaction, text) on a change of these; 'stopped' () when
+        the arm has stopped and the idle command was sent; 'error', 'warning', 'refusal' (text).
+
+    """
+
+    def __init__(self, law: Law, supervision: Supervision, period: float,
+                 send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
+        self.law, self.period = law, period
+        self.guard = Supervisor(law.robot, law.inverse_dynamics, supervision, self._on_change)
+        self.mode, self.rest = IDLE, Rest()
+        self.q = self.qd = np.zeros(0)
+        self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
+        self.present: dict[str, str] = {}
+        self._send, self._post = send, post
+        self._last_good = -np.inf
+        self.reset_counts()
+
+    @property
+    def acts(self) -> bool:
+        """Whether the engine answers each joint state with a command."""
+        return self.mode != IDLE
+
+    @property
+    def state_age(self) -> float:
+        """Time since the newest valid state arrived [s]."""
+        return perf_counter() - self._last_good
+
+    def state(self) -> str:
+        """Return a text with the state of the controller, and the reason if a watchdog acts."""
+        return state_text(self.guard, 'active') if self.acts else 'inactive'
+
+    def reset_counts(self) -> None:
+        """Reset the counters and the timing statistics."""
+        self.updates, self.periods, self.ages = Window(), Window(), Window(1000)
+        self.missed = self.refused = 0
+        self.refusal = ''
+        self.torque_use: Any = 0.0
+        self._counted = self._reported = -np.inf
+
+    def activate(self) -> None:
+        """Hold the pose of the newest state, and send a command for every state from now on."""
+        self.reset_counts()
+        self.law.latch(self.q)
+        self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
+        self.guard.accept_state(self.time, self.q, self.qd)
+        self.mode = ACTIVE
+
+    def deactivate(self) -> None:
+        """Begin to stop the arm."""
+        if self.mode == ACTIVE:
+            self.mode = ENDING
+            self.guard.stop()
+
+    def leave(self) -> None:
+        """Send the idle command as the last one, and stop sending commands."""
+        self._command(self.guard.idle_torque(), None)
+        self.mode = IDLE
+
+    def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float) -> bool:
+        """
+        Store a state; return whether it is plausible.
+
+        If it is not, and the supervisor must act, its torque is sent.
+
+        Parameters
+        ----------
+        time, stamp : float [s], Stamp
+        q, qd : (n,)
+        arrived : float
+            Time of its arrival by `perf_counter` [s].
+
+        """
+        if self.acts and not self.guard.accept_state(time, q, qd):
+            if self.guard.watch():
+                self._command(self.guard.torque(), stamp)
+            return False
+        before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
+        self._last_good = arrived
+        if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
+            self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
+                       'the present pose')
+            self.law.latch(q)
+        return True
+
+    def answer(self, began: float) -> None:
+        """Send the command for the newest state; then plan the targets, and report."""
+        self._command(self.guard.torque(self._law_torque), self.stamp)
+        self._count(perf_counter() - began)
+        try:
+            self.law.plan()
+        except OscError as error:
+            self._post('error', f'target dropped: {error}')
+        # abs: the clock of a simulation may restart
+        if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
+            self._reported = self.time
+            self._post('report', self.stamp, self.law.pose, self.law.error.copy(),
+                       self.law.F.copy())
+        self._conclude()
+
+    def watch(self, longest: float) -> None:
+        """Send the supervisor's command if the newest state is older than `longest` [s]."""
+        if not self.acts:
+            return
+        for cause, reason in self.present.items():
+            self.guard.trip(cause, reason)
+        if self.guard.watch() and (self.guard.blind or self.state_age > longest):
+            self._command(self.guard.torque(), None)
+        self._conclude()
+
+    def refuse(self, reason: str, has_all_joints: bool) -> None:
+        """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
+        self.refused += 1
+        self.refusal = reason
+        self._post('refusal', reason)
+        if has_all_joints:
+            self.guard.trip(NOT_FINITE, reason)
+
+    def fail(self, reason: str) -> None:
+        """Send a safe torque after an error of the caller."""
+        self._post('error', f'control loop: {reason}')
+        if self.acts:
+            self.guard.trip(NOT_FINITE, reason)
+            self._command(self.guard.torque(), None)
+
+    def _law_torque(self) -> Array:
+        return self.law.torque(self.time, self.q, self.qd)
+
+    def _command(self, tau: Array, stamp: Stamp | None) -> None:
+        self._send(tau, stamp)
+        self.torque_use = np.maximum(
+            self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
+
+    def _conclude(self) -> None:
+        """Send the idle command and end, if the supervisor has finished stopping the arm."""
+        if self.guard.finished:
+            self.leave()
+            self._post('stopped')
+
+    def _count(self, took: float) -> None:
+        """Add the duration of an update and the time between states to the statistics [s]."""
+        if self.mode != ACTIVE:
+            return
+        self.updates.add(took)
+        gap = self.time - self._counted
+        if 0.0 < gap < np.inf:
+            self.periods.add(gap)
+            if gap < CLOCK_STEPS[1]:
+                self.missed += max(0, round(gap / self.period) - 1)
+        self._counted = self.time
+
+    def _on_change(self) -> None:
+        self._post('change', self.guard.cause, self.guard.reaction, self.state())

@@ -1,0 +1,66 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Finds the class of a kind of arm by its name: the built-in ones, and those of other packages."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from osc_ros.errors import InputError
+from osc_ros.hardware.contract import Hardware
+
+GROUP = 'osc_ros.hardware'  # entry points of other packages
+# Module and class, and the extra of osc_ros that has what it needs.
+BUILT_IN = {
+    'franka': ('osc_ros.hardware.franka:FrankaArm', 'franka'),
+    'mujoco': ('osc_ros.hardware.mujoco:MujocoArm', 'sim'),
+}
+MEMBERS = ('settings', 'open', 'start', 'read', 'write', 'stop', 'recover', 'close')
+
+
+def known() -> dict[str, str]:
+    """Return the place, 'module:class', of every kind of arm, by name; a built-in one wins."""
+    found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
+    return {**found, **{name: place for name, (place, _) in BUILT_IN.items()}}
+
+
+def hardware_class(name: str) -> type[Hardware]:
+    """
+    Return the class of a kind of arm.
+
+    Raises
+    ------
+    InputError
+        No kind of arm has this name; its module cannot be imported, for example because a package
+        is missing (the message says what to install); the class does not fit the contract.
+
+    """
+    places = known()
+    if name not in places:
+        raise InputError(f"hardware is '{name}': accepted is one of {', '.join(sorted(places))} "
+                         f'(another package adds one by an entry point of group {GROUP})')
+    module, _, attribute = places[name].partition(':')
+    try:
+        found = getattr(import_module(module), attribute, None)
+    except ImportError as error:
+        extra = BUILT_IN[name][1] if name in BUILT_IN else ''
+        remedy = f": pip install 'osc_ros[{extra}]'" if extra else ''
+        raise InputError(f"hardware '{name}' cannot be loaded ({error}){remedy}") from error
+    missing = [member for member in MEMBERS if not hasattr(found, member)]
+    if not isinstance(found, type) or missing:
+        raise InputError(f"hardware '{name}': {places[name]} is not a class with "
+                         + ', '.join(missing or MEMBERS))
+    return found

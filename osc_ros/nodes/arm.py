@@ -1,0 +1,168 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Node osc_arm: osc_controller with the arm in it, in a control loop that is a process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+from std_srvs.srv import Trigger
+
+from osc_ros.arm.process import Start, System
+from osc_ros.control.law import Law
+from osc_ros.errors import InputError, OscError
+from osc_ros.hardware.contract import Setting
+from osc_ros.hardware.table import hardware_class, known
+from osc_ros.nodes.arm_loop import ArmLoop, LoopError
+from osc_ros.nodes.controller import Controller
+from osc_ros.nodes.parameters import Entry, initial_value
+from osc_ros.nodes.run import run_and_exit
+from osc_ros.nodes.settings import supervision
+
+HARDWARE = Entry('hardware', 'mujoco', f"Kind of the arm: {', '.join(sorted(known()))}; read "
+                 'when the node starts')
+OWN = (
+    HARDWARE,
+    Entry('joint_state_rate', 100.0, 'Rate of the joint states that the node publishes [Hz]',
+          lower=1.0, upper=20000.0),
+    Entry('realtime.cpus', '', "CPUs on which the control loop runs, as in '2' or '2,3'; empty: "
+          'all'),
+    Entry('record_cycles', '', 'File (.npy) for the times of the cycles [ns], written when the '
+          "loop ends: read's return, write's call, write's return; empty: none"),
+)
+RATE = 1000.0  # default of `rate` [Hz]
+
+
+class ArmNode(Controller):
+    """
+    A controller whose loop is a process of its own, which has the arm in it.
+
+    It has the topics, services, parameters and diagnostics of osc_controller; besides, it
+    publishes joint_states, and has the parameters and services of the arm.
+
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self._recover = self.create_service(Trigger, '~/recover', self._on_recover)
+
+    def _entries(self) -> tuple[Entry, ...]:
+        """Return the parameters of the node, with those of its kind of arm."""
+        kind = hardware_class(initial_value(self, HARDWARE))
+        self._settings: tuple[Setting, ...] = kind.settings
+        table = [replace(entry, default=RATE) if entry.name == 'rate' else entry
+                 for entry in super()._entries()]
+        return (*table, *OWN, *(
+            Entry(f'hardware.{one.name}', one.default, one.description, one.lower, one.upper,
+                  one.size, one.of, choices=one.choices) for one in kind.settings))
+
+    def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
+        """Start the process of the loop, and open the arm."""
+        for name, accepted in (('update', 'on_state'), ('workers', 1)):
+            if found[name] != accepted:
+                raise InputError(f"parameter '{name}' is {found[name]}: osc_arm accepts "
+                                 f'{accepted}')
+        start = Start(
+            found['hardware'],
+            {one.name: found[f'hardware.{one.name}'] for one in self._settings}, urdf, law.robot,
+            law.settings, found['method'], supervision(found, law.settings.limits),
+            System(found['realtime.priority'], found['realtime.lock_memory'],
+                   _cpus(found['realtime.cpus']), found['record_cycles']))
+        loop = ArmLoop(self, law, start, found['joint_state_rate'], {
+            name: self._while_alive(handler) for name, handler in self._handlers().items()})
+        self.get_logger().info(f'{loop.description.name} is open'
+                               + (f' ({loop.system})' if loop.system else ''))
+        return loop
+
+    def _handlers(self) -> dict[str, Callable[..., None]]:
+        """Return what the loop calls in the thread of this node, by the name of the event."""
+        return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
+
+    def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
+        """Return a callback that does nothing if the process of the loop has ended meanwhile."""
+        @wraps(callback)
+        def called(*arguments: Any) -> None:
+            try:
+                callback(*arguments)
+            except LoopError as error:
+                self.get_logger().debug(str(error))
+        return called
+
+    def _use_realtime(self, found: dict[str, Any]) -> None:
+        """Do nothing: these settings are those of the loop's process."""
+
+    def _require_no_other_publisher(self) -> None:
+        """Do nothing: nobody else can command the arm."""
+
+    def _find_others(self) -> tuple[str, ...]:
+        """Return nothing: nobody else can command the arm."""
+        return ()
+
+    def _every_second(self) -> None:
+        self._while_alive(super()._every_second)()
+
+    # failures
+
+    def _on_lost(self, reason: str) -> None:
+        """Report an error of the arm; the node becomes inactive."""
+        self.get_logger().error(f'the arm has failed: {reason}')
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        if self._diagnosis is not None:
+            self._diagnosis.publish_failure(f'the arm has failed: {reason}')
+
+    def _on_ended(self, status: str) -> None:
+        """Report the end of the loop's process; the node becomes unconfigured."""
+        text = (f'the process of the control loop has ended {status}: the arm has stopped by '
+                'itself; configure to start again')
+        self.get_logger().error(text)
+        if self._diagnosis is not None:
+            self._diagnosis.publish_failure(text)
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        self.trigger_cleanup()
+
+    def _on_recover(self, request: Trigger.Request, response: Trigger.Response
+                    ) -> Trigger.Response:
+        """Clear an error of the arm."""
+        try:
+            if self._loop is None:
+                raise InputError('the node is not configured: there is no connection to the arm')
+            self._loop.recover()
+        except OscError as error:
+            response.message = str(error)
+        else:
+            response.success, response.message = True, 'the arm has no error: activate it again'
+        return response
+
+
+def _cpus(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(',')) if text else ()
+    except ValueError:
+        raise InputError(f"parameter 'realtime.cpus' is '{text}': accepted are numbers with "
+                         "commas between them, as in '2,3'") from None
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until SIGINT or SIGTERM."""
+    run_and_exit(ArmNode, arguments)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,86 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A managed node that logs and refuses transitions with a reason, and survives all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+
+from osc_ros.errors import InputError, OscError
+
+SUCCESS, FAILURE, ERROR = (TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE,
+                           TransitionCallbackReturn.ERROR)
+# State that a transition leads to, by the number or the label of the transition.
+LEADS_TO = {1: 'inactive', 'configure': 'inactive', 2: 'unconfigured', 'cleanup': 'unconfigured',
+            3: 'active', 'activate': 'active', 4: 'inactive', 'deactivate': 'inactive'}
+
+
+class TooEarlyError(InputError):
+    """A transition was requested before its input, such as joint states, has arrived."""
+
+
+class ManagedNode(LifecycleNode):  # type: ignore[misc]
+    """
+    A lifecycle node whose transitions are functions that may raise.
+
+    Parameters
+    ----------
+    name : str
+    **arguments
+        See `rclpy.node.Node`.
+
+    """
+
+    def __init__(self, name: str, **arguments: Any) -> None:
+        super().__init__(name, **arguments)
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._on_change_state
+
+    def _on_change_state(self, request: Any, response: Any) -> Any:
+        """Refuse a transition that is not possible now: rclpy would end the process."""
+        wanted, machine = request.transition, self._state_machine
+        accepted = {one[0]: one[1] for one in machine.available_transitions}
+        if wanted.id in accepted or wanted.label in accepted.values():
+            return self._change_state(request, response)
+        state = machine.current_state[1]
+        text = (f"transition {wanted.label or wanted.id} refused: the node is '{state}', accepted "
+                'is one of ' + ', '.join(f'{label} ({number})' for number, label
+                                         in accepted.items()))
+        # two calls, as rclpy accepts only one severity per source line; no warning if the node is
+        # in the wanted state already, for example after a lost response
+        if LEADS_TO.get(wanted.label or wanted.id) == state:
+            self.get_logger().info(text)
+        else:
+            self.get_logger().warning(text)
+        response.success = False
+        return response
+
+    def _transition(self, name: str, effect: Callable[[], None]) -> TransitionCallbackReturn:
+        """Call `effect`; return the result of the transition. Exceptions are logged here."""
+        try:
+            effect()
+        except TooEarlyError as error:
+            self.get_logger().warning(f'cannot {name} yet: {error}')
+            return FAILURE
+        except OscError as error:
+            self.get_logger().error(f'cannot {name}: {error}')
+            return FAILURE
+        except Exception as error:
+            self.get_logger().error(f'cannot {name}: {type(error).__name__}: {error}')
+            return ERROR
+        return SUCCESS

@@ -1,0 +1,413 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""osc_arm: a loop in a process of its own behind the node, and what happens if either dies."""
+
+from operator import attrgetter
+import os
+from pathlib import Path
+import signal
+import subprocess
+import sys
+from time import perf_counter, sleep
+
+from hypothesis import given as for_all
+from hypothesis import strategies as some
+import numpy as np
+import pytest
+
+from conftest import PATIENCE
+from osc_ros.arm import channel
+from osc_ros.arm.channel import Channel, Queue, RECORDS
+from osc_ros.control.engine import ACTIVE, IDLE, MODES
+from osc_ros.control.supervisor import AT_REST
+from osc_ros.errors import InputError
+from osc_ros.sim.plant import Plant
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from osc_ros.nodes.arm import ArmNode
+from osc_ros.nodes.controller import Controller
+from osc_ros.nodes.demo_parameters import text_of
+from test_nodes import FAILURE, given, JOINTS, PANDA, READY, ROBOT, SUCCESS
+
+MARK = 'TEST_ARM_OF_PROCESS'
+ARM = {**ROBOT, 'rate': 1000.0, 'autostart': False, 'startup_check': 'off',
+       'hardware__base': PANDA.base, 'hardware__initial_positions': np.array(READY).tolist(),
+       'watchdog__deadline__reaction': 'report'}
+
+
+class Client(Node):
+    """Receives what a user of the node sees, and sends targets."""
+
+    def __init__(self):
+        """Subscribe."""
+        super().__init__('client')
+        self.states, self.reached, self.statuses = [], [], []
+        listen = self.create_subscription
+        listen(JointState, 'joint_states', self.states.append, 1000)
+        listen(PoseStamped, 'osc_controller/goal_reached', self.reached.append, 10)
+        listen(DiagnosticArray, '/diagnostics',
+               lambda message: self.statuses.append(message.status[0]), 100)
+        self.poses = self.create_publisher(PoseStamped, 'osc_controller/target_pose', 10)
+
+    def aim(self, T):
+        """Send a goal: the pose (4, 4) with the present orientation of the READY configuration."""
+        message = PoseStamped()
+        p, r = message.pose.position, message.pose.orientation
+        p.x, p.y, p.z = T[:3, 3].tolist()
+        r.x, r.y, r.z, r.w = 1.0, 0.0, 0.0, 0.0
+        self.poses.publish(message)
+
+
+class Rig:
+    """An osc_arm and its client in this process; the loop is a process of its own."""
+
+    def __init__(self, spin, **parameters):
+        """Make both nodes."""
+        self.spin, self.client = spin, Client()
+        self.node = ArmNode(parameter_overrides=given(**(ARM | parameters)))
+        spin(lambda: True, self.client, self.node)
+
+    def activate(self):
+        """Configure and activate; wait until the client is connected."""
+        assert self.node.trigger_configure() == SUCCESS
+        self.spin(lambda: self.node._loop.time > 0.0)
+        assert self.node.trigger_activate() == SUCCESS
+        self.spin(lambda: self.client.poses.get_subscription_count() and self.client.states)
+        return self
+
+    @property
+    def process(self):
+        """Number of the loop's process."""
+        return self.node._loop._process.pid
+
+
+def true_pose(q):
+    """Return the pose (4, 4) of the Panda's tip at q, by MuJoCo."""
+    plant = Plant(PANDA.urdf_text, PANDA.base, JOINTS)
+    plant.reset(q)
+    return plant.pose(PANDA.tip)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(monkeypatch):
+    """Fail if a test leaves a process of a loop, which has its shared memory."""
+    monkeypatch.setenv(MARK, str(os.getpid()))
+    before = set(loops())
+    yield
+    deadline = perf_counter() + PATIENCE
+    while set(loops()) - before and perf_counter() < deadline:
+        sleep(0.01)
+    assert not set(loops()) - before
+
+
+def loops():
+    """Return the numbers of the processes of loops that descend from this process."""
+    mark = f'{MARK}={os.getpid()}'.encode()
+    for folder in Path('/proc').glob('[0-9]*'):
+        try:
+            if b'osc_ros.arm.process' in (folder / 'cmdline').read_bytes() and (
+                    mark in (folder / 'environ').read_bytes().split(bytes(1))):
+                yield int(folder.name)
+        except OSError:  # the process has ended
+            continue
+
+
+# the node
+
+
+def test_goal_is_reached_as_with_osc_controller_and_joint_states_come(spin):
+    rig = Rig(spin, hardware__pace='fast').activate()
+    goal = true_pose(READY)
+    goal[:3, :3] = np.diag([1.0, -1.0, -1.0])
+    goal[:3, 3] += [0.05, -0.1, 0.02]
+    rig.client.aim(goal)
+    spin(lambda: rig.client.reached, why='for the goal')
+    q = np.array(rig.client.states[-1].position)
+    np.testing.assert_allclose(true_pose(q), goal, atol=2e-3)
+    assert rig.client.states[-1].name == list(JOINTS)
+    stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in rig.client.states]
+    np.testing.assert_allclose(np.diff(stamps)[:50], 0.01, atol=1e-6)  # joint_state_rate
+    assert rig.node.trigger_deactivate() == SUCCESS
+    spin(lambda: rig.node._loop.mode == IDLE, why='for the arm to be stopped')
+
+
+def test_clients_cannot_tell_the_node_from_osc_controller(spin):
+    arm, other = Rig(spin, tasks=['elbow'], elbow__link='panda_link4').activate(), Controller(
+        parameter_overrides=given(**{**ROBOT, 'autostart': False, 'tasks': ['elbow'],
+                                     'elbow__link': 'panda_link4'}))
+    spin(lambda: True, other)
+    assert other.trigger_configure() == SUCCESS
+
+    def interface(node):
+        return ({(s.srv_name, s.srv_type) for s in node.services},
+                {(s.topic_name, s.msg_type) for s in node.subscriptions},
+                {(p.topic_name, p.msg_type) for p in node.publishers},
+                set(node._parameters))
+
+    for own, wanted in zip(interface(arm.node), interface(other)):
+        assert wanted <= own
+
+
+def test_process_of_the_loop_has_one_thread_and_neither_rclpy_nor_dds(spin):
+    rig = Rig(spin).activate()
+    folder = Path(f'/proc/{rig.process}')
+    maps = (folder / 'maps').read_text()
+    assert 'numba' in maps
+    assert not any(name in maps for name in ('rclpy', 'librcl', 'librmw', 'fastrtps', 'fastdds'))
+    assert len(list((folder / 'task').iterdir())) == 1
+
+
+def test_parameters_change_settings_and_model_while_the_arm_moves(spin):
+    rig = Rig(spin, hardware__pace='fast').activate()
+    goal = true_pose(READY)
+    goal[:3, 3] += [0.1, 0.0, 0.0]
+    rig.client.aim(goal)
+    loop = rig.node._loop
+    [result] = rig.node.set_parameters(given(payload__mass=50.0))
+    assert not result.successful
+    assert 'accepted there is at most' in result.reason
+    assert loop.request(attrgetter('law.robot.payload_mass')) == 0.0
+    for name, value, place, wanted in (
+            ('posture.natural_frequency', 3.0, 'law.settings.posture.natural_frequency', 3.0),
+            ('payload.mass', 1.5, 'law.robot.payload_mass', 1.5),
+            ('friction.coulomb', [0.1] * 7, 'law.settings.friction.coulomb', 0.1),
+            ('limits.effort', [60.0] * 4 + [12.0] * 3, 'guard.settings.effort_limits',
+             [60.0] * 4 + [12.0] * 3),
+            ('payload.mass', 0.0, 'law.robot.payload_mass', 0.0)):
+        [result] = rig.node.set_parameters(given(**{name.replace('.', '__'): value}))
+        assert result.successful, result.reason
+        before = loop.time
+        spin(lambda old=before: loop.time > old)
+        assert np.allclose(loop.request(attrgetter(place)), wanted), name
+        if place.startswith('law.'):
+            assert np.allclose(attrgetter(place[4:])(rig.node._law), wanted), name
+    assert loop.mode == ACTIVE
+    assert loop.request(attrgetter('guard.counts'))['not_finite'] == 0
+
+
+def test_wrong_requests_and_late_answers_neither_end_the_loop_nor_mix_up(spin):
+    rig = Rig(spin).activate()
+    loop = rig.node._loop
+    with pytest.raises(Exception, match='AttributeError'):
+        loop.request(attrgetter('no.such.thing'))
+    with pytest.raises(InputError, match='does not answer'):
+        loop._request(-1.0, attrgetter('mode'))
+    assert loop.request(attrgetter('period')) == 0.001
+    with pytest.raises(InputError, match='accepted are'):
+        loop.request(print, bytes(channel.REQUESTS))
+    loop._channel.requests.put(b'nonsense')
+    assert loop.request(attrgetter('mode')) == ACTIVE
+
+
+# refusals
+
+
+@pytest.mark.parametrize(('parameters', 'said'), [
+    ({'rate': 500.0}, "'rate' is 500 Hz: "),
+    ({'driver_compensates': 'gravity'}, "'driver_compensates' is 'gravity': "),
+    ({'hardware__driver_compensates': 'gravity'}, "accepted is 'gravity'"),
+    ({'limits__effort': [100.0] * 7}, "'limits.effort': 100 N·m for 'panda_joint1'"),
+    ({'update': 'on_timer'}, 'osc_arm accepts on_state'),
+    ({'workers': 2}, 'osc_arm accepts 1'),
+    ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
+    ({'hardware__timestep': 0.0007}, 'whole number of'),
+    ({'hardware__base': 'nowhere'}, "'nowhere'"),
+], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
+def test_what_does_not_fit_the_arm_is_refused_and_then_corrected(spin, parameters, said):
+    rig = Rig(spin, **parameters)
+    assert rig.node.trigger_configure() == FAILURE
+    assert spin.said(said)
+    assert not list(loops())
+    rig.node.set_parameters(given(**{name: ARM.get(name, default) for name, default in (
+        ('rate', 1000.0), ('driver_compensates', 'none'), ('hardware__driver_compensates', 'none'),
+        ('limits__effort', []), ('update', 'on_state'), ('workers', 1), ('realtime__cpus', ''),
+        ('hardware__timestep', 0.001), ('hardware__base', PANDA.base)) if name in parameters}))
+    assert rig.node.trigger_configure() == SUCCESS
+
+
+def test_unknown_kind_of_arm_is_refused_at_once(ros):
+    with pytest.raises(InputError, match='accepted is one of franka, mujoco'):
+        ArmNode(parameter_overrides=given(**{**ARM, 'hardware': 'nonesuch'}))
+
+
+def test_what_the_system_does_not_grant_is_said_and_the_arm_runs(spin):
+    rig = Rig(spin, realtime__cpus='4095').activate()
+    assert spin.said('not restricted to CPU 4095')
+    assert rig.node._loop.mode == ACTIVE
+
+
+# deaths
+
+
+def test_killed_loop_is_told_and_the_node_starts_a_new_one(spin):
+    rig = Rig(spin).activate()
+    before = rig.process
+    os.kill(before, signal.SIGKILL)
+    spin(lambda: any(status.level == DiagnosticStatus.ERROR and 'has ended' in status.message
+                     for status in rig.client.statuses), why='for the diagnostics')
+    assert rig.node._state_machine.current_state[1] == 'unconfigured'
+    rig.activate()
+    assert rig.process != before
+    assert rig.node._loop.mode == ACTIVE
+
+
+def in_file(folder):
+    """Return the arguments of a process with the parameters of ARM, which starts by itself."""
+    path = folder / 'arm.yaml'
+    path.write_text(text_of({'osc_controller': {
+        name.replace('__', '.'): value for name, value in {**ARM, 'autostart': True}.items()}}))
+    return '--ros-args', '--params-file', path
+
+
+def memory_of(process, joints):
+    """Return the channel of a loop's process, as a witness."""
+    for file in Path(f'/proc/{process}/fd').iterdir():
+        if 'memfd:osc_ros' in os.readlink(file):
+            return Channel(joints, os.open(file, os.O_RDWR))
+    raise AssertionError('the process has no shared memory')
+
+
+def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_signal(
+        spin, start, tmp_path):
+    client = Client()
+    spin(lambda: True, client)
+    node = start('arm', *in_file(tmp_path))
+    spin(lambda: client.poses.get_subscription_count() and any(
+        status.message == 'active' for status in client.statuses), why='for the arm')
+    [loop] = loops()
+    witness = memory_of(loop, 7)
+    goal = true_pose(READY)
+    goal[:3, :3] = np.diag([1.0, -1.0, -1.0])
+    goal[:3, 3] += [0.1, 0.1, 0.0]
+    begin = witness.at(witness.count - 1).q
+    client.aim(goal)
+    spin(lambda: np.abs(witness.at(witness.count - 1).q - begin).max() > 1e-3,
+         why='for the motion')
+    node.kill()
+    node.wait()
+    deadline = perf_counter() + PATIENCE
+    while np.abs(true_pose(witness.at(witness.count - 1).q) - goal).max() > 2e-3:
+        assert perf_counter() < deadline
+        sleep(0.05)
+    assert MODES[witness.at(witness.count - 1).mode] == ACTIVE
+    os.kill(loop, signal.SIGTERM)
+    while loop in loops():
+        assert perf_counter() < deadline
+        sleep(0.01)
+    last = witness.at(witness.count - 1)
+    assert MODES[last.mode] == IDLE
+    assert np.abs(last.qd).max() < AT_REST
+    witness.close()
+
+
+def test_node_that_ends_brings_the_arm_to_rest_and_ends_the_loop(spin, start, tmp_path):
+    client = Client()
+    spin(lambda: True, client)
+    node = start('arm', *in_file(tmp_path))
+    spin(lambda: any(status.message == 'active' for status in client.statuses), why='for the arm')
+    [loop] = loops()
+    memory = memory_of(loop, 7)
+    node.send_signal(signal.SIGINT)
+    assert node.wait(PATIENCE) == 0
+    assert MODES[memory.at(memory.count - 1).mode] == IDLE
+    memory.close()
+
+
+def test_recover_answers_in_every_state(spin):
+    rig = Rig(spin)
+    client = rig.client.create_client(Trigger, 'osc_controller/recover')
+    spin(client.service_is_ready)
+
+    def recovered():
+        future = client.call_async(Trigger.Request())
+        spin(future.done)
+        return future.result()
+
+    assert 'not configured' in recovered().message
+    assert rig.node.trigger_configure() == SUCCESS
+    assert recovered().success
+    assert rig.node.trigger_activate() == SUCCESS
+    assert 'under control' in recovered().message
+
+
+# the shared memory
+
+
+@for_all(some.lists(some.one_of(some.binary(max_size=40), some.none()), max_size=60))
+def test_queue_is_a_queue_at_every_place_of_its_ring(actions):
+    """A message is put, or taken where the action is None; the ring is as small as possible."""
+    queue = Queue(np.zeros(9, dtype=np.int64), 0, np.zeros(64, dtype=np.uint8))
+    held = []
+    for message in actions:
+        if message is None:
+            assert queue.take() == (held.pop(0) if held else None)
+        elif queue.put(message):
+            held.append(message)
+        else:
+            assert sum(8 + len(one) for one in held) + 8 + len(message) > 64
+    while held:
+        assert queue.take() == held.pop(0)
+
+
+WRITER = """
+import sys
+import numpy as np
+from osc_ros.arm.channel import Channel, RECORDS
+channel, numbers = Channel(3, int(sys.argv[1])), np.zeros(3)
+while channel.requests.take() is None:
+    pass
+for k in range(20 * RECORDS):
+    row = np.full(3, float(k))
+    channel.record(float(k), True, numbers, row, row, row, row)
+    channel.events.put(str(k).encode())
+"""
+
+
+def test_no_record_is_torn_and_no_message_lost_between_two_processes():
+    shared = Channel(3)
+    writer = subprocess.Popen([sys.executable, '-c', WRITER, str(shared.file)],
+                              pass_fds=(shared.file,))
+    shared.requests.put(b'go')
+    found, last, heard = 0, 20 * RECORDS - 1, []
+    deadline = perf_counter() + PATIENCE
+    while (count := shared.count) <= last:
+        assert perf_counter() < deadline
+        if count:
+            for number in (count - 1, max(0, count - RECORDS)):
+                record = shared.at(number)
+                if record is not None:
+                    found += 1
+                    assert record.number == number
+                    for row in (record.q, record.qd, record.tau, record.command):
+                        assert (row == number).all()
+        while (message := shared.events.take()) is not None:
+            heard.append(int(message))
+    assert writer.wait(PATIENCE) == 0
+    while (message := shared.events.take()) is not None:
+        heard.append(int(message))
+    assert found > 100
+    assert heard == list(range(len(heard)))
+    assert len(heard) == last + 1
+    assert shared.at(last).number == last
+    assert shared.at(last - RECORDS) is None
+    assert shared.at(last + 1) is None
+    shared.close()
