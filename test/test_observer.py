@@ -275,6 +275,32 @@ class TestContact:
         assert_wrench(found, force)  # the ball is round: its force goes through the tip
         assert found.quality > 0.99
 
+    def test_estimate_follows_a_wall_with_the_impulse_of_its_force(self, drawn):
+        wall = np.eye(4)
+        wall[:3, 3] = Arm().pose[:3, 3] - [0.0, 0.0, 0.02]
+        fast = MomentumObserver(panda(), 100.0)
+        watched = Watched(1000.0, wall=wall, ball=(PANDA.tip, 0.01))
+        goal = pose_moved(watched.arm.pose, [0.0, 0.0, -0.03])
+        watched.law.follow(goal)
+        forces, faster = [], []
+
+        def measure(tau):
+            forces.append(-watched.plant.contact_force()[2])
+            faster.append(fast.update(watched.plant.time, watched.plant.q, watched.plant.qd,
+                                      tau).wrench[5])
+
+        found = watched.run(1.0, measure)
+        slow = np.array(watched.wrenches)[:, 5]
+        for estimate, bandwidth in ((slow, K), (np.array(faster), 100.0)):
+            # ∫ r dt = ∫ F dt - r/K
+            impulse = PERIOD * estimate.sum() + estimate[-1] / bandwidth
+            assert impulse == pytest.approx(PERIOD * sum(forces), rel=0.05)
+        assert_wrench(found, [0.0, 0.0, forces[-1]])
+        drawn('external_force', 'The tip of the Panda, a spring of 1000 N/m, hits a wall (the '
+              'peak is cut off)', watched.times[:200], {'force [N]': {
+                  "MuJoCo's contact force": np.clip(forces, 0.0, 60.0)[:200],
+                  'estimate, 20 rad/s': slow[:200], 'estimate, 100 rad/s': faster[:200]}})
+
     def test_delay_is_the_time_constant(self):
         watched, force = Watched(), 10.0
         watched.run(0.1)
