@@ -161,8 +161,10 @@ class ExternalForce:
 
     """
 
-    def __init__(self, torque: Array, wrench: Array, residual: Array, state: Array) -> None:
-        self.torque, self.wrench, self.residual, self._state = torque, wrench, residual, state
+    def __init__(self, torque: Array, wrench: Array, residual: Array, columns: Array,
+                 state: Array) -> None:
+        self.torque, self.wrench, self.residual = torque, wrench, residual
+        self._columns, self._state = columns, state
 
     @property
     def quality(self) -> float:
@@ -177,6 +179,15 @@ class ExternalForce:
 
         """
         return float(self._state[_QUALITY])
+
+    @property
+    def settled(self) -> float:
+        """Share of the external torque that the filter lets through since its start, 0 to 1."""
+        return 1.0 - float(self._state[_MISSING])
+
+    def torque_of(self, wrench: Array) -> Array:
+        """Joint torques (n,) of a wrench (6,) on the link, base axes [N·m; N]."""
+        return np.asarray(self._columns @ wrench)
 
     @property
     def lever(self) -> float:
@@ -267,10 +278,11 @@ class MomentumObserver:
         self.robot, self.link, n = robot, link, robot.n
         self._integers, self._numbers = packed_robot(replace(robot, tips=(link,)), PROPAGATED)
         self._room = _room_for(len(robot.parent), n)
-        self._state, rows, wrench, _, _ = plain(_parts_of)(self._room, len(robot.parent), n)
+        self._state, rows, wrench, columns, _ = plain(_parts_of)(
+            self._room, len(robot.parent), n)
         self._rows = rows
         self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
-        self.external = ExternalForce(rows[6], wrench, rows[7], self._state)
+        self.external = ExternalForce(rows[6], wrench, rows[7], columns, self._state)
         damping = SingularityDamping() if damping is None else damping
         rows[0], rows[0, robot.v_index[robot.prismatic]] = 1.0, damping.length**2
         self._state[_LENGTH], self._state[_LOW], self._state[_WIDTH] = (
