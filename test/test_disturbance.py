@@ -26,10 +26,11 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
-from osc_ros.control.disturbance import Compensation, Disturbance, yielding_axes
+from osc_ros.control.disturbance import Compensation, Disturbance, random_position, yielding_axes
 from osc_ros.control.observer import MomentumObserver
-from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
+from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import figure_of_eight
+from osc_ros.dynamics.methods import default_method
 from osc_ros.sim import Plant
 
 PERIODS = round(1.0 / PERIOD)
@@ -95,6 +96,13 @@ class Run:
                 np.degrees(np.linalg.norm(errors[:, :3], axis=1)))
 
 
+def jacobian(robot, q):
+    method, J = default_method(robot), np.empty((6, robot.n))
+    method.outward(q, np.zeros(robot.n), None, None)
+    method.jacobian(J)
+    return J
+
+
 ALL_THREE = {'links': 1.1, 'payload': 1.0, 'friction': 1.0}
 
 
@@ -139,25 +147,33 @@ class TestReach:
 class TestContact:
     """Walls, springs and forces in MuJoCo."""
 
-    def peak(self, compensation, depth):
+    def peak(self, compensation, depth, inside=0.05, speed=1.0):
+        """Return the largest force [N] of a push to a goal `inside` a wall, and the last one."""
         wall = np.eye(4)
         wall[:3, 3] = Arm().pose[:3, 3] - [0.0, 0.0, depth + 0.01]
         plant = Plant(PANDA.urdf_text, PANDA.base, panda().joint_names, friction=[0.0] * 7,
                       damping=[0.0] * 7, wall=wall, ball=(PANDA.tip, 0.01))
         plant.reset(READY)
-        run, forces = Run(plant, compensation), []
+        task = Task(limits=TargetLimits([2.5, speed], [12.5, 5.0], [125.0, 50.0]))
+        run, forces = Run(plant, compensation, task), []
         run.run(1.2)  # longer than `free`
-        run.law.follow(moved(plant.pose(PANDA.tip), (0.0, 0.0, -0.05 - depth)))
-        for _ in range(PERIODS):
+        run.law.follow(moved(plant.pose(PANDA.tip), (0.0, 0.0, -inside - depth)))
+        for _ in range(round((1.0 + (inside + depth) / speed) * PERIODS)):
             run.run(PERIOD)
             forces.append(np.linalg.norm(plant.contact_force()))
-        return max(forces)
+        return max(forces), forces[-1]
 
-    @pytest.mark.parametrize('depth', (0.0001, 0.01, 0.02))
+    @pytest.mark.parametrize('depth', (0.003, 0.01, 0.02))
     def test_peaks_of_a_push_into_a_wall_are_at_most_10_percent_higher(self, depth):
-        without = self.peak(False, depth)
+        without, _ = self.peak(False, depth)
         assert without > 50.0
-        assert self.peak(True, depth) < 1.1 * without
+        assert self.peak(True, depth)[0] < 1.1 * without
+
+    def test_slow_touch_raises_the_force_by_no_more_than_the_bound_allows(self):
+        _, without = self.peak(False, 0.01, 0.005, 0.02)
+        _, found = self.peak(True, 0.01, 0.005, 0.02)
+        assert 5.0 < without < 10.0
+        assert found < without + 12.0
 
     def test_spring_keeps_its_stiffness(self):
         task, force = Task(Stiffness([50.0] * 3 + [500.0] * 3)), np.array([0.0, 5.0, -5.0])
@@ -191,6 +207,10 @@ def estimate(torque, settled=1.0, wrench=None):
                            torque_of=lambda F: 0.1 * np.append(F, 0.0))
 
 
+LIMITS = Disturbance().limits(panda())
+BOUND, CONTACT = LIMITS[1], LIMITS[3]
+
+
 class TestRules:
     """The rules of the module, one by one."""
 
@@ -200,42 +220,48 @@ class TestRules:
         for k in range(round(seconds * PERIODS) + 1):
             last = compensation.torque.copy()
             found = compensation.update(start + k * PERIOD, *given, tau, **options)
-            most = 0.5 * panda().effort_limits * PERIOD
+            most = LIMITS[2] * PERIOD
             assert (np.abs(found - last) <= most * (1.0 + 1e-9) + 1e-12).all()
         return found.copy()
 
     def test_it_follows_the_external_torque_within_rate_and_bound(self):
-        effort = panda().effort_limits
-        found = self.after(Compensation(panda()), 1.0, estimate(0.1 * effort))
-        np.testing.assert_allclose(found, -0.1 * effort, rtol=1e-6)
-        found = self.after(Compensation(panda()), 3.0, estimate(-2.0 * effort))
-        np.testing.assert_allclose(found, 0.35 * effort)
+        found = self.after(Compensation(panda()), 1.5, estimate(0.5 * BOUND))
+        np.testing.assert_allclose(found, -0.5 * BOUND, rtol=1e-6)
+        compensation = Compensation(panda(), Disturbance(free=5.0))
+        found = self.after(compensation, 3.0, estimate(-2.0 * BOUND))
+        np.testing.assert_allclose(found, BOUND)
 
     def test_sudden_torque_is_a_contact_and_holds_it_until_it_has_gone(self):
-        compensation, effort = Compensation(panda()), panda().effort_limits
-        load, hit = 0.1 * effort, 0.1 * effort
+        compensation, load = Compensation(panda()), 0.5 * BOUND
         before = self.after(compensation, 2.0, estimate(load))
-        hit[3] += 0.21 * effort[3]
-        held = self.after(compensation, 1.0, estimate(hit), start=2.0)
-        assert compensation.in_contact
-        np.testing.assert_allclose(held, before)
-        hit[3] = 0.1 * effort[3] + 0.11 * effort[3]
-        self.after(compensation, 0.1, estimate(hit), start=3.0)
-        assert compensation.in_contact
-        hit[3] = 0.1 * effort[3] + 0.09 * effort[3]
-        found = self.after(compensation, 1.0, estimate(hit), start=3.1)
-        assert not compensation.in_contact
-        np.testing.assert_allclose(found, -hit, rtol=1e-6)
+        for share, begin, in_contact in ((1.05, 2.0, True), (0.55, 3.0, True), (0.45, 4.0, False)):
+            hit = load.copy()
+            hit[3] += share * CONTACT[3]
+            found = self.after(compensation, 0.8, estimate(hit), start=begin)
+            assert compensation.in_contact == in_contact
+            np.testing.assert_allclose(found, before if in_contact else np.maximum(-hit, -BOUND),
+                                       rtol=1e-6)
 
     def test_load_at_the_start_is_no_contact(self):
-        compensation, load = Compensation(panda()), 0.3 * panda().effort_limits
-        np.testing.assert_allclose(self.after(compensation, 1.5, estimate(load)), -load,
-                                   rtol=1e-6)
+        compensation, load = Compensation(panda()), 0.9 * BOUND
+        assert (load > CONTACT).any()
+        np.testing.assert_allclose(self.after(compensation, 3.0, estimate(load)), -load, rtol=1e-6)
         assert not compensation.in_contact
+
+    def test_bounds_are_those_of_the_errors_of_the_model(self):
+        robot, none = panda(), Disturbance(payload=0.0, masses=0.0, friction=0.4)
+        np.testing.assert_allclose(none.limits(robot)[1], 0.5)
+        heavy = replace(none, payload=2.0).limits(robot)[1] - 0.5
+        rng, most = np.random.default_rng(1), np.zeros(7)
+        for _ in range(300):
+            q = random_position(robot, rng)
+            most = np.maximum(most, np.abs(jacobian(robot, q)[5]) * 2.0 * 9.81)
+        np.testing.assert_allclose(heavy[1:6], 1.25 * most[1:6], rtol=0.25)
+        assert np.abs(heavy[0]) < 1e-9
 
     @pytest.mark.parametrize('cause', ('held', 'not settled', 'gap', 'repeated', 'nan time'))
     def test_it_is_held(self, cause):
-        compensation, load = Compensation(panda()), 0.05 * panda().effort_limits
+        compensation, load = Compensation(panda()), 0.3 * BOUND
         before = self.after(compensation, 1.0, estimate(load))
         other = estimate(2.0 * load, 0.5 if cause == 'not settled' else 1.0)
         time = {'gap': 3.0, 'repeated': 1.0, 'nan time': math.nan}.get(cause, 1.0 + PERIOD)
@@ -244,16 +270,16 @@ class TestRules:
 
     def test_it_does_not_wind_up_beyond_the_effort_limits(self):
         compensation, effort = Compensation(panda()), panda().effort_limits
-        load, tau = 0.3 * effort, -0.9 * effort
+        load, tau = BOUND, -effort + 0.1
         self.after(compensation, 2.0, estimate(load), tau=tau)
-        np.testing.assert_allclose(compensation.torque, -0.1 * effort)
+        np.testing.assert_allclose(compensation.torque, -0.1)
         tau = -1.5 * effort  # more than the limit: nothing is added
         assert not compensation.update(2.01, estimate(load), tau).any()
         found = compensation.update(2.02, estimate(load), np.full(7, np.nan))
         assert np.isfinite(found).all()
 
     def test_switched_off_and_on_it_changes_at_its_rate(self):
-        compensation, load = Compensation(panda()), 0.1 * panda().effort_limits
+        compensation, load = Compensation(panda()), 0.5 * BOUND
         self.after(compensation, 1.0, estimate(load))
         compensation.is_active = False
         assert np.abs(self.after(compensation, 1.0, estimate(load), start=1.0)).max() < 1e-9
@@ -276,12 +302,11 @@ class TestRules:
         np.testing.assert_allclose(yielding_axes(spring, np.eye(3)), np.diag([0.0, 1, 1, 1, 1, 1]))
         assert not yielding_axes(Task(), R).any()
 
-    def test_joint_without_effort_limit_is_not_compensated(self):
-        robot = replace(panda(), effort_limits=[np.inf, *[10.0] * 6])
-        compensation = Compensation(robot)
+    def test_joint_without_effort_limit_is_compensated_too(self):
+        compensation = Compensation(replace(panda(), effort_limits=np.full(7, np.inf)))
         for k in range(PERIODS):
-            found = compensation.update(k * PERIOD, estimate([1.0] * 7), np.zeros(7))
-        np.testing.assert_allclose(found, [0.0, *[-1.0] * 6], rtol=1e-6)
+            found = compensation.update(k * PERIOD, estimate([0.5] * 7), np.zeros(7))
+        np.testing.assert_allclose(found, -0.5, rtol=1e-6)
 
     def test_forgotten_it_is_zero(self):
         compensation = Compensation(panda())
@@ -289,9 +314,12 @@ class TestRules:
         compensation.forget()
         assert not compensation.torque.any()
 
-    @pytest.mark.parametrize('name', ('bandwidth', 'bound', 'rate', 'contact', 'free'))
+    @pytest.mark.parametrize('name', ('payload', 'masses', 'friction', 'bandwidth', 'rise',
+                                      'free'))
     def test_numbers_that_are_not_positive_are_refused(self, name):
         for value in (-1.0, math.nan, math.inf):
             with pytest.raises(InputError, match=f'disturbance {name} .* accepted is a finite'):
                 Disturbance(**{name: value})
+        with pytest.raises(InputError, match='friction 0.0: accepted is a finite number above 0'):
+            Disturbance(friction=0.0)
         assert Disturbance(free=0.0).free == 0.0

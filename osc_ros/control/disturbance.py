@@ -25,11 +25,11 @@ Which part of τ_ext is load and friction, and which is contact, is decided by t
 1. What a wrench along yielding axes explains is left out (`yielding_axes`): along an axis of force
    the environment is pushed on purpose, and a spring keeps its stiffness and yields to loads too.
 2. Contacts come suddenly, loads and friction are followed. If |τ_ext + c| of one joint, without
-   the part of rule 1, exceeds `contact`, a share of its effort limit, the arm touches something:
-   c is held until all joints are below half of it. For the time `free` after the start, the arm is
-   taken to touch nothing, so that a load which is there from the start is found.
-3. c is bounded by `bound`, a share of the effort limits, and changes by at most `rate` of them per
-   second: this bounds the force on an obstacle that is touched slower than rule 2 notices.
+   the part of rule 1, exceeds its threshold, the arm touches something: c is held until all joints
+   are below half of it. For the time `free` after the start, the arm is taken to touch nothing, so
+   that a load which is there from the start is found.
+3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
+   its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
 4. c is held while the caller says so (a target waits for the arm, a limit is at work), while the
    observer has not settled, and over gaps.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
@@ -48,12 +48,19 @@ from numpy.typing import NDArray
 from osc_ros.control.observer import ExternalForce, LONGEST_STEP
 from osc_ros.control.task import Stiffness, Task
 from osc_ros.dynamics.compiled import ahead, kernel
+from osc_ros.dynamics.trees.momentum import Momentum
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 SETTLED = 0.95  # share of the observer's estimate that must have settled
+# Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
+# its friction.
+REVERSAL = 2.5
+MARGIN = 1.25  # of the bound: what is left over overcomes the friction
+SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
+_POSITIONS = 64  # sampled for the bounds
 # Rows of `limits`: effort limit, bound, rate, threshold of contact.
 _EFFORT, _BOUND, _SPEED, _CONTACT = range(4)
 
@@ -94,49 +101,78 @@ def _advance(limits, external, kept, tau, gain, dt, is_held, is_sensing, was_in_
 @dataclass(frozen=True)
 class Disturbance:
     """
-    Settings of the compensation; shares are relative to the effort limits of the joints.
+    Settings of the compensation: how wrong the model may be.
+
+    The bound of a joint's compensation is MARGIN times the sum of three torques: of the payload at
+    the tip and of the share of the arm's own weight, the largest of many positions, and of the
+    friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the share
+    of the weight.
 
     Attributes
     ----------
+    payload : float [kg]
+        Largest unknown payload at the tip.
+    masses : float
+        Largest relative error of the masses of the links.
+    friction : float [N·m; N for prismatic]
+        Largest unknown dry friction of a joint.
     bandwidth : float [rad/s]
-        Of the low-pass filter behind the observer.
-    bound : float
-        Largest compensation, a share.
-    rate : float [1/s]
-        Largest rate of the compensation, in shares per second.
-    contact : float
-        Sudden torque that counts as contact, a share; above twice the dry friction, or a joint
-        that reverses counts as contact.
+        Bandwidth of the low-pass filter behind the observer.
+    rise : float [s]
+        Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
     free : float [s]
         Time after the start during which every torque counts as load.
 
     Raises
     ------
     InputError
-        A number that is not positive and finite (`free`: 0 or more).
+        A number that is not finite, or negative; a bandwidth, friction or rise of 0.
 
     """
 
+    payload: float = 1.0
+    masses: float = 0.1
+    friction: float = 1.0
     bandwidth: float = 100.0
-    bound: float = 0.35
-    rate: float = 0.5
-    contact: float = 0.2
+    rise: float = 0.3
     free: float = 1.0
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name in ('bandwidth', 'bound', 'rate', 'contact', 'free'):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and name == 'free')):
-                raise InputError(f'disturbance {name} {value}: accepted is a finite number above '
-                                 + '0' * (name != 'free') + 'or equal to 0' * (name == 'free'))
+        for name in ('payload', 'masses', 'friction', 'bandwidth', 'rise', 'free'):
+            value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
+            if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
+                raise InputError(f'disturbance {name} {value}: accepted is a finite number '
+                                 + ('of 0 or more' if may_be_zero else 'above 0'))
+
+    def limits(self, robot: Robot) -> Array:
+        """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
+        model, loaded = Momentum(robot), Momentum(robot.with_payload(self.payload))
+        rng, rest = np.random.default_rng(0), np.zeros(robot.n)
+        weight, load = rest, rest
+        for _ in range(_POSITIONS):
+            q = random_position(robot, rng)
+            own = model.at(q, rest)[1]
+            weight = np.maximum(weight, np.abs(own))
+            load = np.maximum(load, np.abs(loaded.at(q, rest)[1] - own))
+        load = load + self.masses * weight
+        return np.array([robot.effort_limits, MARGIN * (load + self.friction),
+                         (self.friction + load / SLOWER) / self.rise,
+                         REVERSAL * self.friction + self.masses * weight])
+
+
+def random_position(robot: Robot, rng: np.random.Generator) -> Array:
+    """Random joint positions (nq,) within the limits, and within half a turn [rad, m]."""
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    found, q = rng.uniform(np.minimum(lower, upper), upper), rng.normal(size=robot.nq)
+    single = ~robot.spherical
+    q[robot.q_index[single]] = found[robot.v_index[single]]
+    return q
 
 
 class Compensation:
     """
     The torque that makes up for what the model lacks.
-
-    A joint without effort limit is not compensated: its bound would be unknown.
 
     Attributes
     ----------
@@ -157,11 +193,7 @@ class Compensation:
     def __init__(self, robot: Robot, settings: Disturbance | None = None) -> None:
         _compile()
         self.settings = settings = Disturbance() if settings is None else settings
-        effort = np.asarray(robot.effort_limits)
-        known = np.where(np.isfinite(effort), effort, 0.0)
-        self._limits = np.array([
-            effort, settings.bound * known, settings.rate * known,
-            np.where(known > 0.0, settings.contact * known, np.inf)])
+        self._limits = settings.limits(robot)
         self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
         self.is_active = True
         self.forget()
