@@ -14,9 +14,11 @@
 
 """osc_arm: a loop in a process of its own behind the node, and what happens if either dies."""
 
+from dataclasses import replace
 from operator import attrgetter
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
@@ -30,9 +32,16 @@ import pytest
 from conftest import PATIENCE
 from osc_ros.arm import channel
 from osc_ros.arm.channel import Channel, Queue, RECORDS
+from osc_ros.arm.process import require_fit, Start, System
+from osc_ros.control.driver import Driver
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
+from osc_ros.control.limits import Limits
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import Supervision
 from osc_ros.control.supervisor import AT_REST
 from osc_ros.errors import InputError
+from osc_ros.hardware.contract import Description
+from osc_ros.model.robot import Robot
 from osc_ros.sim.plant import Plant
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
@@ -48,6 +57,7 @@ from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.demo_parameters import text_of
 from test_nodes import FAILURE, given, JOINTS, PANDA, READY, ROBOT, SUCCESS
 
+ARM_ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip, locked=PANDA.locked)
 MARK = 'TEST_ARM_OF_PROCESS'
 ARM = {**ROBOT, 'rate': 1000.0, 'autostart': False, 'startup_check': 'off',
        'hardware__base': PANDA.base, 'hardware__initial_positions': np.array(READY).tolist(),
@@ -141,8 +151,8 @@ def test_goal_is_reached_as_with_osc_controller_and_joint_states_come(spin):
     goal[:3, 3] += [0.05, -0.1, 0.02]
     rig.client.aim(goal)
     spin(lambda: rig.client.reached, why='for the goal')
-    q = np.array(rig.client.states[-1].position)
-    np.testing.assert_allclose(true_pose(q), goal, atol=2e-3)
+    spin(lambda: np.allclose(true_pose(rig.client.states[-1].position), goal, atol=2e-3),
+         why='for the arm to be there')
     assert rig.client.states[-1].name == list(JOINTS)
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in rig.client.states]
     np.testing.assert_allclose(np.diff(stamps)[:50], 0.01, atol=1e-6)  # joint_state_rate
@@ -221,26 +231,48 @@ def test_wrong_requests_and_late_answers_neither_end_the_loop_nor_mix_up(spin):
 # refusals
 
 
+def described(**changed):
+    """Return the description of an arm that fits `start`, but for changes."""
+    return replace(Description('an arm', ARM_ROBOT.joint_names, 1e-3, 'gravity',
+                               np.asarray(ARM_ROBOT.effort_limits), np.full(7, 1e3)), **changed)
+
+
+def start_of(rate=1000.0, compensates='gravity', **limits):
+    """Return what a loop begins with, for an arm that compensates gravity."""
+    robot = ARM_ROBOT
+    settings = Settings(limits=Limits.of(robot, **{'effort_rate': np.full(7, 1e3), **limits}),
+                        driver=Driver(robot, compensates))
+    return Start('mujoco', {}, '', robot, settings, 'sweep', Supervision(
+        {}, settings.limits.effort, 10.0, 0.1, 0.1, 0.1, deadline=1.0 / rate, period=1.0 / rate,
+        velocity_limits=settings.limits.velocity), System())
+
+
+@pytest.mark.parametrize(('arm', 'given', 'said'), [
+    ({}, {'rate': 500.0}, "'rate' is 500 Hz: an arm has 1000 states a second"),
+    ({'compensates': 'none'}, {}, "'driver_compensates' is 'gravity': an arm compensates 'none'"),
+    ({'effort_limits': np.full(7, 86.0)}, {}, "'limits.effort': 87 N·m for 'panda_joint1'"),
+    ({}, {'effort_rate': np.full(7, 1001.0)}, "'limits.effort_rate': 1001 N·m/s for 'panda_joi"),
+    ({'joint_names': tuple('abcdefg')}, {}, 'an arm has the joints a, b, c, d, e, f, g: '),
+], ids=('rate', 'compensation', 'torques', 'rates', 'joints'))
+def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, said):
+    require_fit(described(), start_of())
+    with pytest.raises(InputError, match=re.escape(said)):
+        require_fit(described(**arm), start_of(**given))
+
+
 @pytest.mark.parametrize(('parameters', 'said'), [
-    ({'rate': 500.0}, "'rate' is 500 Hz: "),
-    ({'driver_compensates': 'gravity'}, "'driver_compensates' is 'gravity': "),
     ({'hardware__driver_compensates': 'gravity'}, "accepted is 'gravity'"),
-    ({'limits__effort': [100.0] * 7}, "'limits.effort': 100 N·m for 'panda_joint1'"),
-    ({'update': 'on_timer'}, 'osc_arm accepts on_state'),
     ({'workers': 2}, 'osc_arm accepts 1'),
     ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
-    ({'hardware__timestep': 0.0007}, 'whole number of'),
-    ({'hardware__base': 'nowhere'}, "'nowhere'"),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
-def test_what_does_not_fit_the_arm_is_refused_and_then_corrected(spin, parameters, said):
+def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, parameters, said):
     rig = Rig(spin, **parameters)
     assert rig.node.trigger_configure() == FAILURE
     assert spin.said(said)
     assert not list(loops())
     rig.node.set_parameters(given(**{name: ARM.get(name, default) for name, default in (
-        ('rate', 1000.0), ('driver_compensates', 'none'), ('hardware__driver_compensates', 'none'),
-        ('limits__effort', []), ('update', 'on_state'), ('workers', 1), ('realtime__cpus', ''),
-        ('hardware__timestep', 0.001), ('hardware__base', PANDA.base)) if name in parameters}))
+        ('hardware__driver_compensates', 'none'), ('workers', 1), ('realtime__cpus', ''))
+        if name in parameters}))
     assert rig.node.trigger_configure() == SUCCESS
 
 
@@ -278,6 +310,16 @@ def in_file(folder):
     return '--ros-args', '--params-file', path
 
 
+def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin):
+    rig = Rig(spin).activate()
+    os.kill(rig.process, signal.SIGSTOP)
+    spin(lambda: any(status.level == DiagnosticStatus.ERROR and 'does not answer' in status.message
+                     for status in rig.client.statuses), why='for the diagnostics')
+    os.kill(rig.process, signal.SIGCONT)
+    spin(lambda: rig.client.statuses[-1].level != DiagnosticStatus.ERROR, why='for it to go on')
+    assert rig.node._loop.mode == ACTIVE
+
+
 def memory_of(process, joints):
     """Return the channel of a loop's process, as a witness."""
     for file in Path(f'/proc/{process}/fd').iterdir():
@@ -305,7 +347,8 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
     node.kill()
     node.wait()
     deadline = perf_counter() + PATIENCE
-    while np.abs(true_pose(witness.at(witness.count - 1).q) - goal).max() > 2e-3:
+    while (np.abs(true_pose((newest := witness.at(witness.count - 1)).q) - goal).max() > 2e-3
+           or np.abs(newest.qd).max() > 0.1 * AT_REST):
         assert perf_counter() < deadline
         sleep(0.05)
     assert MODES[witness.at(witness.count - 1).mode] == ACTIVE

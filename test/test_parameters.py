@@ -33,7 +33,9 @@ from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
+from osc_ros.hardware.mujoco import MujocoArm  # noqa: E402
 from osc_ros.nodes import (  # noqa: E402
+    arm,
     controller,
     controller_parameters,
     description,
@@ -43,7 +45,8 @@ from osc_ros.nodes import (  # noqa: E402
 from osc_ros.nodes.parameters import Entry, values  # noqa: E402
 
 TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
-          'simulator': simulator.PARAMETERS}
+          'simulator': simulator.PARAMETERS,
+          'arm': (*arm.OWN, *arm.entries_of(MujocoArm))}
 PAGE = Path(__file__).parents[1] / 'doc' / 'parameters.md'
 WRITE = "make test ARGS='-k parameters --write-tables'"
 
@@ -83,6 +86,8 @@ def page():
     tables = {'Every node: the robot': description.ENTRIES} | {
         f'osc_{name}': [entry for entry in table if entry.name not in shared]
         for name, table in TABLES.items()}
+    tables['osc_arm, besides those of osc_controller; `hardware.…` are those of `mujoco`'] = (
+        tables.pop('osc_arm'))
     tables['osc_controller, for each NAME in `tasks`'] = (
         controller_parameters.task_parameters('NAME'))
     return HEAD + ''.join(

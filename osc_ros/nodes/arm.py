@@ -23,10 +23,10 @@ from typing import Any
 
 from std_srvs.srv import Trigger
 
-from osc_ros.arm.process import Start, System
+from osc_ros.arm.process import ArmEngine, Start, System
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
-from osc_ros.hardware.contract import Setting
+from osc_ros.hardware.contract import Hardware, Setting
 from osc_ros.hardware.table import hardware_class, known
 from osc_ros.nodes.arm_loop import ArmLoop, LoopError
 from osc_ros.nodes.controller import Controller
@@ -48,6 +48,12 @@ OWN = (
 RATE = 1000.0  # default of `rate` [Hz]
 
 
+def entries_of(kind: type[Hardware]) -> list[Entry]:
+    """Return the parameters of a kind of arm."""
+    return [Entry(f'hardware.{one.name}', one.default, one.description, one.lower, one.upper,
+                  one.size, one.of, choices=one.choices) for one in kind.settings]
+
+
 class ArmNode(Controller):
     """
     A controller whose loop is a process of its own, which has the arm in it.
@@ -67,9 +73,7 @@ class ArmNode(Controller):
         self._settings: tuple[Setting, ...] = kind.settings
         table = [replace(entry, default=RATE) if entry.name == 'rate' else entry
                  for entry in super()._entries()]
-        return (*table, *OWN, *(
-            Entry(f'hardware.{one.name}', one.default, one.description, one.lower, one.upper,
-                  one.size, one.of, choices=one.choices) for one in kind.settings))
+        return (*table, *OWN, *entries_of(kind))
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> ArmLoop:
         """Start the process of the loop, and open the arm."""
@@ -94,13 +98,15 @@ class ArmNode(Controller):
         return {**super()._handlers(), 'lost': self._on_lost, 'ended': self._on_ended}
 
     def _while_alive(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that does nothing if the process of the loop has ended meanwhile."""
+        """Return a callback that survives the end of the loop's process, and its silence."""
         @wraps(callback)
         def called(*arguments: Any) -> None:
             try:
                 callback(*arguments)
             except LoopError as error:
-                self.get_logger().debug(str(error))
+                if self._loop is not None and not self._loop.has_ended:
+                    self.get_logger().error(str(error), throttle_duration_sec=1.0)
+                    self._diagnosis.publish_failure(str(error))
         return called
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
@@ -114,7 +120,13 @@ class ArmNode(Controller):
         return ()
 
     def _every_second(self) -> None:
+        self._while_alive(self._report_hardware)()
         self._while_alive(super()._every_second)()
+
+    def _report_hardware(self) -> None:
+        if self._loop is not None:
+            self._diagnosis.more = [(f'hardware {name}', value) for name, value in
+                                    self._loop.request(ArmEngine.hardware_report).items()]
 
     # failures
 

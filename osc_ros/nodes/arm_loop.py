@@ -73,6 +73,8 @@ class ArmLoop:
         What the arm says about itself.
     system : str
         What the operating system granted to the process, for the log.
+    has_ended : bool
+        Whether the process has ended.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ class ArmLoop:
         self._answers: dict[int, tuple[int, Any]] = {}
         self._number = self._read = 0
         self._since: tuple[int, str] = 0, IDLE  # the mode from this cycle on
-        self._has_ended = False
+        self.has_ended = False
         rehearse()
         self._channel = Channel(len(self.joints))
         self._process = subprocess.Popen(
@@ -156,7 +158,7 @@ class ArmLoop:
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
-        self._has_ended = True
+        self.has_ended = True
         for publisher in (self._states, self._clock):
             if publisher is not None:
                 self._owner.destroy_publisher(publisher)
@@ -170,7 +172,7 @@ class ArmLoop:
     @property
     def mode(self) -> str:
         """The mode of the engine."""
-        if self._has_ended:
+        if self.has_ended:
             return IDLE
         newest = self._newest()
         since, mode = self._since
@@ -197,7 +199,7 @@ class ArmLoop:
     @property
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come."""
-        return not self._has_ended and self.request(ArmEngine.has_enough_states)
+        return not self.has_ended and self.request(ArmEngine.has_enough_states)
 
     @property
     def required(self) -> str:
@@ -207,7 +209,7 @@ class ArmLoop:
     @property
     def refusal(self) -> str:
         """Why the last states were not used; empty if that is not known."""
-        return 'the process of the control loop has ended' if self._has_ended else ''
+        return 'the process of the control loop has ended' if self.has_ended else ''
 
     def lack_of_states(self) -> str:
         """Reason why no valid states arrive, if it is known."""
@@ -248,7 +250,7 @@ class ArmLoop:
         raise answer
 
     def _wait(self, deadline: float) -> None:
-        if self._has_ended or self._process.poll() is not None:
+        if self.has_ended or self._process.poll() is not None:
             raise LoopError('the process of the control loop has ended')
         if perf_counter() > deadline:
             raise LoopError('the process of the control loop does not answer')
@@ -292,8 +294,8 @@ class ArmLoop:
         while self._posted:
             event, arguments = self._posted.popleft()
             self._handlers[event](*arguments)
-        if not self._has_ended and self._process.poll() is not None:
-            self._has_ended = True
+        if not self.has_ended and self._process.poll() is not None:
+            self.has_ended = True
             self._take_events()
             self._handlers['ended'](f'with status {self._process.returncode}')
 
