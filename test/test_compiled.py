@@ -26,6 +26,7 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.disturbance import Compensation
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.observer import MomentumObserver
@@ -56,6 +57,7 @@ def law():
         roles.compile_kernels(reduced)
     Momentum(robot)
     MomentumObserver(robot)
+    Compensation(robot)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
