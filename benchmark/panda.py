@@ -39,6 +39,7 @@ from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
 from osc_ros.control.reference import NO_REFERENCE
 from osc_ros.control.settings import Settings
@@ -247,11 +248,18 @@ def tick(seconds: float) -> list[Row]:
         ('… all of this', whole(all_of_it, on_the_way=True)),
         ('… joints at their limits', whole(replace(plain, limits=slow))),
         ('… torques at their limits', whole(replace(plain, limits=weak))),
+        ('beside a tick: `MomentumObserver.update`', _observer(robot)),
         *_stages(Law(robot, plain)),
     ]
     osc, out = OperationalSpace(robot), np.empty(7)
     return race([Contender(TORQUE, lambda s: osc.torque(s.q, s.qd, s.u, out=out)),
                  *(Contender(name, call) for name, call in ticks)], sample, seconds)
+
+
+def _observer(robot: Robot) -> Callable[[State], Any]:
+    """Return a call of the momentum observer with a new time."""
+    observer, tau, clock = MomentumObserver(robot), np.zeros(robot.n), itertools.count()
+    return lambda s: observer.update(PERIOD * next(clock), s.q, s.qd, tau)
 
 
 def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:

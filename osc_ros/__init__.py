@@ -35,6 +35,7 @@ Task              what one link does: Gains or Stiffness, ForceControl, TargetLi
 Hold, Path, Jog   motions of a target: a pose, a path through poses, a twist
 Simulation        an arm in MuJoCo under its law
 OperationalSpace  the dynamics alone: Λ, J, h, torques of a task acceleration
+MomentumObserver  external joint torques, and their wrench, from states and torques
 
 The first use compiles the kernels, which takes about a minute; ~/.cache/osc_ros keeps them.
 All pages of the documentation are in the folder doc/ of the repository.
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from osc_ros.control.kinds.look_at import LookAt
     from osc_ros.control.law import Law
     from osc_ros.control.limits import Limits
+    from osc_ros.control.observer import MomentumObserver
     from osc_ros.control.posture import Posture
     from osc_ros.control.settings import Settings
     from osc_ros.control.task import (
@@ -74,9 +76,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold', 'InputError', 'Jog', 'Law', 'Limits',
-    'LookAt', 'ModelError', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
-    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
-    'Task', 'pose',
+    'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot',
+    'Settings', 'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target',
+    'TargetLimits', 'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
@@ -87,6 +89,7 @@ _PLACES = {
     'control.kinds.look_at': ('LookAt',),
     'control.law': ('Law',),
     'control.limits': ('Limits',),
+    'control.observer': ('MomentumObserver',),
     'control.posture': ('Posture',),
     'control.settings': ('Settings',),
     'control.task': ('ForceControl', 'Gains', 'Stiffness', 'Target', 'TargetLimits', 'Task',

@@ -26,8 +26,10 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.disturbance import Compensation
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
+from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
@@ -40,6 +42,7 @@ from osc_ros.dynamics.spatial import plus, ZERO
 from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.teams import roles
 from osc_ros.dynamics.trees.layout import pendulum
+from osc_ros.dynamics.trees.momentum import Momentum
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -52,6 +55,9 @@ def law():
         OperationalSpace(robot, method)
     for reduced in (False, True):
         roles.compile_kernels(reduced)
+    Momentum(robot)
+    MomentumObserver(robot)
+    Compensation(robot)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
@@ -154,6 +160,7 @@ from osc_ros import Robot
 from osc_ros.dynamics import compiled
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.trees.layout import pendulum
+from osc_ros.dynamics.trees.momentum import Momentum
 
 compilations = []
 compiled.OBSERVERS.append(lambda name, begins: compilations.append(name) if begins else None)

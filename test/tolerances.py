@@ -38,6 +38,7 @@ SINGULAR_VALUE = 1e-12  # of the largest: eigenvalues by Jacobi and singular val
 TASK_FORCE = 1e-10  # relative: two solvers of 6 × 6 systems, eigenvalues over three decades
 BLOCK_ROUNDING = 1e-13  # times the condition number: block tridiagonal solutions against numpy's
 FACTORS_AGREE = 1e-12  # times the condition number: one block factorization against another
+MOMENTUM_QUOTIENT = 1e-7  # relative: a difference quotient of M q̇ over 20 µs
 MOMENTUM_RATE = 1e-7  # of the largest wrench: a difference quotient of bodies' momenta over 20 µs
 LONG_CHAIN_COMMAND = 1e-10  # relative to the terms that cancel at the tip: 5000 joints
 EVERY_ROBOT = 1e-9  # rounding, scaled as in doc/robots.md; fingers weigh a few grams

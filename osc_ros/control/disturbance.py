@@ -1,0 +1,267 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+Compensation of the torques that the model lacks: load, wrong masses, dry friction.
+
+The momentum observer's external torque τ_ext contains them, and contacts too. The compensation c
+is added to the torque of the law, and follows -τ_ext. A joint that dry friction holds has
+τ_ext = -(law's torque + c) + gravity, so c then integrates the torque of the law until the joint
+moves: no error remains at rest.
+
+Which part of τ_ext is load and friction, and which is contact, is decided by these rules:
+
+1. What a wrench along yielding axes explains is left out (`yielding_axes`): along an axis of force
+   the environment is pushed on purpose, and a spring keeps its stiffness and yields to loads too.
+2. Contacts come suddenly, loads and friction are followed. If |τ_ext + c| of one joint, without
+   the part of rule 1, exceeds its threshold, the arm touches something: c is held until all joints
+   are below half of it. For the time `free` after the start, the arm is taken to touch nothing, so
+   that a load which is there from the start is found.
+3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
+   its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
+4. c is held while the caller says so (a target waits for the arm, a limit is at work), while the
+   observer has not settled, and over gaps.
+5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
+
+If c is switched off, and on, it changes at `rate` too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.observer import ExternalForce, LONGEST_STEP
+from osc_ros.control.task import Stiffness, Task
+from osc_ros.dynamics.compiled import ahead, kernel
+from osc_ros.dynamics.trees.momentum import Momentum
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+SETTLED = 0.95  # share of the observer's estimate that must have settled
+# Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
+# its friction.
+REVERSAL = 2.5
+MARGIN = 1.25  # of the bound: what is left over overcomes the friction
+SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
+_POSITIONS = 64  # sampled for the bounds
+# Rows of `limits`: effort limit, bound, rate, threshold of contact.
+_EFFORT, _BOUND, _SPEED, _CONTACT = range(4)
+
+
+@kernel
+def _advance(limits, external, kept, tau, gain, dt, is_held, is_sensing, was_in_contact, c):
+    """
+    Advance the compensation by dt; return whether the arm touches something.
+
+    Parameters
+    ----------
+    limits : (4, n)
+    external, kept : (n,), (n,) [N·m]
+        External torque, and the part of it that is left out.
+    tau : (n,) [N·m]
+        Torque of the law.
+    gain : float
+        Share of the difference to the external torque that is made up in dt.
+    dt : float [s]
+    is_held, is_sensing, was_in_contact : bool
+    c : (n,), changed [N·m]
+
+    """
+    worst = 0.0
+    for k in range(len(c)):
+        worst = max(worst, np.abs(external[k] - kept[k] + c[k]) / limits[_CONTACT, k])
+    in_contact = is_sensing and worst > (0.5 if was_in_contact else 1.0)
+    for k in range(len(c)):
+        effort, bound, most = limits[_EFFORT, k], limits[_BOUND, k], dt * limits[_SPEED, k]
+        if not (is_held or in_contact):
+            wanted = min(max(kept[k] - external[k], -bound), bound)
+            c[k] += min(max(gain * (wanted - c[k]), -most), most)
+        if np.isfinite(tau[k]):
+            c[k] = min(max(c[k], min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
+    return in_contact
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """
+    Settings of the compensation: how wrong the model may be.
+
+    The bound of a joint's compensation is MARGIN times the sum of three torques: of the payload at
+    the tip and of the share of the arm's own weight, the largest of many positions, and of the
+    friction. A sudden torque is a contact if it exceeds REVERSAL times the friction plus the share
+    of the weight.
+
+    Attributes
+    ----------
+    payload : float [kg]
+        Largest unknown payload at the tip.
+    masses : float
+        Largest relative error of the masses of the links.
+    friction : float [N·m; N for prismatic]
+        Largest unknown dry friction of a joint.
+    bandwidth : float [rad/s]
+        Bandwidth of the low-pass filter behind the observer.
+    rise : float [s]
+        Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
+    free : float [s]
+        Time after the start during which every torque counts as load.
+
+    Raises
+    ------
+    InputError
+        A number that is not finite, or negative; a bandwidth, friction or rise of 0.
+
+    """
+
+    payload: float = 1.0
+    masses: float = 0.1
+    friction: float = 1.0
+    bandwidth: float = 100.0
+    rise: float = 0.3
+    free: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        for name in ('payload', 'masses', 'friction', 'bandwidth', 'rise', 'free'):
+            value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
+            if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
+                raise InputError(f'disturbance {name} {value}: accepted is a finite number '
+                                 + ('of 0 or more' if may_be_zero else 'above 0'))
+
+    def limits(self, robot: Robot) -> Array:
+        """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
+        model, loaded = Momentum(robot), Momentum(robot.with_payload(self.payload))
+        rng, rest = np.random.default_rng(0), np.zeros(robot.n)
+        weight, load = rest, rest
+        for _ in range(_POSITIONS):
+            q = random_position(robot, rng)
+            own = model.at(q, rest)[1]
+            weight = np.maximum(weight, np.abs(own))
+            load = np.maximum(load, np.abs(loaded.at(q, rest)[1] - own))
+        load = load + self.masses * weight
+        return np.array([robot.effort_limits, MARGIN * (load + self.friction),
+                         (self.friction + load / SLOWER) / self.rise,
+                         REVERSAL * self.friction + self.masses * weight])
+
+
+def random_position(robot: Robot, rng: np.random.Generator) -> Array:
+    """Random joint positions (nq,) within the limits, and within half a turn [rad, m]."""
+    lower, upper = np.clip(robot.position_limits.T, -np.pi, np.pi)
+    found, q = rng.uniform(np.minimum(lower, upper), upper), rng.normal(size=robot.nq)
+    single = ~robot.spherical
+    q[robot.q_index[single]] = found[robot.v_index[single]]
+    return q
+
+
+class Compensation:
+    """
+    The torque that makes up for what the model lacks.
+
+    Attributes
+    ----------
+    torque : (n,) [N·m; N for prismatic]
+        The compensation in force; the array stays the same object.
+    is_active : bool
+        If set to False, the compensation returns to zero at its largest rate.
+    in_contact : bool
+        Whether the arm touches something, by the rule of this module.
+
+    Parameters
+    ----------
+    robot : Robot
+    settings : Disturbance, optional
+
+    """
+
+    def __init__(self, robot: Robot, settings: Disturbance | None = None) -> None:
+        _compile()
+        self.settings = settings = Disturbance() if settings is None else settings
+        self._limits = settings.limits(robot)
+        self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
+        self.is_active = True
+        self.forget()
+
+    def forget(self) -> None:
+        """Set the compensation to zero at once, for an arm that does not move; start anew."""
+        self.torque[:] = 0.0
+        self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
+
+    def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
+               yielding: Array | None = None) -> Array:
+        """
+        Advance the compensation to a time; return it, the same array every time.
+
+        Parameters
+        ----------
+        time : float
+            Stamp of the state [s].
+        external : ExternalForce
+            The observer's estimate for this state.
+        tau : (n,) [N·m, N]
+            Torque of the law, to which the compensation will be added.
+        is_held : bool
+            Whether to hold the compensation: a target waits for the arm, a limit is at work.
+        yielding : (6, 6), optional
+            Projector on the axes that yield, see `yielding_axes`; default: none.
+
+        """
+        dt = time - self._time
+        if not dt <= LONGEST_STEP:  # the first state, a gap, or not a number
+            dt = 0.0
+        dt, self._time = max(dt, 0.0), time if math.isfinite(time) else self._time
+        if self.is_active:
+            self._free -= dt
+            kept = self._none if yielding is None else external.torque_of(
+                yielding @ external.wrench)
+            given, is_held = external.torque, is_held or external.settled < SETTLED
+        else:
+            kept = given = self._none
+            self._free, is_held = self.settings.free, False
+        gain = -math.expm1(-self.settings.bandwidth * dt)
+        self.in_contact = bool(_advance(
+            self._limits, given, kept, tau, gain, dt, is_held,
+            self.is_active and self._free <= 0.0, self.in_contact, self.torque))
+        return self.torque
+
+
+def yielding_axes(task: Task, R: Array) -> Array:
+    """
+    Projector (6, 6) on the axes along which a task gives way, base axes, [angular; linear].
+
+    Parameters
+    ----------
+    task : Task
+    R : (3, 3)
+        Axes of the task's frame, in base axes.
+
+    """
+    soft = ('force', 'motion') if isinstance(task.gains, Stiffness) else ('force',)
+    of_axes, projector = task.along(*soft), np.zeros((6, 6))
+    for k in (0, 3):
+        projector[k:k + 3, k:k + 3] = R * of_axes[k:k + 3] @ R.T
+    return projector
+
+
+@ahead
+def _compile() -> None:
+    """Compile or load the kernel once per process; other argument types then raise TypeError."""
+    x = np.zeros(1)
+    _advance(np.ones((4, 1)), x, x, x, 0.0, 0.0, False, False, False, x.copy())
+    _advance.disable_compile()
