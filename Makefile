@@ -44,7 +44,7 @@ help:
 	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
 	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
-	@echo "            (twelve minutes; ARGS='--json out.json', ARGS='--only gaps')"
+	@echo "            (sixteen minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make clean  remove .venv, .venv-franka-sim and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'

@@ -41,6 +41,7 @@ os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 import chains
 import depth
 import gaps
+import latency
 import nodes
 import operations
 from osc_ros.dynamics.methods import METHODS
@@ -100,13 +101,16 @@ def main() -> None:
     parser.add_argument('--node-seconds', type=float, default=nodes.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the nodes [s] '
                              '(%(default)s)')
+    parser.add_argument('--latency-seconds', type=float, default=latency.SECONDS, metavar='S',
+                        help='duration of the measurement for every row of the comparison with an '
+                             'empty callback [s] (%(default)s)')
     parser.add_argument('--gap-seconds', type=float, default=gaps.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the longest gaps [s] '
                              '(%(default)s)')
     parser.add_argument('--gap-priority', type=int, metavar='P',
                         help='SCHED_FIFO priority for the longest gaps, 0 for none ('
                              f'{nodes.PRIORITY} if permitted)')
-    parser.add_argument('--only', choices=('gaps', 'ticks'),
+    parser.add_argument('--only', choices=('gaps', 'latency', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -122,6 +126,10 @@ def main() -> None:
         between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
         print('\n'.join(page.gaps(between)))
         return write({'machine': machine(), 'gaps': between and asdict(between)})
+    if arguments.only == 'latency':
+        turns = latency.section(arguments.latency_seconds, done=done)
+        print('\n'.join(page.latency(turns)))
+        return write({'machine': machine(), 'latency': turns and asdict(turns)})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -144,6 +152,7 @@ def main() -> None:
     counts = operations.section()
     done('operations on trees')
     over_dds = nodes.section(arguments.node_seconds, done=done)
+    turns = latency.section(arguments.latency_seconds, done=done)
     between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
     cold, warm = first_use()
     done('first use')
@@ -160,6 +169,7 @@ def main() -> None:
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
+        *page.latency(turns),
         *page.nodes(over_dds),
         *page.gaps(between),
         *page.losses(rows, lengths, batch, cold, warm),
@@ -180,6 +190,7 @@ def main() -> None:
         'teams': [asdict(row) for row in parallel],
         'exchanges of teams': [asdict(row) for row in exchanges],
         'model of teams': asdict(model),
+        'latency': turns and asdict(turns),
         'nodes': over_dds and asdict(over_dds), 'gaps': between and asdict(between),
         'first use, later uses [s]': (cold, warm)})
     wrong = [row.name for row in rows if row.is_off]

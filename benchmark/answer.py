@@ -23,7 +23,9 @@ standard input has the arguments of one run as JSON. SIGINT ends a run; then the
 
 from __future__ import annotations
 
+from array import array
 import json
+from struct import unpack_from
 import sys
 
 import numpy as np
@@ -31,40 +33,57 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
 
-from osc_ros.nodes import commands, messages, realtime
+from osc_ros.arm import realtime
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.qos import COMMAND_QOS
 from osc_ros.nodes.relay import Relay
 from osc_ros.nodes.run import EventsExecutor, run
 
+JOINTS = 7  # of the Panda
 EXECUTORS = {'events': EventsExecutor, 'single-threaded': SingleThreadedExecutor}
 
 
 class Echo(Node):
-    """Answers every joint state like the controller, but computes nothing."""
+    """Answers every joint state like the controller, but computes nothing: message objects."""
+
+    IS_RAW = False
 
     def __init__(self) -> None:
         super().__init__('osc_controller')
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
-        self._filled: commands.Command | None = None
-        self.create_subscription(
-            JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data)
+        self._command = Float64MultiArray()
+        self._command.layout.dim = [MultiArrayDimension(size=JOINTS, stride=JOINTS)]
+        self.create_subscription(JointState, 'joint_states', self._on_joint_states,
+                                 qos_profile_sensor_data, raw=self.IS_RAW)
+        realtime.keep_garbage_out()
 
     def _on_joint_states(self, message: JointState) -> None:
-        if self._filled is None:
-            self._rest = np.zeros(len(message.name))
-            self._filled = commands.Command(len(message.name))
-            realtime.keep_garbage_out()
-        self._commands.publish(
-            self._filled.fill(self._rest, messages.label_of(message.header.stamp)))
+        self._command.data = array('d', bytes(8 * JOINTS))
+        self._command.layout.dim[0].label = messages.label_of(message.header.stamp)
+        self._commands.publish(self._command)
 
     def stop(self) -> None:
         """Do nothing: this node moves no arm."""
 
 
-NODES = {'echo': Echo, 'controller': Controller, 'relay': Relay}
+class RawEcho(Echo):
+    """The same with serialized messages, of which only the stamp is read."""
+
+    IS_RAW = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filled, self._rest = commands.Command(JOINTS), np.zeros(JOINTS)
+
+    def _on_joint_states(self, data: bytes) -> None:
+        self._commands.publish(self._filled.fill(
+            self._rest, messages.stamp_label(unpack_from('<iI', data, 4))))
+
+
+NODES = {'echo': Echo, 'raw echo': RawEcho, 'controller': Controller, 'relay': Relay}
 
 if __name__ == '__main__':
     node, executor = sys.argv[1:]

@@ -72,6 +72,10 @@ DRAIN = 0.5  # time to wait for responses at the end [s]
 BEFORE = 0.1  # delay of the first message, so that it is sent after the measurement has begun [s]
 DISTANCE, SPEED = 0.03, 0.02  # distance of goals from the held pose [m]; speed of twists [m/s]
 TURNS, PERIOD_SHARE = 2.0, 2.25  # number of eights in a path; its duration in periods of an eight
+TOPICS = ((PoseStamped, f'{CONTROLLER}/pose'), (TwistStamped, f'{CONTROLLER}/pose_error'),
+          (WrenchStamped, f'{CONTROLLER}/wrench'),
+          *((Float64MultiArray, f'{CONTROLLER}/{name}') for name in ('terms', 'inertia')),
+          (DiagnosticArray, '/diagnostics'))
 GAINS = 'translation.natural_frequency', 'rotation.natural_frequency', 'posture.damping'
 
 Send = Callable[[int], object]
@@ -363,15 +367,15 @@ def _releases(sender: Disturber, wanted: Wanted) -> Any:
     return sender.called((Trigger, 'release', [Trigger.Request()]))
 
 
+def _readers(sender: Disturber, wanted: Wanted) -> Any:
+    return sender.listened(*TOPICS)
+
+
 @contextmanager
 def _reports(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
-    topics = [(PoseStamped, f'{CONTROLLER}/pose'), (TwistStamped, f'{CONTROLLER}/pose_error'),
-              (WrenchStamped, f'{CONTROLLER}/wrench'),
-              *((Float64MultiArray, f'{CONTROLLER}/{name}') for name in ('terms', 'inertia')),
-              (DiagnosticArray, '/diagnostics')]
     sender.set(report_rate=1000.0)
     try:
-        with sender.listened(*topics) as send:
+        with _readers(sender, wanted) as send:
             yield send
     finally:
         sender.set(report_rate=50.0)
@@ -385,7 +389,8 @@ KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
     'wrenches': _wrench_targets, 'measured_wrenches': _measured_wrenches, 'postures': _postures,
     'payloads': _payloads, 'gravities': _gravities, 'sets': _sets, 'atomic_sets': _atomic_sets,
     'bad_sets': _bad_sets, 'questions': _questions, 'holds': _holds, 'releases': _releases,
-    'not_finite': _not_finite, 'unknown_frames': _unknown_frames, 'reports': _reports,
+    'not_finite': _not_finite, 'unknown_frames': _unknown_frames, 'readers': _readers,
+    'reports': _reports,
 }
 
 

@@ -52,7 +52,8 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.nodes import commands, messages, realtime
+from osc_ros.arm import realtime
+from osc_ros.nodes import commands, messages
 from osc_ros.nodes.run import EventsExecutor
 
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
@@ -62,7 +63,6 @@ os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # not the policy of
 parent = os.getppid()
 while os.getppid() == parent: pass
 """
-WARM_UP = 0.3  # time before the measurement [s]
 LAST = 0.2  # time to wait for answers after the last state [s]
 SWAY, SLOWLY = 0.01, 2.0  # of the joints: amplitude [rad], angular frequency [rad/s]
 CHUNK = 5  # number of states published between two checks of the standard input
@@ -89,6 +89,10 @@ class Specification:
         Mean positions of the joints, which move by SWAY at most [rad].
     processes : list of int
         Process ids whose CPU time is measured.
+    warm_up : float
+        Time before each measurement [s].
+    busy : bool
+        Whether to measure again with the other core busy.
 
     """
 
@@ -98,6 +102,8 @@ class Specification:
     joints: list[str]
     position: list[float]
     processes: list[int]
+    warm_up: float = 0.3
+    busy: bool = True
 
 
 @dataclass(frozen=True)
@@ -199,7 +205,7 @@ class Metronome:
 
     def measured(self) -> Found:
         """Return the results of a measurement of `seconds`."""
-        self.publish(round(WARM_UP * self.given.rate))
+        self.publish(round(self.given.warm_up * self.given.rate))
         self.answered.clear()
         used, began = _cpu_times(self.given.processes), perf_counter()
         labels, left, late = self.publish(max(2, round(self.given.seconds * self.given.rate)))
@@ -300,9 +306,11 @@ def found(given: Specification) -> dict[str, Any]:
         while not metronome.is_answered():
             metronome.publish(10)
         realtime.keep_garbage_out()
-        idle = asdict(metronome.measured())
-        with _busy():
-            return {IDLE: idle, BUSY: asdict(metronome.measured())}
+        results = {IDLE: asdict(metronome.measured())}
+        if given.busy:
+            with _busy():
+                results[BUSY] = asdict(metronome.measured())
+        return results
 
 
 def endless(given: Specification) -> None:

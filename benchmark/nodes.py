@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, ExitStack
+from contextlib import contextmanager, ExitStack, nullcontext
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
@@ -31,6 +31,7 @@ import subprocess
 import sys
 import tempfile
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ HERE = Path(__file__).parent
 READY = (0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785)
 RATES = (250, 500, 1000)  # Hz
 SECONDS = 2.0  # default duration of the measurement of a cell [s]
-ECHO, CONTROLLER, RELAY = 'echo', 'controller', 'relay'
+ECHO, RAW_ECHO, CONTROLLER, RELAY = 'echo', 'raw echo', 'controller', 'relay'
 IDLE, BUSY = 'idle', 'busy'  # load of the other core
 EVENTS, SINGLE = 'events', 'single-threaded'
 ON_STATE, ON_TIMER = 'on_state', 'on_timer'
@@ -50,7 +51,7 @@ PRIORITY = 50  # priority under SCHED_FIFO
 FCI = 300.0  # time that Franka's interface leaves to a control loop, of each period of 1 ms [µs]
 PATIENCE = 300.0  # time until the first answer: kernels may have to be compiled [s]
 PROBE = f"""
-from osc_ros.nodes import realtime
+from osc_ros.arm import realtime
 print(realtime.prioritize({PRIORITY}))
 print(realtime.lock_memory())
 """
@@ -68,7 +69,8 @@ class Way:
     Attributes
     ----------
     node : str
-        The node that answers: ECHO (computes nothing), CONTROLLER, or RELAY after the controller.
+        The node that answers: ECHO and RAW_ECHO (compute nothing; message objects, bytes),
+        CONTROLLER, or RELAY after the controller.
     executor : str
     update : str
         Parameter of the controller.
@@ -87,7 +89,8 @@ class Way:
     @property
     def name(self) -> str:
         """Name in the table."""
-        names = {ECHO: 'empty callback', CONTROLLER: 'osc_controller',
+        names = {ECHO: 'empty callback', RAW_ECHO: 'empty callback, bytes',
+                 CONTROLLER: 'osc_controller',
                  RELAY: 'osc_controller and osc_relay'}
         return names[self.node] + (f', SCHED_FIFO {self.priority}' if self.priority else '')
 
@@ -216,17 +219,36 @@ class Crew:
 
     def cells(self, way: Way, seconds: float) -> Iterator[Cell]:
         """Yield two cells of a way: with the other core idle, and with it busy."""
+        for load, values in self.results(way, seconds).items():
+            yield _cell(way, load, **values)
+
+    def results(self, way: Way, seconds: float, beside: Callable[[], Any] = nullcontext,
+                **more: object) -> dict[str, dict[str, Any]]:
+        """
+        Return the fields of `metronome.Found` for each load of the other core.
+
+        Parameters
+        ----------
+        way : Way
+        seconds : float
+            Duration of each measurement.
+        beside : callable
+            Returns a context manager, entered when the nodes start and left before they end.
+        **more
+            Other fields of `metronome.Specification`.
+
+        """
         for name, (process, _) in self._answering.items():
             tell(process, parameters(name, way))
         tell(self._metronome, {
             'rate': way.rate, 'seconds': seconds, 'commands': self._commands,
-            'joints': self._joints, 'position': READY,
-            'processes': [process.pid for process, _ in self._answering.values()]})
+            'joints': self._joints, 'position': READY, 'processes': self.processes, **more})
         deadline = perf_counter() + PATIENCE + 4.0 * seconds
-        while not select([self._metronome.stdout], [], [], 0.5)[0]:
-            for process, log in self._answering.values():
-                if process.poll() is not None or perf_counter() > deadline:
-                    raise NodesError(f'{way}: no answers\n{log.read_text()}')
+        with beside():
+            while not select([self._metronome.stdout], [], [], 0.5)[0]:
+                for process, log in self._answering.values():
+                    if process.poll() is not None or perf_counter() > deadline:
+                        raise NodesError(f'{way}: no answers\n{log.read_text()}')
         line = self._metronome.stdout.readline()
         if not line:
             raise NodesError(f'{way}: the metronome ended\n{self._log.read_text()}')
@@ -234,8 +256,12 @@ class Crew:
             process.send_signal(signal.SIGINT)
             if not process.stdout.readline():
                 raise NodesError(f'{way}: ended\n{log.read_text()}')
-        for load, values in json.loads(line).items():
-            yield _cell(way, load, **values)
+        return json.loads(line)
+
+    @property
+    def processes(self) -> list[int]:
+        """Process ids of the nodes that answer."""
+        return [process.pid for process, _ in self._answering.values()]
 
 
 def _cell(way: Way, load: str, latencies: list[float], missed: int, cpu: list[float],
@@ -257,7 +283,7 @@ def panda_arm() -> Robot:
 
 def parameters(node: str, way: Way) -> list[str]:
     """Return the parameters of a node as command-line arguments."""
-    if node == ECHO:
+    if node not in (CONTROLLER, RELAY):
         return []
     given = {'robot_description_file': 'panda', 'base': BASE, 'tip': TIP,
              'rate': float(way.rate)}

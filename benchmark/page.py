@@ -23,6 +23,7 @@ from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, 
 from contenders import MuJoCo
 from depth import Depth
 import gaps as of_gaps
+import latency as of_latency
 from nodes import (
     BUSY,
     Cell,
@@ -35,6 +36,7 @@ from nodes import (
     PRIORITY,
     Section,
 )
+from osc_ros.arm.realtime import SWITCH_INTERVAL
 from osc_ros.dynamics.methods import METHODS
 import panda
 from panda import row_name
@@ -368,6 +370,60 @@ def _gap_cell(cell: of_gaps.Cell) -> list[str]:
             f'{cell.cpu:.0%}']
 
 
+# Work of the threads of osc_controller, by their names in /proc.
+THREADS = {
+    'main': "the node: parameters, targets, diagnostics and reports. Python; takes the loop's "
+            'lock for some µs',
+    'control loop': 'joint states, law, supervisor, commands. Python',
+    'python': "sleep until they are needed: a timer thread of the main thread's executor for each "
+              "clock, rclpy's signals, the graph of ROS, the flush of the log; no Python, apart "
+              'from a thread that waits for SIGINT and SIGTERM',
+    'dds.shm': 'receive what others send through shared memory; one wakes the loop',
+    'dds.udp': 'receive discovery, and messages of other machines',
+    'dds.ev': 'timers of DDS: acknowledgements of reliable topics',
+    'dds.asyn': 'would send what is too large for one packet',
+    'dds.shm.wdog': 'looks for dead users of the shared memory',
+}
+
+
+def latency(found: of_latency.Section | None) -> list[str]:
+    """Return the section that compares osc_controller with an empty callback."""
+    lines = ['## osc_controller and an empty callback, over DDS', '']
+    if found is None:
+        return [*lines, 'rclpy is not installed here: not measured.', '']
+    rate = max(row.rate for row in found.rows)
+    return [
+        *lines,
+        f'Latencies as in the next section, without SCHED_FIFO, {found.seconds:g} s per row, in '
+        f"{of_latency.TURNS} turns, one contender after the other (`make bench ARGS='--only "
+        "latency --latency-seconds 60'` measures only this, 60 s per row); load average of the "
+        f'machine before: {found.load_average[0]:.2f}. The empty callbacks read the stamp, '
+        'compute nothing, and publish a command with this stamp; their executor is the events '
+        'executor of rclpy. In the first row of a rate the messages are Python objects; in the '
+        'second they are bytes, as in osc_controller. In the last, one client reads all topics of '
+        'the controller at their normal rates, and another one sets a parameter each second. '
+        'Ratios are relative to the first row: wanted are at most 1 for p50 and p99, and 1.3 '
+        'for p99.9.', '',
+        *_table(['', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'p50 ratio', 'p99 ratio',
+                 'p99.9 ratio', 'unanswered', 'CPU'], (
+            [row.name, f'{row.rate}',
+             *(f'{x:,.0f}' for x in (row.p50, row.p99, row.p999, row.longest)),
+             *(f'{ratio:.2f}' for ratio in row.ratios), f'{row.unanswered} of {row.states:,}',
+             f'{row.cpu:.0%}'] for row in found.rows)), '',
+        f'All threads of osc_controller, observed for {of_latency.OBSERVED:g} s at {rate} Hz:', '',
+        *_table(['', 'threads', 'CPU µs per state', 'goes to sleep, 1/s', 'work'], (
+            [row.name, f'{row.count}', f'{row.cpu:.1f}', f'{row.switches:,.0f}',
+             next(THREADS[name] for name in sorted(THREADS, key=len, reverse=True)
+                  if row.name.startswith(name))]
+            for row in sorted(found.threads, key=lambda row: -row.cpu))), '',
+        'Only threads that run Python need the GIL, in normal operation the loop and the main '
+        'thread. If the main thread runs Python code when a state arrives, the loop gets the GIL '
+        f'after at most {1e6 * SWITCH_INTERVAL:.0f} µs (`sys.setswitchinterval`), unless the main '
+        'thread is in a function of C that keeps it. Automatic garbage collection is off: the '
+        'main thread collects the few objects made since the start when it publishes '
+        'diagnostics, once a second.', '']
+
+
 def nodes(found: Section | None) -> list[str]:
     """Return the section of the nodes, over DDS."""
     lines = ['## From joint state to command, over DDS', '']
@@ -386,12 +442,13 @@ def nodes(found: Section | None) -> list[str]:
           f'need; in the worst row 99 % of the states were published less than {late:,.0f} '
           'µs late). A latency begins before this process publishes a state, and ends in its '
           'callback with the command that answers this state, by one clock: it includes '
-          'serialization, two transfers over DDS and two executors. "Missed" counts states '
+          'serialization and two transfers over DDS. "Missed" counts states '
           'without a command before the next state. CPU is the share of one core used by the '
           'process that answers (and by the relay). The latency of `on_timer` includes a '
           "part of the controller's own period, which is not synchronized with the states.", '',
-        'The empty callback is the lower bound: it reads nothing, computes nothing and '
-        'publishes the same number of values. The difference is the time of the controller.', '']
+        'The empty callback reads the stamp, computes nothing and publishes the same number of '
+        'values. "Executor" is that of the main thread: the loop of osc_controller waits for the '
+        'joint states without one, and takes them as bytes.', '']
     for load, words in (
             (IDLE, 'Without other load:'),
             (BUSY,

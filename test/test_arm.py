@@ -151,8 +151,8 @@ def test_goal_is_reached_as_with_osc_controller_and_joint_states_come(spin):
     goal[:3, 3] += [0.05, -0.1, 0.02]
     rig.client.aim(goal)
     spin(lambda: rig.client.reached, why='for the goal')
-    q = np.array(rig.client.states[-1].position)
-    np.testing.assert_allclose(true_pose(q), goal, atol=2e-3)
+    spin(lambda: np.allclose(true_pose(rig.client.states[-1].position), goal, atol=2e-3),
+         why='for the arm to be there')
     assert rig.client.states[-1].name == list(JOINTS)
     stamps = [s.header.stamp.sec + 1e-9 * s.header.stamp.nanosec for s in rig.client.states]
     np.testing.assert_allclose(np.diff(stamps)[:50], 0.01, atol=1e-6)  # joint_state_rate

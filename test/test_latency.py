@@ -16,6 +16,7 @@
 
 import pytest
 
+import latency
 from nodes import (
     BUSY,
     Cell,
@@ -86,3 +87,28 @@ def test_verdicts_are_by_the_figures():
 
 def test_without_rclpy_the_page_says_so():
     assert 'not measured' in '\n'.join(page.nodes(None))
+
+
+@pytest.mark.ros
+@pytest.mark.slow
+def test_every_contender_is_compared_with_the_empty_callback_and_every_thread_has_its_work():
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    found = latency.section(1.0, [RATE])
+    assert [row.name for row in found.rows] == list(latency.CONTENDERS)
+    for row in found.rows:
+        assert row.states == RATE
+        assert 0.0 < row.p50 <= row.p99 <= row.p999 <= row.longest
+        assert row.ratios[0] == pytest.approx(row.p50 / found.rows[0].p50)
+    assert {'main', 'control loop'} < {row.name for row in found.threads}
+    assert all(row.count > 0 <= row.cpu for row in found.threads)
+    lines = page.latency(found)
+    assert sum(line.startswith('| osc_controller') for line in lines) == 2
+    assert sum(line.startswith('| control loop |') for line in lines) == 1
+
+
+def test_ratios_are_of_the_first_contender():
+    turns = [{'latencies': [100.0, 200.0, float('inf')], 'cpu': [0.1]}]
+    first = latency._row('empty', 1000, turns, None)
+    row = latency._row('other', 1000, 2 * turns, first)
+    assert (row.states, row.unanswered, row.ratios) == (6, 2, [1.0, 1.0, 1.0])
+    assert 'not measured' in '\n'.join(page.latency(None))

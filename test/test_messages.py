@@ -21,7 +21,7 @@ from scipy.spatial.transform import Rotation
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from geometry_msgs.msg import Pose, Transform, Twist, TwistStamped, Vector3  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
+from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectoryPoint  # noqa: E402
@@ -29,17 +29,19 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 from osc_ros.control.trajectory import figure_of_eight, Path  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.nodes import commands, messages  # noqa: E402
+from osc_ros.nodes.serialized_states import JointStateReader, UnrelatedError  # noqa: E402
 
 NAMES = ('base', 'shoulder', 'elbow')
 
 
 def state(names=NAMES, position=(1.0, 2.0, 3.0), velocity=(4.0, 5.0, 6.0)):
-    """Return a JointState message."""
-    return JointState(name=list(names), position=list(position), velocity=list(velocity))
+    """Return a serialized JointState message."""
+    return serialize_message(JointState(
+        name=list(names), position=list(position), velocity=list(velocity)))
 
 
 def test_joints_are_taken_by_name_from_any_order_among_others():
-    reader = messages.JointStateReader(NAMES)
+    reader = JointStateReader(NAMES)
     q, qd = reader.read(state(('finger', 'elbow', 'base', 'shoulder'), (9.0, 3.0, 1.0, 2.0),
                               (8.0, 6.0, 4.0, 5.0)))
     np.testing.assert_array_equal(q, [1.0, 2.0, 3.0])
@@ -56,9 +58,9 @@ def test_joints_are_taken_by_name_from_any_order_among_others():
     (state(position=(1.0, 2.0)), '3 names and 2 entries of position'),
     (state(position=(1.0, np.nan, 3.0)), "position of 'shoulder' is nan: accepted are finite"),
     (state(velocity=(4.0, 5.0, np.inf)), "velocity of 'elbow' is inf"),
-])
+], ids=('missing', 'twice', 'empty', 'no velocities', 'too few positions', 'nan', 'inf'))
 def test_bad_joint_states_are_refused_by_message(bad, message):
-    reader = messages.JointStateReader(NAMES)
+    reader = JointStateReader(NAMES)
     with pytest.raises(InputError, match=message):
         reader.read(bad)
     q, _ = reader.read(state())  # the next state is accepted
@@ -66,16 +68,16 @@ def test_bad_joint_states_are_refused_by_message(bad, message):
 
 
 def test_state_of_another_device_is_told_from_one_that_lacks_a_joint():
-    reader = messages.JointStateReader(NAMES)
-    with pytest.raises(messages.UnrelatedError, match="lacks 'base' \\(has: finger, thumb\\)"):
+    reader = JointStateReader(NAMES)
+    with pytest.raises(UnrelatedError, match="lacks 'base' \\(has: finger, thumb\\)"):
         reader.read(state(('finger', 'thumb'), (0.0, 0.0), (0.0, 0.0)))
     with pytest.raises(InputError) as caught:
         reader.read(state(('finger', 'base'), (0.0, 0.0), (0.0, 0.0)))
-    assert not isinstance(caught.value, messages.UnrelatedError)
+    assert not isinstance(caught.value, UnrelatedError)
 
 
 def test_nan_of_a_joint_that_is_not_ours_does_not_matter():
-    reader = messages.JointStateReader(('base',))
+    reader = JointStateReader(('base',))
     q, _ = reader.read(state(position=(1.0, np.nan, np.nan), velocity=(4.0, np.nan, np.nan)))
     np.testing.assert_array_equal(q, [1.0])
 
@@ -87,7 +89,8 @@ def test_times_survive_the_way_to_a_stamp_and_back():
 
 def test_command_says_which_state_it_answers():
     command = commands.Command(2)
-    message = command.fill(np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002)))
+    message = deserialize_message(command.fill(
+        np.array([1.0, -2.0]), messages.label_of(messages.stamp(1.002))), Float64MultiArray)
     assert commands.label(message) == '1.002000000'
     assert list(message.data) == [1.0, -2.0]
     assert commands.label(Float64MultiArray(data=[1.0])) == ''

@@ -46,6 +46,7 @@ Array = NDArray[np.float64]
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
 OPENED, REFUSED = 'opened', 'refused'  # the first event
 COLLECTED = 1000  # garbage is collected once in this number of cycles
+LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
 RECORDED = 600_000  # number of cycles whose times are recorded
 
 
@@ -134,7 +135,7 @@ class ArmEngine(Engine):
         self.hardware, self.is_ending = hardware, False
         self._channel, self._node = channel, os.getppid()
         self._robot = law.robot
-        self._has_written = self._is_alone = False
+        self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
         self._cycle = 0
@@ -165,6 +166,11 @@ class ArmEngine(Engine):
         if self.acts:
             raise InputError('the arm is under control: there is nothing to recover from')
         self.hardware.recover()
+        self._is_lost = False
+
+    def hardware_report(self) -> dict[str, float]:
+        """Return the figures of the arm for the diagnostics."""
+        return dict(self.hardware.report())
 
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come, see `Rest.is_enough`."""
@@ -176,7 +182,8 @@ class ArmEngine(Engine):
 
     def prepare(self, settings: Settings, least: Array | None) -> None:
         """Build the setup for other settings, which the node has built and checked before."""
-        self._prepared = self.law.same_setup(settings, self._robot, least)
+        with on_demand():  # without it, the first model would load all kernels of its method
+            self._prepared = self.law.same_setup(settings, self._robot, least)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and other settings of the watchdogs."""
@@ -190,21 +197,29 @@ class ArmEngine(Engine):
     # the cycle
 
     def run(self) -> None:
-        """Run cycles until `end`, or until the arm fails while it is idle."""
+        """Run cycles until `end`; while the arm is lost, only serve requests."""
         try:
             while not self.is_ending or self.acts:
                 if self.is_ending:
                     self.deactivate()
-                try:
-                    self.cycle()
-                except HardwareError as error:
-                    if not self.acts:
-                        raise
-                    self._lose(str(error))
+                if self._is_lost:
+                    sleep(LOST_PERIOD)
+                else:
+                    self._try_cycle()
                 self._serve()
         finally:
             if self._file:
                 np.save(self._file, self._times[:min(self._cycle, RECORDED)])
+
+    def _try_cycle(self) -> None:
+        try:
+            self.cycle()
+        except HardwareError as error:
+            # an arm that has ended the control by itself may go on sending states
+            self._is_lost = not self.acts
+            self.mode = IDLE
+            self._stop()
+            self._tell('lost', str(error))
 
     def cycle(self) -> None:
         """Read a state, answer it with a torque if the engine acts, and record both."""
@@ -233,11 +248,10 @@ class ArmEngine(Engine):
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
-        if not (np.isfinite(state.q).all() and np.isfinite(state.qd).all()):
+        # while the engine acts, its supervisor checks the numbers
+        if not self.acts and not np.isfinite([*state.q, *state.qd]).all():
             self.refuse(f'positions {state.q.tolist()}, velocities {state.qd.tolist()}: accepted '
                         'are finite numbers', True)
-            if self.acts and self.guard.watch():
-                self._command(self.guard.torque(), None)
             return False
         whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
         return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived)
@@ -269,12 +283,6 @@ class ArmEngine(Engine):
             self.hardware.stop()
         except HardwareError as error:
             self._tell('error', f'the arm did not accept the end of the control: {error}')
-
-    def _lose(self, reason: str) -> None:
-        """Go back to idle after an error of the arm, which has stopped by itself."""
-        self.mode = IDLE
-        self._stop()
-        self._tell('lost', reason)
 
     def _tell(self, event: str, *arguments: Any) -> None:
         """Send an event to the node; it is dropped if the node does not read its events."""
@@ -393,8 +401,6 @@ def main() -> None:
     channel.events.put(pickle.dumps((EVENT, OPENED, (described, said))))
     try:
         engine.run()
-    except HardwareError as error:
-        channel.events.put(pickle.dumps((EVENT, 'lost', (str(error),))))
     finally:
         with suppress(HardwareError):
             engine.hardware.close()

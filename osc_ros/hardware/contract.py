@@ -172,5 +172,8 @@ class Hardware(Protocol):
     def recover(self) -> None:
         """Clear an error of the arm, after which `start` is possible again."""
 
+    def report(self) -> Mapping[str, float]:
+        """Return figures for the diagnostics, by name, without asking the arm for them."""
+
     def close(self) -> None:
         """Disconnect; called once, in any state."""

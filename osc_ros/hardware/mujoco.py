@@ -174,6 +174,10 @@ class MujocoArm:
         if self._has_diverged:
             self._rest()
 
+    def report(self) -> Mapping[str, float]:
+        """Return `late`."""
+        return {'late periods': self.late}
+
     def close(self) -> None:
         """End the simulation."""
         self._is_open = self._has_control = False

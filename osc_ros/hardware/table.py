@@ -28,7 +28,7 @@ BUILT_IN = {
     'franka': ('osc_ros.hardware.franka:FrankaArm', 'franka'),
     'mujoco': ('osc_ros.hardware.mujoco:MujocoArm', 'sim'),
 }
-MEMBERS = ('settings', 'open', 'start', 'read', 'write', 'stop', 'recover', 'close')
+MEMBERS = ('settings', 'open', 'start', 'read', 'write', 'stop', 'recover', 'report', 'close')
 
 
 def known() -> dict[str, str]:

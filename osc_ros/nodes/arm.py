@@ -23,7 +23,7 @@ from typing import Any
 
 from std_srvs.srv import Trigger
 
-from osc_ros.arm.process import Start, System
+from osc_ros.arm.process import ArmEngine, Start, System
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Hardware, Setting
@@ -120,7 +120,13 @@ class ArmNode(Controller):
         return ()
 
     def _every_second(self) -> None:
+        self._while_alive(self._report_hardware)()
         self._while_alive(super()._every_second)()
+
+    def _report_hardware(self) -> None:
+        if self._loop is not None:
+            self._diagnosis.more = [(f'hardware {name}', value) for name, value in
+                                    self._loop.request(ArmEngine.hardware_report).items()]
 
     # failures
 

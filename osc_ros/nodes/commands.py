@@ -18,18 +18,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+import struct
 
 from builtin_interfaces.msg import Time
 import numpy as np
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+from std_msgs.msg import Float64MultiArray
 
 from osc_ros.nodes.messages import stamp
+from osc_ros.nodes.serialized import LITTLE_ENDIAN
 
 Array = NDArray[np.float64]
 
 HOLD_LABEL = 'hold'  # label of a command that was not computed from a joint state
+_LABEL_AT = 12  # byte of a serialized command
 
 
 def command_message(names: Sequence[str], tau: Array, time: Time | float) -> JointState:
@@ -50,7 +53,9 @@ def command_message(names: Sequence[str], tau: Array, time: Time | float) -> Joi
 
 class Command:
     """
-    A message of joint torques that is allocated once and filled for every command.
+    A serialized message of joint torques in a buffer that is filled for every command.
+
+    The layout is that of a Float64MultiArray with one dimension in plain little-endian CDR.
 
     Parameters
     ----------
@@ -60,14 +65,27 @@ class Command:
     """
 
     def __init__(self, size: int) -> None:
-        self._message = Float64MultiArray()
-        self._message.layout.dim = [MultiArrayDimension(size=size, stride=size)]
+        self._size = size
+        self._prepare(HOLD_LABEL.encode())
 
-    def fill(self, tau: Array, label: str) -> Float64MultiArray:
-        """Return the message with torques (n,) and a label, see `label_of`."""
-        self._message.data = array('d', tau.tobytes())
-        self._message.layout.dim[0].label = label
-        return self._message
+    def fill(self, tau: Array, label: str) -> bytes:
+        """Return the message with torques (n,) and a label, see `messages.stamp_label`."""
+        text = label.encode()
+        if len(text) != self._length:
+            self._prepare(text)
+        self._buffer[_LABEL_AT:_LABEL_AT + len(text)] = text
+        self._values[:] = tau
+        return bytes(self._buffer)
+
+    def _prepare(self, text: bytes) -> None:
+        """Allocate the buffer for labels of this length."""
+        n, self._length = self._size, len(text)
+        head = struct.pack(f'<4sII{len(text) + 1}s', LITTLE_ENDIAN, 1, len(text) + 1, text)
+        # the alignment counts from the end of the encapsulation, which has 4 bytes
+        head += bytes(-len(head) % 4) + struct.pack('<IIII', n, n, 0, n)
+        head += bytes((4 - len(head)) % 8 if n else 0)
+        self._buffer = bytearray(head + bytes(8 * n))
+        self._values = np.frombuffer(self._buffer, '<f8', n, len(head))
 
 
 def label(message: Float64MultiArray) -> str:

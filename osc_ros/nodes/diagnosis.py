@@ -52,6 +52,8 @@ class Diagnosis:
     ----------
     finding : str
         Result of the start-up check.
+    more : list of (str, object)
+        Further keys and values of the diagnostics.
 
     Parameters
     ----------
@@ -67,6 +69,7 @@ class Diagnosis:
     def __init__(self, node: Node, loop: Loop, law: Law, goals: Goals) -> None:
         self._node, self._loop, self._law = node, loop, law
         self._goals, self.finding = goals, ''
+        self.more: list[tuple[str, object]] = []
         self._publishers: list[Any] = []
 
         def publisher(kind: Any, topic: str, depth: int = 10) -> Any:
@@ -140,7 +143,8 @@ class Diagnosis:
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,
             self._law.robot.name, (*self._loop_values(timing), *self._goals.values(),
-                                   *self._limit_values(status), *self._law_values(status)),
+                                   *self._limit_values(status), *self._law_values(status),
+                                   *self.more),
             self._node.get_clock().now().to_msg()))
 
     def publish_failure(self, text: str) -> None:

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
-from threading import RLock, Thread
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import current_thread, get_native_id, RLock, Thread
 from time import perf_counter
 from time import time as wall_time
 from typing import Any, NamedTuple, TypeVar
@@ -39,7 +41,7 @@ from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
 from osc_ros.nodes import commands, messages
-from osc_ros.nodes.run import EventsExecutor
+from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.states import StateInput
 
 Array = NDArray[np.float64]
@@ -89,8 +91,8 @@ class Loop:
     """
     Feeds an engine with the joint states of a topic, and publishes its commands.
 
-    The loop has its own thread, in which an executor spins the loop's own node. So work of other
-    threads, such as parsing a message or building a model, does not delay a command. Other threads
+    The loop has its own thread, which waits for the messages itself. So work of other threads,
+    such as parsing a message or building a model, does not delay a command. Other threads
     use the engine by `request`, for some microseconds; they do all slow work before.
 
     Attributes
@@ -138,17 +140,10 @@ class Loop:
         self._node = Node(
             f'_{owner.get_name()}_loop', namespace=owner.get_namespace(), context=owner.context,
             use_global_arguments=False, enable_rosout=False, start_parameter_services=False)
-        self._node.create_subscription(
-            JointState, owner.resolve_topic_name('joint_states'),
-            self._safe_callback(self._on_joint_states), qos_profile_sensor_data)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._node.create_timer(min(WATCH_PERIOD, period), self._safe_callback(self._watch),
-                                clock=steady)
-        if on_timer:
-            self._node.create_timer(period, self._safe_callback(self._update), clock=steady)
-        self._poster = owner.create_timer(POST_PERIOD, self.do_posted, clock=steady)
-        self._executor = EventsExecutor(context=owner.context)
-        self._executor.add_node(self._node)
+        self._inbox = Inbox(self._node, JointState, owner.resolve_topic_name('joint_states'),
+                            qos_profile_sensor_data)
+        self._poster = owner.create_timer(POST_PERIOD, self.do_posted,
+                                          clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._is_open = True
         self._thread = Thread(target=self._spin, name='control loop', daemon=True)
         self._thread.start()
@@ -157,10 +152,7 @@ class Loop:
         """End the thread of the loop, even if the arm moves."""
         self._owner.destroy_timer(self._poster)
         self._is_open = False
-        self._executor.wake()
         self._thread.join()
-        self._executor.remove_node(self._node)
-        self._executor.shutdown()
         self._node.destroy_node()
 
     @property
@@ -247,46 +239,60 @@ class Loop:
         self._posted.append((event, arguments))
 
     def _spin(self) -> None:
-        while self._is_open and self._owner.context.ok():
-            self._executor.spin_once(timeout_sec=0.1)
+        """Pass each state to the engine when it comes, and let it watch and update in time."""
+        with suppress(OSError):  # for top and the like; threading names it only for Python
+            Path(f'/proc/self/task/{get_native_id()}/comm').write_text(current_thread().name)
+        period = self.engine.period
+        watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
+        watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
+        with self._inbox.opened():
+            while self._is_open and self._owner.context.ok():
+                self._inbox.wait(min(watch_at, update_at) - perf_counter())
+                if (data := self._inbox.take()) is not None:
+                    self._call(self._on_joint_states, data)
+                    # while states come in time, the engine watches itself
+                    watch_at = min(watched + WATCH_PERIOD, perf_counter() + 2.0 * watch_period)
+                now = perf_counter()
+                if now >= update_at:
+                    self._call(self._update)
+                    update_at = max(update_at + period, now)
+                if now >= watch_at:
+                    self._call(self._watch)
+                    watched, watch_at = now, now + watch_period
 
-    def _safe_callback(self, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a callback that holds the lock, and sends a safe torque if the call raises."""
-        @wraps(callback)
-        def called(*arguments: Any) -> None:
-            with self._lock:
-                try:
-                    callback(*arguments)
-                except Exception as error:  # any kind: an error must not stop the commands
-                    self.engine.fail(f'{type(error).__name__}: {error}')
-        return called
+    def _call(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call a function under the lock; send a safe torque if it raises."""
+        with self._lock:
+            try:
+                callback(*arguments)
+            except Exception as error:  # any kind: an error must not stop the commands
+                self.engine.fail(f'{type(error).__name__}: {error}')
 
-    def _on_joint_states(self, message: JointState) -> None:
-        arrived, engine = perf_counter(), self.engine
+    def _on_joint_states(self, data: bytes) -> None:
+        arrived, engine, states = perf_counter(), self.engine, self._reader.reader
         try:
-            state = self._reader.read(message)
+            state = self._reader.read(data)
         except InputError as error:
-            engine.refuse(str(error), set(self._reader.names) <= set(message.name))
+            engine.refuse(str(error), states.has_all_joints)
             return
         if state is None:
             return
         time, q, qd = state
-        stamp = message.header.stamp
-        if not engine.accept(time, q, qd, (stamp.sec, stamp.nanosec), arrived):
+        if not engine.accept(time, q, qd, states.stamp, arrived):
             self._reader.reject()
         elif not engine.acts:
-            engine.rest.add(q, self._reader.efforts(message))
+            engine.rest.add(q, states.efforts())
         else:
             self._is_new = True
-            self._add_age(time)
             if not self._on_timer:
                 self._answer(arrived)
+            self._add_age(time, perf_counter() - arrived)
 
-    def _add_age(self, time: float) -> None:
-        """Add the age of a state that has just arrived to the statistics, now and then."""
+    def _add_age(self, time: float, since: float) -> None:
+        """Add the age of a state that arrived `since` [s] ago to the statistics, now and then."""
         self._aged += 1
         if self._aged % AGED == 0 and not self._owner.get_clock().ros_time_is_active:
-            self.engine.ages.add(wall_time() - time)
+            self.engine.ages.add(wall_time() - since - time)
 
     def _update(self) -> None:
         """Compute and send the command for the newest joint state, once per state."""

@@ -37,6 +37,7 @@ from geometry_msgs.msg import (
 )
 import numpy as np
 from numpy.typing import NDArray
+from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, MultiArrayDimension
@@ -48,6 +49,7 @@ from osc_ros.control.task import pose, poses
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.errors import InputError
 from osc_ros.nodes import serialized
+from osc_ros.nodes.serialized_states import JointStateReader
 
 Array = NDArray[np.float64]
 
@@ -81,99 +83,6 @@ def time_of(stamp: Stamp) -> Time:
     return Time(sec=stamp[0], nanosec=stamp[1])
 
 
-class UnrelatedError(InputError):
-    """A joint state has none of the robot's joints: it may be of another device on the topic."""
-
-
-class JointStateReader:
-    """
-    Reads chosen joints from joint states, which may have more joints and any order.
-
-    Parameters
-    ----------
-    names : sequence of str, length n
-    topic : str
-        Name of the topic in error messages.
-
-    """
-
-    def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
-        self.names = tuple(names)
-        self._topic = topic
-        self._seen: list[str] | None = None
-        self._at = np.zeros(0, dtype=np.intp)
-
-    def read(self, message: JointState) -> tuple[Array, Array]:
-        """
-        Return positions (n,) [rad, m] and velocities (n,) [rad/s, m/s].
-
-        Raises
-        ------
-        InputError
-            A joint that is missing or named twice, arrays of another length than the names,
-            missing velocities, numbers that are not finite.
-
-        """
-        return self.positions(message), self.velocities(message)
-
-    def positions(self, message: JointState) -> Array:
-        """
-        Return positions (n,) [rad, m]; the velocities are not read.
-
-        Raises
-        ------
-        UnrelatedError
-            None of the joints is in the message.
-        InputError
-            A joint that is missing or named twice, an array of another length than the names,
-            numbers that are not finite.
-
-        """
-        if message.name != self._seen:
-            self._at = self._places(message.name)
-            self._seen = list(message.name)
-        return self._chosen('position', message.position, len(message.name))
-
-    def velocities(self, message: JointState) -> Array:
-        """
-        Return velocities (n,) [rad/s, m/s] of the message whose positions were read last.
-
-        Raises
-        ------
-        InputError
-            Velocities that are missing, of another number than the names, or not finite.
-
-        """
-        return self._chosen('velocity', message.velocity, len(message.name))
-
-    def _chosen(self, field: str, values: Any, size: int) -> Array:
-        if len(values) != size:
-            raise InputError(f'{self._topic} has {size} names and {len(values)} '
-                             f'entries of {field}: accepted is one {field} for each name')
-        chosen = np.frombuffer(values).take(self._at)
-        if not all(map(math.isfinite, chosen.tolist())):
-            i = int(np.flatnonzero(~np.isfinite(chosen))[0])
-            raise InputError(f"{self._topic}: {field} of '{self.names[i]}' is {chosen[i]}: "
-                             'accepted are finite numbers')
-        return chosen
-
-    def efforts(self, message: JointState) -> Array:
-        """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
-        if len(message.effort) != len(message.name):
-            return np.full(len(self.names), np.nan)
-        return np.asarray(message.effort, dtype=np.float64)[self._at]
-
-    def _places(self, names: Sequence[str]) -> NDArray[np.intp]:
-        has = ', '.join(names) or 'none'
-        kind = UnrelatedError if names and not set(self.names) & set(names) else InputError
-        for name in self.names:
-            if name not in names:
-                raise kind(f"{self._topic} lacks '{name}' (has: {has})")
-            if list(names).count(name) > 1:
-                raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
-        return np.array([list(names).index(name) for name in self.names], dtype=np.intp)
-
-
 def positions(message: JointState, names: Sequence[str]) -> Array:
     """
     Return positions (n,) [rad, m] of joints in a message, which need not have velocities.
@@ -184,7 +93,7 @@ def positions(message: JointState, names: Sequence[str]) -> Array:
         See `JointStateReader.positions`.
 
     """
-    return JointStateReader(names, 'target_posture').positions(message)
+    return JointStateReader(names, 'target_posture').positions(serialize_message(message))
 
 
 def joint_state(names: Sequence[str], time: float, q: Array, qd: Array, tau: Array) -> JointState:

@@ -128,10 +128,9 @@ class Relay(Node):  # type: ignore[misc]
     def _create_interface(self) -> None:
         self._commands = self.create_publisher(Float64MultiArray, '~/commands', COMMAND_QOS)
         self._diagnostics = self.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        for kind, topic, callback, qos in (
-                (String, 'robot_description', self._on_description, LATCHED_QOS),
-                (JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data)):
-            self.create_subscription(kind, topic, callback, qos)
+        self.create_subscription(String, 'robot_description', self._on_description, LATCHED_QOS)
+        self.create_subscription(JointState, 'joint_states', self._on_joint_states,
+                                 qos_profile_sensor_data, raw=True)
         self._input = self.create_subscription(
             Float64MultiArray, 'osc_controller/commands', with_info(self._on_command), INPUT_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
@@ -188,11 +187,11 @@ class Relay(Node):  # type: ignore[misc]
 
     # reception and forwarding of commands
 
-    def _on_joint_states(self, message: JointState) -> None:
+    def _on_joint_states(self, data: bytes) -> None:
         if self._guard is None:
             return
         try:
-            state = self._states.read(message)
+            state = self._states.read(data)
         except InputError as error:
             self.get_logger().error(f'joint state refused: {error}', throttle_duration_sec=1.0)
             return
@@ -200,7 +199,7 @@ class Relay(Node):  # type: ignore[misc]
             return
         if not self._guard.accept_state(*state):
             self._states.reject()
-        self._label = messages.label_of(message.header.stamp)
+        self._label = messages.stamp_label(self._states.reader.stamp)
         if self._acts and self._guard.watch():
             self._send(self._label)
 

@@ -20,13 +20,12 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from sensor_msgs.msg import JointState
 
 from osc_ros.control.velocity import SOURCES, VelocitySource
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.nodes import messages
 from osc_ros.nodes.parameters import Entry
+from osc_ros.nodes.serialized_states import JointStateReader, UnrelatedError
 
 Array = NDArray[np.float64]
 
@@ -39,10 +38,13 @@ VELOCITY = Entry(
 
 class StateInput(VelocitySource):
     """
-    Reads joint states; velocities are those of `osc_ros.control.velocity.VelocitySource`.
+    Reads serialized joint states; velocities are those of `control.velocity.VelocitySource`.
 
     Attributes
     ----------
+    reader : JointStateReader
+        Has the stamp and the efforts of the last message.
+    names : tuple of n str
     unrelated : str
         Describes the last message if it had none of the joints; empty otherwise.
 
@@ -62,16 +64,14 @@ class StateInput(VelocitySource):
     def __init__(self, robot: Robot, mode: str, tell: Callable[[str], object],
                  tell_unrelated: Callable[[str], object]) -> None:
         super().__init__(robot, mode)
-        self.unrelated = ''
+        self.reader, self.unrelated = JointStateReader(robot.joint_names), ''
+        self.names = self.reader.names
         self._tell, self._tell_unrelated = tell, tell_unrelated
         self._is_unrelated_reported = False
-        self._reader = messages.JointStateReader(robot.joint_names)
-        self.names = self._reader.names
-        self.efforts = self._reader.efforts
 
-    def read(self, message: JointState) -> tuple[float, Array, Array] | None:
+    def read(self, data: bytes) -> tuple[float, Array, Array] | None:
         """
-        Return stamp [s], positions (n,) and velocities (n,).
+        Return stamp [s], positions (n,) and velocities (n,) of a serialized message.
 
         None for a message that has none of the joints, such as that of a gripper on the same
         topic, and while too few positions have come to estimate the velocities.
@@ -79,12 +79,12 @@ class StateInput(VelocitySource):
         Raises
         ------
         InputError
-            See `JointStateReader.read` and `VelocitySource.velocity`.
+            See `JointStateReader.positions` and `VelocitySource.velocity`.
 
         """
         try:
-            q = self._reader.positions(message)
-        except messages.UnrelatedError as error:
+            q = self.reader.positions(data)
+        except UnrelatedError as error:
             self.unrelated = str(error)
             if not self._is_unrelated_reported:
                 self._is_unrelated_reported = True
@@ -94,10 +94,10 @@ class StateInput(VelocitySource):
         measured, missing = None, ''
         if self.mode != 'estimated':
             try:
-                measured = self._reader.velocities(message)
+                measured = self.reader.velocities()
             except InputError as error:
                 missing = str(error)
-        time = messages.seconds(message.header.stamp)
+        time = self.reader.time
         used = self.used
         qd = self.velocity(time, q, measured, missing)
         if self.used != used:

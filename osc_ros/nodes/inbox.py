@@ -1,0 +1,68 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Serialized messages of a topic, for a thread that waits for them without an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+
+class Inbox:
+    """
+    Messages of a topic, taken by one thread.
+
+    DDS wakes the thread itself. An executor would do more between a message and the callback, and
+    would need a further thread for timers; here the caller waits until its next deadline.
+
+    Parameters
+    ----------
+    node : Node
+        Must not be added to an executor.
+    kind : type
+        Type of the messages.
+    topic : str
+    qos : QoSProfile
+
+    """
+
+    def __init__(self, node: Node, kind: type, topic: str, qos: QoSProfile) -> None:
+        self._context, self._kind = node.context.handle, kind
+        self._subscription = node.create_subscription(
+            kind, topic, lambda data: None, qos, raw=True).handle
+        self._wait_set: Any = rclpy_implementation.WaitSet(1, 0, 0, 0, 0, 0, self._context)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Within this context, messages can be received, and rclpy keeps the subscription."""
+        with self._context, self._subscription, self._wait_set:
+            yield
+
+    def wait(self, seconds: float) -> None:
+        """Return when a message has come, or the time is over."""
+        self._wait_set.clear_entities()
+        self._wait_set.add_subscription(self._subscription)
+        self._wait_set.wait(max(0, int(1e9 * seconds)))
+
+    def take(self) -> bytes | None:
+        """Return the oldest message; None if there is none."""
+        taken = self._subscription.take_message(self._kind, True)
+        return None if taken is None else taken[0]

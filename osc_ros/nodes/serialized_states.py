@@ -1,0 +1,287 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Joint states from serialized messages, read into arrays that exist already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+
+from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.errors import InputError
+from osc_ros.nodes.serialized import LITTLE_ENDIAN
+
+Array = NDArray[np.float64]
+
+HEAD = 4  # bytes of the encapsulation; alignment counts from its end
+# Bytes after the last field that are accepted. A publisher of Fast DDS adds none to its messages,
+# `rclpy.serialization.serialize_message` leaves 12 at most, other middleware pads to 4.
+MOST_TRAILING = 12
+FIELDS = ('position', 'velocity', 'effort')
+_READ, _CUT_SHORT, _TOO_LONG, _OTHER_NAMES = range(4)
+# entries of the record of a message; from _COUNTS and _BAD on there is one for each field
+_SEC, _NANOSEC, _NAMES_AT, _NAMES, _COUNTS, _BAD, _SIZE = 0, 1, 2, 3, 4, 7, 10
+_FINITE = -1  # in place of the index of the first number that is not finite
+
+
+class UnrelatedError(InputError):
+    """A joint state has none of the robot's joints: it may be of another device on the topic."""
+
+
+class JointStateReader:
+    """
+    Reads chosen joints from serialized joint states, which may have more joints and any order.
+
+    The layout of a message is CDR (OMG DDS-XTypes 7.4): numbers lie at multiples of their size, a
+    sequence begins with its length. The names are compared with those of the last message, and
+    parsed only if they differ. Other encodings than plain little-endian CDR are converted by
+    `rclpy.serialization`.
+
+    Attributes
+    ----------
+    stamp : (int, int)
+        Seconds and nanoseconds of the last message.
+    has_all_joints : bool
+        Whether the last message names all joints.
+
+    Parameters
+    ----------
+    names : sequence of str, length n
+    topic : str
+        Name of the topic in error messages.
+
+    """
+
+    def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
+        self.names, self.stamp, self.has_all_joints = tuple(names), (0, 0), False
+        self._topic = topic
+        self._values = np.zeros((len(FIELDS), len(self.names)))
+        self._words = self._values.view(np.uint64)
+        self._record = np.zeros(_SIZE, dtype=np.int64)
+        self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
+        # compiled here, and not when the first message comes
+        _read(np.frombuffer(LITTLE_ENDIAN, dtype=np.uint8), self._known, self._places,
+              self._words, self._record)
+
+    @property
+    def time(self) -> float:
+        """Stamp of the last message [s]."""
+        sec, nanosec = self.stamp
+        return sec + 1e-9 * nanosec
+
+    def read(self, data: bytes) -> tuple[Array, Array]:
+        """
+        Return positions (n,) [rad, m] and velocities (n,) [rad/s, m/s].
+
+        Raises
+        ------
+        InputError
+            See `positions` and `velocities`.
+
+        """
+        return self.positions(data), self.velocities()
+
+    def positions(self, data: bytes) -> Array:
+        """
+        Return positions (n,) [rad, m] of a serialized message.
+
+        Raises
+        ------
+        UnrelatedError
+            None of the joints is in the message.
+        InputError
+            Bytes that are no joint state, a joint that is missing or named twice, an array of
+            another length than the names, numbers that are not finite.
+
+        """
+        self.has_all_joints = False
+        self._load(data)
+        self.has_all_joints = True
+        return self._chosen(0)
+
+    def velocities(self) -> Array:
+        """
+        Return velocities (n,) [rad/s, m/s] of the message whose positions were read last.
+
+        Raises
+        ------
+        InputError
+            Velocities that are missing, of another number than the names, or not finite.
+
+        """
+        return self._chosen(1)
+
+    def efforts(self) -> Array:
+        """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
+        if self._record[_COUNTS + 2] != self._record[_NAMES]:
+            return np.full(len(self.names), np.nan)
+        return self._values[2].copy()
+
+    def _load(self, data: bytes) -> None:
+        if data[:2] != LITTLE_ENDIAN:
+            data = self._converted(data)
+        body = np.frombuffer(data, dtype=np.uint8)
+        status = _read(body, self._known, self._places, self._words, self._record)
+        if status == _OTHER_NAMES:
+            self._learn_names(data)
+            status = _read(body, self._known, self._places, self._words, self._record)
+        if status == _CUT_SHORT:
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
+                             'short')
+        if status == _TOO_LONG:
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes has '
+                             f'more than {MOST_TRAILING} bytes after its last field')
+        sec, nanosec = self._record[:2].tolist()
+        self.stamp = sec, nanosec
+
+    def _converted(self, data: bytes) -> bytes:
+        """Return a message of another encapsulation in plain little-endian CDR."""
+        try:
+            return serialize_message(deserialize_message(bytes(data), JointState))
+        except Exception as error:  # rclpy's RMWError has no public name
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes, '
+                             f'encapsulation {bytes(data[:2]).hex() or "none"}, cannot be read: '
+                             f'{reason}') from error
+
+    def _learn_names(self, data: bytes) -> None:
+        """Find the joints in the names of a message."""
+        at, count = self._record[_NAMES_AT:_COUNTS].tolist()
+        names, known = [], []
+        for _ in range(count):
+            at += -(at - HEAD) % 4
+            begin, at = at, at + 4 + int.from_bytes(data[at:at + 4], 'little')
+            known.append(bytes(data[begin:at]))
+            # the end of a string is its first zero, as for rclpy
+            names.append(known[-1][4:].split(b'\0', 1)[0].decode('utf-8', 'replace'))
+        self.has_all_joints = set(self.names) <= set(names)
+        places = self._find(names)
+        self._known = np.array(bytearray().join(known), dtype=np.uint8)
+        self._places = np.array(places, dtype=np.int64)
+
+    def _find(self, names: list[str]) -> list[int]:
+        has = ', '.join(names) or 'none'
+        kind = UnrelatedError if names and not set(self.names) & set(names) else InputError
+        for name in self.names:
+            if name not in names:
+                raise kind(f"{self._topic} lacks '{name}' (has: {has})")
+            if names.count(name) > 1:
+                raise InputError(f"{self._topic} has '{name}' more than once (has: {has})")
+        return [names.index(name) for name in self.names]
+
+    def _chosen(self, field: int) -> Array:
+        names, count = self._record[_NAMES], self._record[_COUNTS + field]
+        if count != names:
+            raise InputError(f'{self._topic} has {names} names and {count} '
+                             f'entries of {FIELDS[field]}: accepted is one {FIELDS[field]} for '
+                             'each name')
+        i = int(self._record[_BAD + field])
+        if i != _FINITE:
+            raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[i]}' is "
+                             f'{self._values[field, i]}: accepted are finite numbers')
+        return self._values[field].copy()
+
+
+@inlined
+def _word(data, at):
+    return (np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
+            | np.int64(data[at + 3]) << 24)
+
+
+@inlined
+def _aligned(at, size):
+    """Return the next byte whose distance from the encapsulation is a multiple of `size`."""
+    return HEAD + (at - HEAD + size - 1) // size * size
+
+
+@kernel
+def _read(data, known, places, words, record):
+    """
+    Read a message; a return value other than _READ means that `words` was not written.
+
+    Parameters
+    ----------
+    data : (s,) uint8
+    known : (k,) uint8
+        Names of the last message, without the bytes between them, whose values are arbitrary.
+    places : (n,) int
+        Index of each joint in `known`; none before the first message.
+    words : (3, n) uint64
+        Gets the bits of positions, velocities and efforts, if there is one for each name.
+    record : (_SIZE,) int
+
+    """
+    size = len(data)
+    if size < HEAD + 12:
+        return _CUT_SHORT
+    record[_SEC], record[_NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
+    at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
+    at = _aligned(at, 4)
+    if at + 4 > size:
+        return _CUT_SHORT
+    names = _word(data, at)
+    at += 4
+    record[_NAMES_AT], record[_NAMES] = at, names
+    is_known, k = len(places) > 0 or words.shape[1] == 0, 0
+    for _ in range(names):
+        at = _aligned(at, 4)
+        if at + 4 > size:
+            return _CUT_SHORT
+        end = at + 4 + _word(data, at)
+        if end > size:
+            return _CUT_SHORT
+        is_known = is_known and k + end - at <= len(known)
+        if is_known:
+            for j in range(end - at):
+                if data[at + j] != known[k + j]:
+                    is_known = False
+                    break
+        k += end - at
+        at = end
+    starts = (np.int64(0), np.int64(0), np.int64(0))
+    for field in range(3):
+        at = _aligned(at, 4)
+        if at + 4 > size:
+            return _CUT_SHORT
+        count = _word(data, at)
+        at += 4
+        if count > 0:
+            at = _aligned(at, 8)
+            if at + 8 * count > size:
+                return _CUT_SHORT
+        record[_COUNTS + field] = count
+        starts = (starts[1], starts[2], at)
+        at += 8 * count
+    if size - at > MOST_TRAILING:
+        return _TOO_LONG
+    if not is_known or k != len(known):
+        return _OTHER_NAMES
+    for field in range(3):
+        record[_BAD + field] = _FINITE
+        if record[_COUNTS + field] == names:
+            start = starts[0]
+            for i in range(len(places)):
+                first = start + 8 * places[i]
+                low, high = _word(data, first), _word(data, first + 4)
+                words[field, i] = np.uint64(low) | np.uint64(high) << np.uint64(32)
+                if high >> 20 & 0x7ff == 0x7ff and record[_BAD + field] == _FINITE:
+                    record[_BAD + field] = i
+        starts = (starts[1], starts[2], starts[0])
+    return _READ
