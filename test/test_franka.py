@@ -169,8 +169,8 @@ def test_the_law_holds_the_arm_and_moves_it(arm):
     assert np.linalg.norm(law.pose[:3, 3] - goal[:3, 3]) < 6e-3  # late torques on a busy machine
     # the law itself keeps the limit, but for two of its cycles in one
     missed = np.count_nonzero(np.diff(times) > 0.0015)
-    assert arm.report()['limited'] <= missed
-    assert 0.0 < arm.report()['success_rate'] <= 1.0
+    assert arm.report()['limited cycles'] <= missed
+    assert 0.0 < arm.report()['success rate'] <= 1.0
 
 
 def test_twenty_lost_packets(arm, server):
@@ -200,13 +200,13 @@ def test_a_jump_of_the_torque_is_refused_by_the_arm(arm):
 def test_write_limits_torques_and_rates_and_counts(arm):
     arm.start()
     cycles(arm, 5)
-    assert arm.report()['limited'] == 0
+    assert arm.report()['limited cycles'] == 0
     sent = []
     for k in range(8):
         arm.read()
         arm.write(np.full(7, 1e9 if k < 4 else -1e9))
         sent.append(list(arm._sent))
-    assert arm.report()['limited'] == 8
+    assert arm.report()['limited cycles'] == 8
     arm.stop()
     steps = np.abs(np.diff([[0.0] * 7, *sent], axis=0))
     assert 0.999 < steps.max() <= 1.0
@@ -217,7 +217,7 @@ def test_the_greatest_permitted_step_does_not_count_as_limited(arm):
     cycles(arm, 5)
     arm.read()
     arm.write(np.ones(7))
-    assert arm.report()['limited'] == 0
+    assert arm.report()['limited cycles'] == 0
     arm.stop()
 
 
@@ -547,7 +547,7 @@ def test_the_table_of_arms(tmp_path, monkeypatch):
         '[osc_ros.hardware]\nfour = others:Arm\nhalf = others:Half\nabsent = no_such_module:Arm\n'
         'franka = others:Arm\n')
     (tmp_path / 'others.py').write_text(
-        'class Half:\n    settings = ()\n    open = start = read = write = stop = recover = 1\n'
+        'class Half:\n    settings = ()\n    open = start = read = write = stop = recover = report = 1\n'
         'class Arm(Half):\n    close = 1\n')
     monkeypatch.syspath_prepend(str(tmp_path))
     assert hardware_class('four').__module__ == 'others'
