@@ -107,8 +107,9 @@ def test_every_contender_is_compared_with_the_empty_callback_and_every_thread_ha
 
 
 def test_ratios_are_of_the_first_contender():
-    turns = [{'latencies': [100.0, 200.0, float('inf')], 'cpu': [0.1]}]
-    first = latency._row('empty', 1000, turns, None)
-    row = latency._row('other', 1000, 2 * turns, first)
-    assert (row.states, row.unanswered, row.ratios) == (6, 2, [1.0, 1.0, 1.0])
+    first = latency._row('empty', 1000, [{'latencies': [100.0, float('inf')], 'cpu': [0.1]}], None)
+    row = latency._row('other', 1000, 2 * [{'latencies': [50.0, float('inf')], 'cpu': [0.2]}],
+                       first)
+    assert (row.states, row.unanswered, row.longest) == (4, 2, 50.0)
+    assert (first.ratios, row.ratios) == ([1.0] * 3, [0.5] * 3)
     assert 'not measured' in '\n'.join(page.latency(None))

@@ -213,7 +213,12 @@ class ArmEngine(Engine):
 
     def _try_cycle(self) -> None:
         try:
-            self.cycle()
+            try:
+                self.cycle()
+            except HardwareError:
+                raise
+            except Exception as error:  # of any kind: an error must not stop the torques
+                self.fail(f'{type(error).__name__}: {error}')
         except HardwareError as error:
             # an arm that has ended the control by itself may go on sending states
             self._is_lost = not self.acts

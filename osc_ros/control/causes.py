@@ -65,10 +65,14 @@ class Causes:
             self.counts.setdefault(name, 0)
         self.cause = self.reaction = self.reason = ''
         self.stops = False
+        self._calm_until = -np.inf  # nothing begins until then, unless something is tripped
 
     def feed(self, name: str, time: float) -> None:
         """Make the time-out of the watchdog with this name count from a time [s]."""
-        self._watches[name].fed = time
+        watch = self._watches[name]
+        if time < watch.fed:
+            self._calm_until = -np.inf
+        watch.fed = time
 
     def last_feed(self, name: str) -> float | None:
         """Time of the last call of `feed` for a cause [s]; None if the cause has no watchdog."""
@@ -80,6 +84,7 @@ class Causes:
         if name in self._watches:
             watch = self._watches[name]
             watch.seen, watch.reason = now, reason
+            self._calm_until = -np.inf
 
     def is_present(self, name: str, settings: Supervision, now: float) -> bool:
         """Whether a cause was present within the last `settle_time`."""
@@ -92,6 +97,8 @@ class Causes:
 
     def update(self, settings: Supervision, now: float) -> None:
         """Find the active causes, and select the reaction of highest priority."""
+        if now <= self._calm_until and settings is self._settings and not self.stops:
+            return
         gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
         dogs, settle_time = settings.watchdogs, settings.settle_time
         for name, watch in self._watches.items():
@@ -109,6 +116,10 @@ class Causes:
                 self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
         if self.stops:
             self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'
+        self._settings = settings
+        self._calm_until = -np.inf if any(watch.active for watch in self._watches.values()) else (
+            min((watch.fed + dogs[name].timeout for name, watch in self._watches.items()),
+                default=np.inf))
 
 
 class Acting(Protocol):

@@ -250,8 +250,9 @@ class Loop:
                 self._inbox.wait(min(watch_at, update_at) - perf_counter())
                 if (data := self._inbox.take()) is not None:
                     self._call(self._on_joint_states, data)
-                    # while states come in time, the engine watches itself
-                    watch_at = min(watched + WATCH_PERIOD, perf_counter() + 2.0 * watch_period)
+                    if self.engine.state_age < watch_period:  # the next state may come in time
+                        watch_at = min(watched + WATCH_PERIOD,
+                                       perf_counter() + 2.0 * watch_period)
                 now = perf_counter()
                 if now >= update_at:
                     self._call(self._update)

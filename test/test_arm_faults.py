@@ -1,0 +1,157 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The engine of osc_arm with an arm whose states and calls are faulty in every way."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from arm import READY
+from osc_ros.arm.channel import Channel
+from osc_ros.arm.process import ArmEngine, EVENT, System
+from osc_ros.control import requests
+from osc_ros.control.engine import ACTIVE, IDLE
+from osc_ros.control.law import Law
+from osc_ros.control.limits import Limits
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import (
+    DEADLINE,
+    JUMP,
+    NOT_FINITE,
+    OVERSPEED,
+    STALE_STATE,
+    STALE_TARGET,
+    Supervision,
+    Watchdog,
+)
+from osc_ros.control.trajectory import Hold
+from osc_ros.hardware.contract import HardwareError
+from osc_ros.hardware.mujoco import MujocoArm
+from osc_ros.model.files import shipped_urdf
+from osc_ros.model.robot import Robot
+
+TEXT = shipped_urdf('panda').read_text()
+ROBOT = Robot.from_urdf(TEXT, 'panda_link0', 'panda_hand_tcp')
+PERIOD, CYCLES = 1e-3, 400
+RATE = 20.0 * np.asarray(ROBOT.effort_limits)  # of the torques [N·m/s]
+NUMBERS = np.nan, np.inf, -np.inf, 1e300, -1e9, 0.0
+
+
+class Faulty(MujocoArm):
+    """A simulated arm with faults at random; it records what it is told."""
+
+    def __init__(self, rng, share):
+        """Set the random numbers, and the share of the cycles that have a fault."""
+        values = {setting.name: setting.default for setting in self.settings}
+        super().__init__(values | {'pace': 'fast', 'initial_positions': tuple(READY)}, TEXT,
+                         ROBOT.joint_names)
+        self.rng, self.share, self.calls = rng, share, []
+
+    def read(self):
+        """Return a state that may be faulty, or raise."""
+        state = super().read()
+        self.calls.append('read')
+        if self.rng.random() > self.share:
+            return state
+        kind = self.rng.integers(7)
+        if kind == 0:
+            state.q[self.rng.integers(7)] = self.rng.choice(NUMBERS)
+        elif kind == 1:
+            state.qd[self.rng.integers(7)] = self.rng.choice(NUMBERS)
+        elif kind == 2:
+            state = state._replace(time=float(self.rng.choice(NUMBERS)))
+        elif kind == 3:
+            state = state._replace(time=state.time + float(self.rng.normal()))
+        elif kind == 4:
+            state = state._replace(tau=np.full(7, self.rng.choice(NUMBERS)))
+        elif kind == 5:
+            raise ValueError("a defect of the arm's class")
+        elif self.rng.random() < 0.2:
+            raise HardwareError('a reflex')
+        return state
+
+    def write(self, tau):
+        """Record the torques, or raise."""
+        self.calls.append(np.array(tau))
+        if self.rng.random() < 0.02 * self.share:
+            raise HardwareError('communication_constraints_violation')
+        super().write(tau)
+
+
+@pytest.fixture(scope='module')
+def law():
+    """Return a law whose torques have limited rates."""
+    return Law(ROBOT, Settings(limits=Limits.of(ROBOT, effort_rate=RATE)))
+
+
+def supervision(limits):
+    causes = JUMP, NOT_FINITE, DEADLINE, OVERSPEED, STALE_TARGET
+    return Supervision(
+        {STALE_STATE: Watchdog('hold', False, 0.1), **{
+            cause: Watchdog('report' if cause in (DEADLINE, STALE_TARGET) else 'hold', False)
+            for cause in causes}},
+        limits.effort, 10.0, 0.1, 0.1, 0.1, deadline=PERIOD, period=PERIOD, bridges=True,
+        effort_rates=limits.effort_rate, velocity_limits=limits.velocity)
+
+
+def events(channel):
+    """Return the names of the events so far, and forget them."""
+    found = []
+    while (message := channel.events.take()) is not None:
+        kind, name, _ = pickle.loads(message)
+        if kind == EVENT:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize('share', [0.02, 0.3], ids=('few', 'many'))
+@pytest.mark.parametrize('seed', range(8))
+def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, seed, share):
+    rng, channel = np.random.default_rng(seed), Channel(7)
+    arm = Faulty(rng, 0.0)
+    arm.open()
+    engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System())
+    for _ in range(10):
+        engine._try_cycle()
+    engine.activate()
+    goal = law.pose.copy()
+    goal[0, 3] += 0.05
+    requests.follow(engine, Hold(goal), 0.0, 'tip')
+    arm.share, lost = share, 0
+    for _ in range(CYCLES):
+        before = len(arm.calls)
+        acted = engine.mode == ACTIVE
+        engine._try_cycle()
+        new = arm.calls[before:]
+        if 'lost' in events(channel):
+            lost += 1
+            assert engine.mode == IDLE
+            engine.recover()
+            share_before, arm.share = arm.share, 0.0
+            engine._try_cycle()
+            engine.activate()
+            arm.share = share_before
+        elif acted:  # never silent, and one torque for one state
+            assert [one for one in new if isinstance(one, str)] == ['read'] or not new
+            assert sum(not isinstance(one, str) for one in new) == 1 or not new
+    assert engine.mode == ACTIVE
+    sent = [one for one in arm.calls if not isinstance(one, str)]
+    assert len(sent) > CYCLES // 2
+    assert np.isfinite(sent).all()
+    assert (np.abs(sent) <= law.settings.limits.effort * (1.0 + 1e-12)).all()
+    if not lost:  # else the torques begin anew
+        assert (np.abs(np.diff(sent, axis=0)) <= 2.0 * PERIOD * RATE * (1.0 + 1e-9)).all()
+    channel.close()
