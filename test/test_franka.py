@@ -547,7 +547,8 @@ def test_the_table_of_arms(tmp_path, monkeypatch):
         '[osc_ros.hardware]\nfour = others:Arm\nhalf = others:Half\nabsent = no_such_module:Arm\n'
         'franka = others:Arm\n')
     (tmp_path / 'others.py').write_text(
-        'class Half:\n    settings = ()\n    open = start = read = write = stop = recover = report = 1\n'
+        'class Half:\n    settings = ()\n'
+        '    open = start = read = write = stop = recover = report = 1\n'
         'class Arm(Half):\n    close = 1\n')
     monkeypatch.syspath_prepend(str(tmp_path))
     assert hardware_class('four').__module__ == 'others'
