@@ -154,6 +154,8 @@ def obey(server):
             state['motion_generator_mode'], state['controller_mode'] = 0, 3
             state['robot_mode'] = RobotMode.kUserStopped
             server._pending_move_response = motion, MoveStatus[value], server._states_packed
+        elif word == 'lost':  # number of lost packets in a row that end a motion; 20 at first
+            server.comm._max_consecutive_lost = int(value)
         elif word == 'connection':
             server.client_socket.shutdown(socket.SHUT_WR)  # half: the worst case for a client
     os._exit(0)

@@ -227,13 +227,13 @@ class FrankaArm:
 
     def report(self) -> dict[str, float]:
         """
-        Return figures for diagnostics; does not touch the arm.
+        Return two figures.
 
-        limited : cycles in which `write` changed a torque.
-        success_rate : share of torques of the last 100 cycles that the arm received in time.
+        limited cycles : cycles in which `write` changed a torque.
+        success rate : share of the last 100 torques that the arm received in time, by its count.
 
         """
-        return {'limited': float(self._limited), 'success_rate': self._success}
+        return {'limited cycles': self._limited, 'success rate': self._success}
 
     def _connect(self) -> pylibfranka.RobotState:
         """Connect, without the settings of the arm; return its state."""
