@@ -279,7 +279,7 @@ def _interrupt(process: subprocess.Popen) -> None:
 
 
 def _franka(work: Path) -> FrankaServer:
-    return FrankaServer(shipped_urdf('fr3').read_text(), work / 'franka_sim.log', nodes.READY)
+    return FrankaServer(shipped_urdf('fr3'), work / 'franka_sim.log', nodes.READY)
 
 
 def _over_dds(way: Way, seconds: float, work: Path, environment: dict[str, str]) -> Cell:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.hardware.table import hardware_class
+from osc_ros.model.files import shipped_urdf
 from osc_ros.nodes import description
 from osc_ros.nodes.demo_parameters import Values
 from osc_ros.nodes.demonstration import Demonstration
@@ -105,8 +106,8 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         yield {**given, 'hardware': 'mujoco', **_simulated(wanted, given['rate'])}
         return
     q = wanted.start.q.tolist()
-    text = description.description(wanted.values['osc_simulator'])
-    with _started(FrankaServer(text, output / 'franka_sim.log', q)) as server:
+    urdf = shipped_urdf(FRANKA)
+    with _started(FrankaServer(urdf, output / 'franka_sim.log', q)) as server:
         yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
                'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware': 'franka',
                'driver_compensates': 'gravity',

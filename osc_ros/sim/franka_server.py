@@ -15,14 +15,15 @@
 """
 A simulated FR3 that speaks Franka's protocol: franka-sim, in a virtual environment of its own.
 
-Run by the Python of that environment, this file is the server; so it imports nothing of osc_ros.
+Run by the Python of that environment, this file is the server, and imports nothing of osc_ros:
+`.venv-franka-sim/bin/python osc_ros/sim/franka_server.py ADDRESS URDF`. The address is one of the
+loopback network, so that several servers can run: libfranka always connects to port 1337.
 
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-import json
 import os
 from pathlib import Path
 import re
@@ -58,12 +59,12 @@ class FrankaServer:
     Attributes
     ----------
     address : str
-        Address to connect to, one of the loopback network, so that several servers can run.
+        Address to connect to.
 
     Parameters
     ----------
-    urdf : str
-        The robot description, of an FR3.
+    urdf : Path
+        File with the robot description, of an FR3.
     log : Path
         File that gets the server's output.
     q : sequence of 7 floats
@@ -76,11 +77,10 @@ class FrankaServer:
 
     """
 
-    def __init__(self, urdf: str, log: Path, q: Sequence[float] = READY) -> None:
+    def __init__(self, urdf: Path, log: Path, q: Sequence[float] = READY) -> None:
         pid = os.getpid()
         self.address = f'127.{1 + pid % 199}.{pid // 199 % 250}.7'
-        self._log = log
-        self._given = {'address': self.address, 'urdf': urdf, 'q': list(q)}
+        self._urdf, self._log, self._q = urdf, log, q
 
     def __enter__(self) -> FrankaServer:
         """Start the server, and return when it accepts connections."""
@@ -92,9 +92,9 @@ class FrankaServer:
                        if name not in ('PYTHONPATH', 'PYTHONHOME', 'PYTHONSAFEPATH')}
         with self._log.open('w') as log:
             self._process = subprocess.Popen(
-                [python(), __file__], stdin=subprocess.PIPE, text=True, stdout=log,
-                stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-        self.tell(json.dumps(self._given))
+                [python(), __file__, self.address, self._urdf, *map(str, self._q)], text=True,
+                stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True)
         deadline = time.monotonic() + PATIENCE
         while 'Server listening' not in self.said():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -127,7 +127,7 @@ class FrankaServer:
         return self._process.stdin
 
 
-def _model(urdf: str, folder: Path) -> Path:
+def _model(urdf: Path, folder: Path) -> Path:
     """
     Return the path of the arm as MJCF: without meshes, with fixed fingers.
 
@@ -137,7 +137,8 @@ def _model(urdf: str, folder: Path) -> Path:
     """
     import mujoco
 
-    text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf, flags=re.S)
+    text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf.read_text(),
+                  flags=re.S)
     text = re.sub(r'(<joint name="\w*finger_joint\d" type=)"prismatic"', r'\1"fixed"', text)
     text = text.replace('</robot>', '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
     spec = mujoco.MjSpec.from_string(text)
@@ -152,7 +153,7 @@ def _model(urdf: str, folder: Path) -> Path:
     return path
 
 
-def serve(address: str, urdf: str, q: Sequence[float]) -> None:
+def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
     """Serve until the process ends, and do what lines of standard input say."""
     import logging
 
@@ -196,4 +197,4 @@ def obey(server: Any) -> None:
 
 
 if __name__ == '__main__':
-    serve(**json.loads(sys.stdin.readline()))
+    serve(sys.argv[1], Path(sys.argv[2]), [float(value) for value in sys.argv[3:]] or READY)
