@@ -108,6 +108,9 @@ class MujocoArm:
         self._waits = values['pace'] == 'real_time'
         self.late = 0
         self._is_open = self._has_control = False
+        self._is_braked, self._tau = True, np.zeros(self._plant.n)
+        self._has_read = self._has_diverged = False
+        self._cycle, self._due = 0, 0.0  # the time at which the last state was due [s]
         self._rest()
 
     def open(self) -> Description:
@@ -251,7 +254,7 @@ def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -
 
 
 def _steps_per_period(values: Mapping[str, Any]) -> int:
-    steps = 1.0 / (values['rate'] * values['timestep'])
+    steps = 1.0 / float(values['rate'] * values['timestep'])
     if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
         raise InputError(f"hardware.timestep is {values['timestep']} s and hardware.rate "
                          f"{values['rate']} Hz: accepted is a whole number of steps a period")
