@@ -27,6 +27,7 @@ export PYTHONSAFEPATH := 1
 # Loopback only, and discovery in less than a second (see the profile). Kilted reads the second name.
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
 export FASTRTPS_DEFAULT_PROFILES_FILE := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
+export FRANKA_SIM_PYTHON ?= $(CURDIR)/$(franka_sim)/bin/python
 export FASTDDS_DEFAULT_PROFILES_FILE := $(FASTRTPS_DEFAULT_PROFILES_FILE)
 
 pip := $(bin)/python -m pip install --disable-pip-version-check -c $(constraints)
@@ -40,16 +41,18 @@ named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  u
 help:
 	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
 	@echo "            (ARGS='--robot ur5e', ARGS='--headless --duration 5 --json out.json',"
-	@echo "            ARGS='--urdf FILE --base B --tip T')"
+	@echo "            ARGS='--urdf FILE --base B --tip T'; ARGS='--loop mujoco' and '--loop franka-sim':"
+	@echo "            by osc_arm, with the arm in the process of the control loop)"
 	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
 	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
-	@echo "            (sixteen minutes; ARGS='--json out.json', ARGS='--only gaps')"
+	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make clean  remove .venv, .venv-franka-sim and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
-demo: $(venv)/.demo $(venv)/.installed
+# `--loop franka-sim` needs pylibfranka, and franka-sim in its own virtual environment.
+demo: $(venv)/.demo $(if $(findstring franka-sim,$(ARGS)),$(venv)/.franka $(franka_sim)/.made) $(venv)/.installed
 	@$(bin)/osc_demo $(ARGS)
 
 test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
@@ -58,7 +61,7 @@ test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
 
-bench: $(venv)/.test $(venv)/.installed
+bench: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 	@$(bin)/python benchmark $(ARGS)
 
 lint: $(venv)/.test $(venv)/.lint
@@ -88,7 +91,7 @@ $(venv)/.made:
 	@'$(PYTHON)' -m venv $(venv)
 	@echo "$(CURDIR)" > $@
 
-$(venv)/.demo $(venv)/.test: $(venv)/.made $(constraints) setup.py
+$(venv)/.demo $(venv)/.test $(venv)/.franka: $(venv)/.made $(constraints) setup.py
 	@echo 'Installing the requirements of $(@F:.%=make %) in $(venv), pinned, once: some minutes ...'
 	@$(remove_build)
 	@$(pip) -qq setuptools wheel

@@ -39,6 +39,7 @@ from time import perf_counter
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
 import chains
+import cycles
 import depth
 import gaps
 import latency
@@ -110,7 +111,10 @@ def main() -> None:
     parser.add_argument('--gap-priority', type=int, metavar='P',
                         help='SCHED_FIFO priority for the longest gaps, 0 for none ('
                              f'{nodes.PRIORITY} if permitted)')
-    parser.add_argument('--only', choices=('gaps', 'latency', 'ticks'),
+    parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
+                        help='duration of the measurement for every row of the cycles [s] '
+                             '(%(default)s)')
+    parser.add_argument('--only', choices=('cycles', 'gaps', 'latency', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -122,6 +126,10 @@ def main() -> None:
         if arguments.json:
             arguments.json.write_text(json.dumps(figures, indent=1), encoding='utf-8')
 
+    if arguments.only == 'cycles':
+        in_process = cycles.section(arguments.cycle_seconds, done=done)
+        print('\n'.join(page.cycles(in_process)))
+        return write({'machine': machine(), 'cycles': in_process and asdict(in_process)})
     if arguments.only == 'gaps':
         between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
         print('\n'.join(page.gaps(between)))
@@ -154,6 +162,7 @@ def main() -> None:
     over_dds = nodes.section(arguments.node_seconds, done=done)
     turns = latency.section(arguments.latency_seconds, done=done)
     between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
+    in_process = cycles.section(arguments.cycle_seconds, done=done)
     cold, warm = first_use()
     done('first use')
     where = machine()
@@ -172,6 +181,7 @@ def main() -> None:
         *page.latency(turns),
         *page.nodes(over_dds),
         *page.gaps(between),
+        *page.cycles(in_process),
         *page.losses(rows, lengths, batch, cold, warm),
     ])
     print(text)
@@ -192,6 +202,7 @@ def main() -> None:
         'model of teams': asdict(model),
         'latency': turns and asdict(turns),
         'nodes': over_dds and asdict(over_dds), 'gaps': between and asdict(between),
+        'cycles': in_process and asdict(in_process),
         'first use, later uses [s]': (cold, warm)})
     wrong = [row.name for row in rows if row.is_off]
     wrong += [f'{row.name}, {case}' for case, found in robots.items() for row in found

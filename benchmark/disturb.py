@@ -26,9 +26,10 @@ Every message is serialized before the first one is sent, so that sending takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 import json
 from select import select
 import sys
@@ -54,7 +55,7 @@ from rcl_interfaces.srv import (
     SetParametersAtomically,
 )
 import rclpy
-from rclpy.node import Node
+from rclpy.node import Node, NodeNameNonExistentError
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
@@ -126,6 +127,14 @@ class Disturber:
         self.node.destroy_subscription(listener)
         return messages.pose_array(self._pose.pose), self._pose.header.frame_id
 
+    def topics(self) -> dict[str, str]:
+        """Return the topics that the controller publishes, with their types, as far as known."""
+        try:
+            return {topic: kind for topic, (kind, *_) in
+                    self.node.get_publisher_names_and_types_by_node(CONTROLLER[1:], '/')}
+        except NodeNameNonExistentError:
+            return {}
+
     def set(self, **values: Any) -> None:
         """Set parameters (with double underscores for dots), and wait for the response."""
         request = SetParameters.Request(parameters=_parameters(
@@ -174,7 +183,7 @@ class Disturber:
     @contextmanager
     def listened(self, *topics: tuple[type, str]) -> Iterator[Send]:
         """Subscribe to topics; the yielded function does nothing."""
-        listeners = [self.node.create_subscription(kind, topic, lambda message: None, 10)
+        listeners = [self.node.create_subscription(kind, topic, lambda message: None, 10, raw=True)
                      for kind, topic in topics]
         try:
             yield lambda k: None
@@ -381,6 +390,29 @@ def _reports(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
         sender.set(report_rate=50.0)
 
 
+@contextmanager
+def _everything(sender: Disturber, wanted: Wanted) -> Iterator[Send]:
+    """Send poses, change a parameter once a second, subscribe to every topic of the node."""
+    with ExitStack() as stack:
+        poses = stack.enter_context(_pose_targets(sender, wanted))
+        sets = stack.enter_context(_sets(sender, wanted))
+        _wait(lambda: f'{CONTROLLER}/pose' in sender.topics(), 'topics')
+        stack.enter_context(sender.listened(*((_message(kind), topic)
+                                              for topic, kind in sender.topics().items())))
+
+        def send(k: int) -> None:
+            poses(k)
+            if k % round(wanted.rate) == 0:
+                sets(k // round(wanted.rate))
+        yield send
+
+
+def _message(name: str) -> type:
+    """Return the class of a message, 'package/msg/Name'."""
+    package, _, kind = name.split('/')
+    return getattr(import_module(f'{package}.msg'), kind)
+
+
 KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
     'nothing': _nothing, 'poses': _pose_targets, 'twists': _twists,
     'short_trajectories': _trajectories(50, 2.0),
@@ -391,6 +423,7 @@ KINDS: dict[str, Callable[[Disturber, Wanted], Any]] = {
     'bad_sets': _bad_sets, 'questions': _questions, 'holds': _holds, 'releases': _releases,
     'not_finite': _not_finite, 'unknown_frames': _unknown_frames, 'readers': _readers,
     'reports': _reports,
+    'everything': _everything,
 }
 
 

@@ -28,7 +28,6 @@ from collections.abc import Callable, Mapping
 import gc
 import os
 from pathlib import Path
-import sys
 import tempfile
 from time import perf_counter
 from typing import Any
@@ -41,9 +40,7 @@ from osc_ros.control.driver import Driver
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.franka import FrankaArm
 from osc_ros.model.files import shipped_urdf
-
-sys.path.append(str(Path(__file__).parents[1] / 'test'))
-from franka_server import FrankaServer
+from osc_ros.sim.franka_server import FrankaServer
 
 URDF = shipped_urdf('fr3')
 NAMES = tuple(f'fr3_joint{k}' for k in range(1, 8))

@@ -196,9 +196,9 @@ def section(seconds: float, disturbances: Sequence[Disturbance] = DISTURBANCES,
         for rate in rates:
             found = []
             for arguments, own in groupby(disturbances, lambda one: one.arguments):
-                with _crew(rate, arguments, priority, sender, work, environment) as crew:
+                with crew(rate, arguments, priority, sender, work, environment) as at_work:
                     for disturbance in own:
-                        found.append(crew.cell(disturbance, seconds))
+                        found.append(at_work.cell(disturbance, seconds))
                         done(f'gaps, {rate} Hz, {disturbance.name}: {found[-1]["longest"]:.1f}')
             plain = [values['longest'] for values in found
                      if values['disturbance'] == NOTHING] or [np.nan]
@@ -249,7 +249,7 @@ class Peer:
 
 
 @dataclass(frozen=True)
-class _Crew:
+class Crew:
     """The processes of a measurement at one rate: controller, metronome, sender of messages."""
 
     rate: int
@@ -258,14 +258,19 @@ class _Crew:
     sender: Peer
     joints: list[str]
 
-    def cell(self, disturbance: Disturbance, seconds: float) -> dict[str, object]:
-        """Return the fields of a Cell except `more`, after commands have become regular."""
+    def watched(self, disturbance: Disturbance, seconds: float
+                ) -> tuple[dict[str, list[float]], dict[str, int]]:
+        """Return what metronome and sender count, after commands have become regular."""
         self.metronome.ask(0.0, nodes.PATIENCE, self.controller)
         self.sender.ask({'kind': disturbance.kind, 'rate': disturbance.rate,
                           'joints': self.joints, 'position': nodes.READY}, PATIENCE,
                          self.controller)
-        watched = self.metronome.ask(seconds, PATIENCE + seconds, self.controller)
-        counts = self.sender.ask('stop', PATIENCE, self.controller)
+        return (self.metronome.ask(seconds, PATIENCE + seconds, self.controller),
+                self.sender.ask('stop', PATIENCE, self.controller))
+
+    def cell(self, disturbance: Disturbance, seconds: float) -> dict[str, object]:
+        """Return the fields of a Cell except `more`."""
+        watched, counts = self.watched(disturbance, seconds)
         gaps, times = np.array(watched['gaps']), np.array(watched['latencies'])
         answered = times[np.isfinite(times)]
         p50, p99 = np.percentile(answered, (50, 99)).tolist() if len(answered) else [np.inf] * 2
@@ -277,8 +282,8 @@ class _Crew:
 
 
 @contextmanager
-def _crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work: Path,
-          environment: dict[str, str]) -> Iterator[_Crew]:
+def crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work: Path,
+         environment: dict[str, str]) -> Iterator[Crew]:
     """Yield a crew; SIGINT ends its controller at the end of the block."""
     given = nodes.parameters(CONTROLLER, Way(CONTROLLER, EVENTS, ON_STATE, rate, priority))
     with ExitStack() as stack:
@@ -291,4 +296,4 @@ def _crew(rate: int, arguments: Sequence[str], priority: int, sender: Peer, work
         metronome.ask({
             'rate': rate, 'seconds': 0.0, 'commands': 'osc_controller/commands', 'joints': joints,
             'position': nodes.READY, 'processes': [controller.process.pid]}, nodes.PATIENCE)
-        yield _Crew(rate, controller, metronome, sender, joints)
+        yield Crew(rate, controller, metronome, sender, joints)

@@ -21,6 +21,7 @@ import math
 
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
 from contenders import MuJoCo
+import cycles as of_cycles
 from depth import Depth
 import gaps as of_gaps
 import latency as of_latency
@@ -368,6 +369,44 @@ def _gap_cell(cell: of_gaps.Cell) -> list[str]:
             f'{cell.more:+,.1f}', f'{cell.p999:,.1f}', f'{cell.wide:,}', f'{cell.pause:,.1f}',
             f'{cell.missed:,} of {cell.states:,}', f'{cell.p50:,.0f}', f'{cell.p99:,.0f}',
             f'{cell.cpu:.0%}']
+
+
+def cycles(found: of_cycles.Section | None) -> list[str]:
+    """Return the section of the cycle of osc_arm."""
+    lines = ['## From state to torque in the process of osc_arm, at 1 kHz', '']
+    if found is None:
+        return [*lines, 'rclpy is not installed here: not measured.', '']
+    bound = f'{of_cycles.LATE:g}'
+    return [
+        *lines,
+        'osc_arm has the arm in the process of its control loop, so that neither states nor '
+        f"torques pass DDS. {found.seconds:g} s per row (`make bench ARGS='--only cycles "
+        "--cycle-seconds 5'` takes 5 s and measures only this section); load average of the "
+        f'machine before: {found.load_average[0]:.2f}. Rows with SCHED_FIFO have locked memory '
+        'too. During each row, but those of the empty loop, another process sends pose targets '
+        f'at {of_cycles.TARGETS:g} Hz, changes a parameter every second, and subscribes to '
+        'every topic of the node. "Busy": a process without priority keeps one core busy.', '',
+        'Latencies of osc_arm and of the empty loop are from the return of `read` to the call '
+        'of `write`, recorded in the loop (parameter `record_cycles`); over DDS they are from '
+        'just before the publication of the state to the arrival of the command, by a process '
+        'in place of the hardware (with the priority of the controller). "Late": commands more '
+        f'than {bound} µs after their state was due; "latest": the delay of the latest. States '
+        "of hardware 'mujoco' are due once per ms, counted from the earliest one of each "
+        'second; over DDS a state is due when it is published. franka-sim is itself late, on a '
+        'computer that it shares with the loop, so that no time is known at which a state was '
+        f'due. "Wide": gaps between two states (over DDS: commands) of more than 1 ms + {bound} '
+        'µs.' + (f' Left out: {found.left_out}.' if found.left_out else ''), '',
+        *_table(['loop', 'other core', 'cycles', 'p50 µs', 'p99 µs', 'p99.9 µs', 'longest µs',
+                 f'> {bound} µs', 'late', 'latest µs', 'wide', 'unanswered'],
+                (_cycle_cell(cell) for cell in found.cells)), '']
+
+
+def _cycle_cell(cell: of_cycles.Cell) -> list[str]:
+    return [cell.way.name, cell.way.load, f'{cell.cycles:,}',
+            *(f'{time:,.0f}' for time in (cell.p50, cell.p99, cell.p999, cell.longest)),
+            f'{cell.slow:,}', '' if cell.late is None else f'{cell.late:,}',
+            '' if cell.latest is None else f'{cell.latest:,.0f}', f'{cell.wide:,}',
+            f'{cell.unanswered:,}']
 
 
 # Work of the threads of osc_controller, by their names in /proc.

@@ -26,12 +26,12 @@ import time
 import numpy as np
 import pytest
 
-from franka_server import FrankaServer, PYTHON
 from osc_ros import InputError, Law, Limits, Robot, Settings
 from osc_ros.control.driver import Driver
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.table import hardware_class
 from osc_ros.model.files import shipped_urdf
+from osc_ros.sim.franka_server import FrankaServer, python
 
 libfranka = pytest.importorskip('pylibfranka', reason='pylibfranka is not installed: it has '
                                 'wheels for x86_64 Linux and Python 3.10 to 3.12')
@@ -55,8 +55,8 @@ def values(**changed):
 @pytest.fixture(scope='module')
 def server(tmp_path_factory):
     """Return a server that runs for all tests of this module."""
-    if not PYTHON.exists():
-        pytest.skip(f'franka-sim is not installed in {PYTHON.parents[1]}: make test does')
+    if not python().exists():
+        pytest.skip(f'franka-sim is not installed: there is no {python()}; make test installs it')
     with FrankaServer(URDF, tmp_path_factory.mktemp('franka') / 'server.log') as running:
         yield running
 

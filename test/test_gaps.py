@@ -19,6 +19,7 @@ import math
 
 import pytest
 
+import cycles
 import gaps
 import latency
 import page
@@ -54,8 +55,8 @@ def test_gaps_are_measured_while_targets_arrive_and_the_columns_agree():
 
 def test_every_disturbance_is_one_that_the_sender_knows():
     disturb = pytest.importorskip('disturb', reason='rclpy is not installed')
-    assert ({one.kind for one in gaps.DISTURBANCES} | {kind for kind, _ in latency.USES}
-            == set(disturb.KINDS))
+    assert {*(one.kind for one in gaps.DISTURBANCES), *(kind for kind, _ in latency.USES),
+            cycles.KIND} == set(disturb.KINDS)
 
 
 def test_rows_without_a_disturbance_are_repeated_so_that_the_noise_is_visible():

@@ -221,7 +221,8 @@ def test_torques_that_are_none_end_the_control_and_the_brakes_hold(tau):
     found.write(np.zeros(7))
 
 
-def test_a_simulation_that_diverges_is_recovered_from():
+def test_a_simulation_that_diverges_is_recovered_from(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # for MuJoCo's log
     found = opened(effort_limits=(0.0,) * 7)
     found.start()
 

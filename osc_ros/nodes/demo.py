@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack, suppress
+from contextlib import closing, ExitStack, suppress
 import importlib.util
 import os
 from pathlib import Path
@@ -30,8 +30,17 @@ from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.nodes import description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
+from osc_ros.nodes.demo_loops import (
+    arm_parameters,
+    DDS,
+    FRANKA,
+    FRANKA_SIM,
+    Judge,
+    LOOPS,
+)
 from osc_ros.nodes.demo_parameters import NODES, Parameters, text_of
 from osc_ros.nodes.demo_run import (
+    ARM_START,
     DemoError,
     initialized,
     NodeProcess,
@@ -66,9 +75,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         prog='osc_demo', description='A simulated arm traces a figure of eight, steps and turns, '
         'under osc_controller over ROS 2. The physics engine measures the errors of the tip.')
     robot = parser.add_mutually_exclusive_group()
-    robot.add_argument('--robot', default='panda',
+    robot.add_argument('--robot',
                        help=f"a robot of this package, {', '.join(description.shipped_robots())} "
-                       '(panda)')
+                       f'(panda; {FRANKA} for franka-sim)')
     robot.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
     parser.add_argument('--base', help='link that is fixed to the ground')
     parser.add_argument('--tip', help='link that follows the targets')
@@ -76,6 +85,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'of the robot')
     parser.add_argument('--duration', type=float, default=20.0,
                         help='of the motion, simulated time [s] (20)')
+    parser.add_argument('--loop', choices=LOOPS, default=DDS,
+                        help='dds: osc_simulator and osc_controller; mujoco: osc_arm at 1 kHz on '
+                        'the wall clock, with MuJoCo in its loop; franka-sim: osc_arm with '
+                        'libfranka, and franka-sim in place of an FR3 (dds)')
     parser.add_argument('--real-time', action='store_true',
                         help='the simulator follows the wall clock, not the commands')
     parser.add_argument('--headless', action='store_true', help='open no window')
@@ -83,6 +96,10 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='folder of plots and logs (osc_demo)')
     parser.add_argument('--json', type=Path, help='also write the figures to this file')
     options = parser.parse_args(arguments)
+    if options.loop == FRANKA_SIM and (options.urdf or options.robot not in (None, FRANKA)):
+        parser.error(f'--loop {FRANKA_SIM}: accepted is --robot {FRANKA}, the default')
+    if not options.urdf and options.robot is None:
+        options.robot = FRANKA if options.loop == FRANKA_SIM else 'panda'
     if options.urdf and not (options.base and options.tip):
         parser.error(f'--urdf needs --base and --tip{_links(options.urdf)}')
     elif not options.urdf and options.robot not in description.shipped_robots():
@@ -116,7 +133,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
         say(f'note: {note}')
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
-    plan = wanted.phases(START)
+    plan = wanted.phases(START if options.loop == DDS else ARM_START)
     recording = _recording_of(options, wanted, plan, progress.compiled)
     found = report.result(recording, plan, wanted)
     print(report.table(found, plan), flush=True)
@@ -124,11 +141,13 @@ def _demonstrate(options: argparse.Namespace) -> int:
     print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}", flush=True)
     for failure in found.failures:
         print(f'NOT FOLLOWED: {failure}', flush=True)
-    why = _explain(options, wanted, users) if found.failures else None
+    why = (_explain(options, wanted, users)
+           if found.failures and options.loop != FRANKA_SIM else None)
     if options.json:
         report.write_json(options.json, found, {
             'robot': wanted.robot.name, 'joints': wanted.robot.n,
-            'duration [s]': options.duration, 'lockstep': not options.real_time,
+            'duration [s]': options.duration, 'loop': options.loop,
+            'lockstep': options.loop == DDS and not options.real_time,
             'notes': list(wanted.notes), 'cause': why.text if why else ''})
     if not found.failures:
         print('the arm followed')
@@ -171,29 +190,42 @@ def write_new(path: Path, text: str) -> Path:
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
                   plan: list[scenario.Phase], compiles: bool) -> report.Recording:
     """Return the recording of one run of the nodes."""
-    simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
-    controller = {**wanted.given('osc_controller'), 'autostart': False}
-    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
-        controller['state_timeout'] = STALLED
-    if not options.headless:
-        simulator['viewer'] = _has_display()
-        if not simulator['viewer']:
-            print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
-                  'arm; the plots show the run', flush=True)
-    recording = report.Recording()
+    has_window = not options.headless and _has_display()
+    if not options.headless and not has_window:
+        print('note: no display was found (DISPLAY, WAYLAND_DISPLAY), so no window shows the '
+              'arm; the plots show the run', flush=True)
+    recording, judge = report.Recording(), None
     with recorded_signals() as signals, ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _isolate(work)
-        processes = {name: stack.enter_context(NodeProcess(name, given, work, options.output))
-                     for name, given in (('osc_simulator', simulator),
-                                         ('osc_controller', controller))}
+        if options.loop == DDS:
+            given = _parameters_over_dds(options, wanted, has_window)
+        else:
+            judge = stack.enter_context(closing(Judge(wanted, has_window)))
+            given = {'osc_arm': stack.enter_context(
+                arm_parameters(options.loop, wanted, options.output))}
+        processes = {process.node: stack.enter_context(process) for process in (
+            NodeProcess(name, values, work, options.output) for name, values in given.items())}
         stack.enter_context(initialized())
-        Run(wanted.robot, processes, recording, wanted.freedoms, signals, compiles).make(plan)
+        Run(wanted.robot, processes, recording, wanted.freedoms, signals, compiles,
+            judge and judge.pose).make(plan)
     if signals:
         sys.exit(128 + signals[0])
     for line in recording.warnings:
         print(line)
     return recording
+
+
+def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has_window: bool
+                         ) -> dict[str, dict[str, Any]]:
+    """Return the parameters of simulator and controller."""
+    simulator = {**wanted.given('osc_simulator'), 'lockstep': not options.real_time}
+    controller = {**wanted.given('osc_controller'), 'autostart': False}
+    if not options.real_time:  # in lockstep, a late state on the wall clock is not stale
+        controller['state_timeout'] = STALLED
+    if not options.headless:
+        simulator['viewer'] = has_window
+    return {'osc_simulator': simulator, 'osc_controller': controller}
 
 
 def _prepare_output(options: argparse.Namespace) -> None:

@@ -74,6 +74,12 @@ class Recording:
         for values, value in ((self.positions, q), (self.velocities, qd), (self.torques, tau)):
             values.append(np.array(value))
 
+    def restart(self) -> None:
+        """Keep the last state and the last pose alone, and let their time be 0."""
+        self.drop_states(len(self.state_times) - 1)
+        del self.poses[:-1]
+        self.state_times[:], self.pose_times[:] = [0.0], [0.0]
+
     def drop_states(self, count: int) -> None:
         """Drop the first states."""
         for values in (self.state_times, self.positions, self.velocities, self.torques):

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 
 from diagnostic_msgs.msg import DiagnosticArray
@@ -23,6 +24,7 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 import numpy as np
+from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
@@ -34,6 +36,8 @@ from osc_ros.nodes import compilation_report, messages
 from osc_ros.nodes.report import Recording
 from osc_ros.nodes.run import EventsExecutor
 
+Array = NDArray[np.float64]
+
 KEEP = QoSProfile(depth=1000)
 
 
@@ -44,7 +48,11 @@ class Witness:
     Attributes
     ----------
     time : float
-        Stamp of the newest joint state [s].
+        Stamp of the newest joint state, since the stamp at the last `restart` if there was one
+        [s].
+    judge : callable, optional
+        Returns the pose (4, 4) of the tip from joint positions (n,); without it the poses are
+        those of osc_simulator.
     states, diagnoses : int
         Number of joint states, and of diagnostics of the controller, so far.
     compilation : str
@@ -63,6 +71,8 @@ class Witness:
     def __init__(self, recording: Recording, base: str) -> None:
         self._recording, self._base = recording, base
         self.time, self.states, self.diagnoses = 0.0, 0, 0
+        self.judge: Callable[[Array], Array] | None = None
+        self._origin = 0.0  # of `time` [s]
         self.compilation, self.compiled_at = '', -np.inf
         self._compiled: dict[str, str] = {}
         self._node = Node('osc_demo')
@@ -94,17 +104,24 @@ class Witness:
         return (bool(self._recording.poses) and self._poses.get_subscription_count() > 0
                 and self._paths.get_subscription_count() > 0)
 
+    def restart(self) -> None:
+        """Count `time` from the newest joint state on; of the recording, keep the last state."""
+        self._origin, self.time = self._origin + self.time, 0.0
+        self._recording.restart()
+
     def is_past(self, time: float) -> bool:
         """Whether a joint state with a stamp later than `time` [s] has arrived."""
         return self.time > time
 
     def send(self, motion: Hold | Path, start: float, tip: str) -> None:
-        """Send a motion that begins at `start` [s], simulated time."""
+        """Send a motion that begins at `start` [s], on the clock of `time`."""
+        stamp = messages.stamp(self._origin + start)
         if isinstance(motion, Path):
-            self._paths.publish(messages.trajectory_message(motion, self._base, tip))
+            message = messages.trajectory_message(motion, self._base, tip)
+            message.header.stamp = stamp
+            self._paths.publish(message)
         else:
-            self._poses.publish(
-                messages.pose_message(motion.pose, self._base, messages.stamp(start)))
+            self._poses.publish(messages.pose_message(motion.pose, self._base, stamp))
 
     def destroy(self) -> None:
         """Destroy the node and its executor."""
@@ -114,11 +131,14 @@ class Witness:
 
     def _on_state(self, message: JointState) -> None:
         self.states += 1
-        time = messages.seconds(message.header.stamp)
+        time = messages.seconds(message.header.stamp) - self._origin
         if time > self.time or not self._recording.state_times:
-            self.time = time
-            self._recording.add_state(time, np.array(message.position),
-                                      np.array(message.velocity), np.array(message.effort))
+            self.time, q = time, np.array(message.position)
+            self._recording.add_state(time, q, np.array(message.velocity),
+                                      np.array(message.effort))
+            if self.judge is not None:
+                self._recording.pose_times.append(time)
+                self._recording.poses.append(self.judge(q))
 
     def _on_pose(self, message: PoseStamped) -> None:
         self._recording.pose_times.append(messages.seconds(message.header.stamp))

@@ -15,11 +15,15 @@
 """
 A simulated FR3 that speaks Franka's protocol: franka-sim, in a virtual environment of its own.
 
-Tests import it and call `FrankaServer`. Run by the Python of that environment, it is the server:
-`.venv-franka-sim/bin/python test/franka_server.py ADDRESS URDF`. The address is one of the
+Run by the Python of that environment, this file is the server, and imports nothing of osc_ros:
+`.venv-franka-sim/bin/python osc_ros/sim/franka_server.py ADDRESS URDF`. The address is one of the
 loopback network, so that several servers can run: libfranka always connects to port 1337.
+
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 import os
 from pathlib import Path
 import re
@@ -29,13 +33,23 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any, IO
 
-CHECKOUT = Path(__file__).parents[1]
-PYTHON = Path(os.environ.get('FRANKA_SIM_PYTHON',
-                             CHECKOUT / '.venv-franka-sim' / 'bin' / 'python'))
 PORT = 1337  # of libfranka, not to be chosen
 READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
+ROTOR_INERTIA = 0.1  # without it the hold between two motions is unstable [kg m²]
 PATIENCE = 30.0  # for the server to start [s]
+VARIABLE = 'FRANKA_SIM_PYTHON'
+FOLDER = '.venv-franka-sim'  # in the checkout, made by `make`
+
+
+class ServerError(RuntimeError):
+    """The server is not installed, or did not start; the message has its log."""
+
+
+def python() -> Path:
+    """Return the Python that has franka-sim, from VARIABLE, or else in FOLDER."""
+    return Path(os.environ.get(VARIABLE, Path(FOLDER, 'bin', 'python'))).absolute()
 
 
 class FrankaServer:
@@ -47,53 +61,73 @@ class FrankaServer:
     address : str
         Address to connect to.
 
+    Parameters
+    ----------
+    urdf : Path
+        File with the robot description, of an FR3.
+    log : Path
+        File that gets the server's output.
+    q : sequence of 7 floats
+        Joint positions at the start [rad].
+
+    Raises
+    ------
+    ServerError
+        When the `with` statement begins: there is no franka-sim, or it did not start.
+
     """
 
-    def __init__(self, urdf, log):
-        """Set the robot description and the path of the log; `PYTHON` must exist."""
+    def __init__(self, urdf: Path, log: Path, q: Sequence[float] = READY) -> None:
         pid = os.getpid()
         self.address = f'127.{1 + pid % 199}.{pid // 199 % 250}.7'
-        self._urdf, self._log = urdf, log
+        self._urdf, self._log, self._q = urdf, log, q
 
-    def __enter__(self):
+    def __enter__(self) -> FrankaServer:
         """Start the server, and return when it accepts connections."""
+        if not python().exists():
+            raise ServerError(f'franka-sim is not installed: there is no {python()}; accepted is '
+                              f'the Python of an environment with requirements/franka-sim.txt in '
+                              f'the variable {VARIABLE}, as `make demo` and `make test` set it')
+        environment = {name: value for name, value in os.environ.items()
+                       if name not in ('PYTHONPATH', 'PYTHONHOME', 'PYTHONSAFEPATH')}
         with self._log.open('w') as log:
             self._process = subprocess.Popen(
-                [PYTHON, __file__, self.address, self._urdf], stdin=subprocess.PIPE, text=True,
-                stdout=log, stderr=subprocess.STDOUT, env=clean_environment())
+                [python(), __file__, self.address, self._urdf, *map(str, self._q)], text=True,
+                stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True)
         deadline = time.monotonic() + PATIENCE
-        while 'Server listening' not in self._log.read_text():
-            assert self._process.poll() is None, self._log.read_text()[-2000:]
-            assert time.monotonic() < deadline, self._log.read_text()[-2000:]
+        while 'Server listening' not in self.said():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.__exit__()
+                raise ServerError(f'franka-sim did not start:\n{self.said()[-2000:]}')
             time.sleep(0.02)
         return self
 
-    def tell(self, words):
-        """Send a line of `COMMANDS` to the server."""
-        print(words, file=self._process.stdin, flush=True)
+    def tell(self, words: str) -> None:
+        """Send a line to `obey`."""
+        print(words, file=self._input, flush=True)
 
-    def said(self):
+    def said(self) -> str:
         """Return the log of the server."""
-        return self._log.read_text()
+        return self._log.read_text(errors='replace')
 
-    def signal(self, number):
+    def signal(self, number: int) -> None:
         """Send a signal to the server, as SIGSTOP and SIGCONT."""
         self._process.send_signal(number)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         """End the server."""
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
+        self._input.close()
+
+    @property
+    def _input(self) -> IO[str]:
+        assert self._process.stdin is not None
+        return self._process.stdin
 
 
-def clean_environment():
-    """Return the environment without the paths of this process's Python."""
-    return {name: value for name, value in os.environ.items()
-            if name not in ('PYTHONPATH', 'PYTHONHOME', 'PYTHONSAFEPATH')}
-
-
-def model(urdf, folder):
+def _model(urdf: Path, folder: Path) -> Path:
     """
     Return the path of the arm as MJCF: without meshes, with fixed fingers.
 
@@ -103,7 +137,8 @@ def model(urdf, folder):
     """
     import mujoco
 
-    text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf.read_text(), flags=re.S)
+    text = re.sub(r'<(visual|collision)\b[^>]*?(/>|>.*?</\1>)', '', urdf.read_text(),
+                  flags=re.S)
     text = re.sub(r'(<joint name="\w*finger_joint\d" type=)"prismatic"', r'\1"fixed"', text)
     text = text.replace('</robot>', '<mujoco><compiler fusestatic="false"/></mujoco></robot>')
     spec = mujoco.MjSpec.from_string(text)
@@ -111,32 +146,32 @@ def model(urdf, folder):
         spec.find_body(link).add_geom(name=f'{link}_collision', size=[radius, 0.0, 0.0],
                                       type=mujoco.mjtGeom.mjGEOM_SPHERE, mass=0.0)
     for joint in spec.joints:
-        joint.armature = 0.1  # as of the rotors; without it the hold between motions is unstable
+        joint.armature = ROTOR_INERTIA
     spec.compile()
     path = folder / 'fr3.xml'
     path.write_text(spec.to_xml())
     return path
 
 
-def serve(address, urdf):
+def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
     """Serve until the process ends, and do what lines of standard input say."""
     import logging
 
     from franka_sim import FrankaSimServer
     from franka_sim.mujoco_franka_sim import ARM_INITIAL_Q
 
-    ARM_INITIAL_Q[:] = READY
+    ARM_INITIAL_Q[:] = q
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     with tempfile.TemporaryDirectory() as folder:
         # Without the variable, franka-sim would download a model.
-        os.environ['FR3_MJCF'] = str(model(Path(urdf), Path(folder)))
+        os.environ['FR3_MJCF'] = str(_model(urdf, Path(folder)))
         server = FrankaSimServer(host=address, port=PORT, enable_gripper=False,
                                  enforce_comm_constraints=True, enforce_motion_limits=True)
         threading.Thread(target=obey, args=(server,), daemon=True).start()
         server.start()
 
 
-def obey(server):
+def obey(server: Any) -> None:
     """Change the state of the arm as each line says; end the process with the input."""
     from franka_sim.franka_protocol import MoveStatus
     from franka_sim.server.constants import RobotMode
@@ -162,4 +197,4 @@ def obey(server):
 
 
 if __name__ == '__main__':
-    serve(*sys.argv[1:])
+    serve(sys.argv[1], Path(sys.argv[2]), [float(value) for value in sys.argv[3:]] or READY)
