@@ -57,6 +57,7 @@ class Causes:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self._settings: Supervision | None = None  # of the last update
 
     def reset(self, settings: Supervision, now: float) -> None:
         """End all causes and the stop; keep the counts."""

@@ -106,11 +106,9 @@ class MujocoArm:
         self._initial = self._plant.q
         self._compensates = values['driver_compensates']
         self._waits = values['pace'] == 'real_time'
-        self.late = 0
-        self._is_open = self._has_control = False
-        self._is_braked, self._tau = True, np.zeros(self._plant.n)
-        self._has_read = self._has_diverged = False
-        self._cycle, self._due = 0, 0.0  # the time at which the last state was due [s]
+        self.late, self._due = 0, 0.0
+        self._tau = np.zeros(self._plant.n)
+        self._is_open = self._has_control = self._has_read = False
         self._rest()
 
     def open(self) -> Description:
@@ -258,4 +256,4 @@ def _steps_per_period(values: Mapping[str, Any]) -> int:
     if abs(steps - round(steps)) > 1e-6 * steps or round(steps) < 1:
         raise InputError(f"hardware.timestep is {values['timestep']} s and hardware.rate "
                          f"{values['rate']} Hz: accepted is a whole number of steps a period")
-    return round(steps)
+    return int(round(steps))
