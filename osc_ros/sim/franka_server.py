@@ -24,6 +24,7 @@ loopback network, so that several servers can run: libfranka always connects to 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 import os
 from pathlib import Path
 import re
@@ -38,6 +39,7 @@ from typing import Any, IO
 PORT = 1337  # of libfranka, not to be chosen
 READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
 ROTOR_INERTIA = 0.1  # without it the hold between two motions is unstable [kg m²]
+PRIORITY = 30  # under SCHED_FIFO, if permitted
 PATIENCE = 30.0  # for the server to start [s]
 VARIABLE = 'FRANKA_SIM_PYTHON'
 FOLDER = '.venv-franka-sim'  # in the checkout, made by `make`
@@ -160,6 +162,8 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
     from franka_sim import FrankaSimServer
     from franka_sim.mujoco_franka_sim import ARM_INITIAL_Q
 
+    with suppress(OSError):  # an arm's computer has nothing else to do
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     ARM_INITIAL_Q[:] = q
     logging.basicConfig(level=logging.INFO, format='%(asctime)s %(levelname)s %(message)s')
     with tempfile.TemporaryDirectory() as folder:
