@@ -15,6 +15,7 @@
 """The engine of osc_arm with an arm whose states and calls are faulty in every way."""
 
 import pickle
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -155,3 +156,26 @@ def test_faults_of_an_arm_end_no_loop_and_send_no_wrong_torque(law, seed, share)
     if not lost:  # else the torques begin anew
         assert (np.abs(np.diff(sent, axis=0)) <= 2.0 * PERIOD * RATE * (1.0 + 1e-9)).all()
     channel.close()
+
+
+def test_computation_for_nothing_changes_no_torque(law):
+    sent = []
+    for rehearsed in (None, Law(ROBOT, law.settings)):
+        arm, channel = Faulty(np.random.default_rng(0), 0.0), Channel(7)
+        arm.open()
+        engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System(),
+                           rehearsed)
+        engine._try_cycle()
+        engine.activate()
+        goal = law.pose.copy()
+        goal[0, 3] += 0.05
+        requests.follow(engine, Hold(goal), 0.0, 'tip')
+        for _ in range(100):
+            engine._try_cycle()
+            if engine._rehearsal is not None:
+                engine._arrived = perf_counter()  # as if there were time
+                engine._rehearse(engine._rehearsal)
+        assert rehearsed is None or engine._rehearsal.acts
+        sent.append([one for one in arm.calls if not isinstance(one, str)])
+        channel.close()
+    np.testing.assert_array_equal(*sent)

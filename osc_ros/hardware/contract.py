@@ -76,6 +76,8 @@ class Description:
         Largest rates of the torques that the arm accepts [N·m/s; N/s].
     clock : str
         Clock of `State.time`: 'wall' (seconds since 1970), or 'simulated'.
+    is_timed : bool
+        Whether `read` waits until a period has passed on the wall clock.
 
     """
 
@@ -86,6 +88,7 @@ class Description:
     effort_limits: Array | None = None
     effort_rates: Array | None = None
     clock: str = 'wall'
+    is_timed: bool = True
 
 
 @dataclass(frozen=True)

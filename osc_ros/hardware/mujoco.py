@@ -116,7 +116,7 @@ class MujocoArm:
         self._is_open, self._cycle = True, 0
         self._rest()
         return Description(NAME, self._plant.joint_names, self._period, self._compensates,
-                           self._plant.effort_limits, clock='simulated')
+                           self._plant.effort_limits, clock='simulated', is_timed=self._waits)
 
     def start(self) -> None:
         """Accept torques; the brakes open at the first one."""
