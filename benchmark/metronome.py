@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-import ctypes
 from dataclasses import asdict, dataclass, field
 import json
 import math
@@ -69,7 +68,6 @@ CHUNK = 5  # number of states published between two checks of the standard input
 CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
 CALMED = 10.0  # longest wait for regular commands [s]
 RESUMES = 30.0  # longest wait for the command that ends the last gap [s]
-TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <linux/prctl.h>
 
 
 @dataclass(frozen=True)
@@ -334,7 +332,7 @@ def endless(given: Specification) -> None:
 
 
 if __name__ == '__main__':
-    ctypes.CDLL(None).prctl(TIMER_SLACK, 1, 0, 0, 0)  # without this, a sleep ends 50 µs later
+    realtime.wake_on_time()
     if int(sys.argv[1]):
         realtime.prioritize(int(sys.argv[1]))
     if 'endless' in sys.argv:

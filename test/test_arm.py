@@ -262,7 +262,7 @@ def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
     ({'hardware__driver_compensates': 'gravity'}, "accepted is 'gravity'"),
-    ({'workers': 2}, 'osc_arm accepts 1'),
+    pytest.param({'workers': 2}, 'osc_arm accepts 1', marks=pytest.mark.slow),
     ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
 def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, parameters, said):

@@ -50,8 +50,7 @@ RATE = 1000.0  # default of `rate` [Hz]
 
 def entries_of(kind: type[Hardware]) -> list[Entry]:
     """Return the parameters of a kind of arm."""
-    return [Entry(f'hardware.{one.name}', one.default, one.description, one.lower, one.upper,
-                  one.size, one.of, choices=one.choices) for one in kind.settings]
+    return [Entry(**{**vars(one), 'name': f'hardware.{one.name}'}) for one in kind.settings]
 
 
 class ArmNode(Controller):

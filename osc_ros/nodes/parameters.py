@@ -35,6 +35,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from osc_ros.errors import InputError, OscError
+from osc_ros.hardware.contract import Setting
 
 _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Parameter.Type.DOUBLE,
           str: Parameter.Type.STRING}
@@ -45,39 +46,21 @@ _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Setting):
     """
     One ROS parameter of a node.
 
+    If the default is an empty array, an empty array is accepted for every `size`. An integer is
+    accepted for a float.
+
     Attributes
     ----------
-    name : str
-    default : bool, int, float, str, or a tuple of float or str
-        Default value; its type is that of the parameter, but an integer is accepted for a float.
-    description : str
-        Description of the parameter, with its unit.
-    lower, upper : float
-        Bounds of a number, or of every number of an array.
-    size : int, optional
-        Length of an array; None for any. If the default is empty, an empty array is accepted.
-    of : type
-        Type of the entries of an array.
     live : bool
         True if it can be set while the node is configured.
-    choices : tuple of str
-        Accepted texts; empty: any.
 
     """
 
-    name: str
-    default: Any
-    description: str
-    lower: float = -math.inf
-    upper: float = math.inf
-    size: int | None = None
-    of: type = float
     live: bool = False
-    choices: tuple[str, ...] = ()
 
     @property
     def ros_type(self) -> Parameter.Type:
