@@ -124,6 +124,7 @@ def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
     assert figures['followed'] is True
 
 
+@pytest.mark.slow  # quick: the demo with the loop in a process runs in real time too
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))
     slack.write_text(slack.read_text().replace(': 0.0035 ', ': 0.2 '))
