@@ -89,7 +89,7 @@ class ThreadRow:
         As in /proc/PID/task/TID/comm; the first thread of the process is 'main'.
     count : int
     cpu : float
-        CPU time for each joint state, of all of them [µs].
+        CPU time of all these threads together, per joint state [µs].
     switches : float
         How often they went to sleep [1/s].
 

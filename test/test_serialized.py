@@ -221,7 +221,7 @@ def test_encapsulation_that_cannot_be_read_is_refused():
 
 
 class Mutations:
-    """Mutated messages: overwritten bytes and words, cut, extended, parts moved or repeated."""
+    """Changes messages: overwrites, cuts off, appends, moves and repeats bytes at random."""
 
     KINDS = (0.5, 0.15, 0.05, 0.1, 0.1, 0.1)
     WORDS = (0, 1, 2, 3, 7, 8, 0xff, 0x7fff, 0x7fffffff, 0x80000000, 0xfffffff0, 0xffffffff)

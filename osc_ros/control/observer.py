@@ -253,7 +253,7 @@ class MomentumObserver:
     friction : Friction, optional
         Friction of the joints; `Friction.of(robot, 1.0)` is that of the robot's description.
     driver : Driver, optional
-        Torques that the driver adds to commands. They are added to commanded torques.
+        Driver that adds torques to the commands. The observer adds them to commanded torques.
     effort_includes_driver : bool
         Whether measured efforts contain the driver's torques; if not, they are added too.
     damping : SingularityDamping, optional

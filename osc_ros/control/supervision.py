@@ -33,7 +33,7 @@ REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # by in
 # Causes that a supervisor detects itself, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
 OVERSPEED = 'overspeed'
-STALE_TARGET = 'stale_target'  # of which the caller tells: see `Supervisor.feed`
+STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.feed`
 
 HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
 

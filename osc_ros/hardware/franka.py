@@ -307,8 +307,8 @@ class FrankaArm:
             try:
                 control.writeOnce(last)
             except ERRORS:
-                # The destructor of a control that has not ended commands a stop, waits for the
-                # answer without a limit, and ends the process if the arm refuses.
+                # If the control has not ended, its destructor sends a stop command, waits for the
+                # answer without a time limit, and ends the process if the arm refuses.
                 try:
                     control.writeOnce(last)  # if the motion is over, this only marks its end
                 except ERRORS:

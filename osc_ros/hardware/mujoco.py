@@ -184,7 +184,7 @@ class MujocoArm:
         self._is_open = self._has_control = False
 
     def pose(self, link: str) -> Array:
-        """Return the true pose T_base_link (4, 4) of any link, for a judge."""
+        """Return the true pose T_base_link (4, 4) of any link, for tests of a controller."""
         return self._plant.pose(link)
 
     def _require_usable(self) -> None:

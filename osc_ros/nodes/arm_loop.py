@@ -219,7 +219,7 @@ class ArmLoop:
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Return `what(engine, *arguments)`, called by the process between two states.
+        Have the process call `what(engine, *arguments)` between two states; return its result.
 
         Raises
         ------

@@ -347,7 +347,8 @@ class Controller(ManagedNode):
     # live parameters
 
     def _apply(self, found: dict[str, Any]) -> None:
-        require_bandwidth(found, self._period, self._delay(), values(self, self._table))
+        delay = self._delay(self._loop.request(requests.timing))
+        require_bandwidth(found, self._period, delay, values(self, self._table))
         q = self._loop.q
         with on_demand():  # without it, a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
@@ -358,9 +359,8 @@ class Controller(ManagedNode):
         self._loop.use(prepared, supervision(found, prepared.settings.limits))
         self._apply_times(found, self._loop)
 
-    def _delay(self) -> float:
+    def _delay(self, timing: requests.Timing) -> float:
         """Median delay [periods] from the stamp of a state to its command; at least DELAY."""
-        timing = self._loop.request(requests.timing)
         if timing.updates.count < UPDATES_FOR_DELAY:
             return DELAY
         # not the maximum: a single late command acts like a lost state, and adds no phase lag
@@ -416,8 +416,9 @@ class Controller(ManagedNode):
             return
         self._others = self._find_others()
         self._loop.request(requests.set_present, self._present())
-        self._loop.request(requests.set_delay, self._delay())
-        self._diagnosis.publish_status()
+        timing = self._loop.request(requests.timing)
+        self._loop.request(requests.set_delay, self._delay(timing))
+        self._diagnosis.publish_status(timing)
         self._reactions.conclude()
         realtime.collect_garbage()
 

@@ -107,20 +107,16 @@ def arm_parameters(loop: str, wanted: Demonstration, output: Path) -> Iterator[V
         return
     q = wanted.start.q.tolist()
     urdf = shipped_urdf(FRANKA)
-    with _started(FrankaServer(urdf, output / 'franka_sim.log', q)) as server:
+    server = FrankaServer(urdf, output / 'franka_sim.log', q)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(server)
+        except ServerError as error:
+            raise InputError(str(error)) from None
         yield {'limits.effort_rate': (EFFORT_RATE,) * wanted.robot.n,
                'rotor_inertia': (ROTOR_INERTIA,) * wanted.robot.n, **given, 'hardware': 'franka',
                'driver_compensates': 'gravity',
                'hardware.address': server.address, 'hardware.realtime': 'ignore'}
-
-
-@contextmanager
-def _started(server: FrankaServer) -> Iterator[FrankaServer]:
-    with ExitStack() as stack:
-        try:
-            yield stack.enter_context(server)
-        except ServerError as error:
-            raise InputError(str(error)) from None
 
 
 def _simulated(wanted: Demonstration, rate: float) -> Values:

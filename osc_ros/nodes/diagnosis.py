@@ -132,13 +132,14 @@ class Diagnosis:
             self._commands.publish(commands.command_message(
                 self._loop.joints, tau, time if stamp is None else messages.time_of(stamp)))
 
-    def publish_status(self) -> None:
-        """Publish the diagnostics."""
+    def publish_status(self, timing: Timing | None = None) -> None:
+        """Publish the diagnostics, with the present timing statistics if they are not given."""
         if not self._publishers:
             return
         self._goals.update()
         self._listen_to_commands()
-        status, timing = self._loop.request(requests.status), self._loop.request(requests.timing)
+        status = self._loop.request(requests.status)
+        timing = timing or self._loop.request(requests.timing)
         level, text = self._level(status)
         self._diagnostics.publish(messages.diagnostic_message(
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,

@@ -182,7 +182,7 @@ class Loop:
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
         """
-        Return `what(engine, *arguments)`, called between two states.
+        Call `what(engine, *arguments)` between two states, and return its result.
 
         Raises
         ------

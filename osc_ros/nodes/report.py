@@ -75,7 +75,7 @@ class Recording:
             values.append(np.array(value))
 
     def restart(self) -> None:
-        """Keep the last state and the last pose alone, and let their time be 0."""
+        """Keep only the last state and the last pose, and set their times to 0."""
         self.drop_states(len(self.state_times) - 1)
         del self.poses[:-1]
         self.state_times[:], self.pose_times[:] = [0.0], [0.0]

@@ -48,8 +48,7 @@ class Witness:
     Attributes
     ----------
     time : float
-        Stamp of the newest joint state, since the stamp at the last `restart` if there was one
-        [s].
+        Stamp of the newest joint state; after `restart`, the time since that call [s].
     judge : callable, optional
         Returns the pose (4, 4) of the tip from joint positions (n,); without it the poses are
         those of osc_simulator.
@@ -105,7 +104,7 @@ class Witness:
                 and self._paths.get_subscription_count() > 0)
 
     def restart(self) -> None:
-        """Count `time` from the newest joint state on; of the recording, keep the last state."""
+        """Set `time` to 0 at the newest joint state; remove older states from the recording."""
         self._origin, self.time = self._origin + self.time, 0.0
         self._recording.restart()
 
