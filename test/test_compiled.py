@@ -26,6 +26,7 @@ import pytest
 
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
+from osc_ros.arm import channel
 from osc_ros.control.disturbance import Compensation
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
@@ -43,6 +44,7 @@ from osc_ros.dynamics.task_inertia import SingularityDamping, task_inertia
 from osc_ros.dynamics.teams import roles
 from osc_ros.dynamics.trees.layout import pendulum
 from osc_ros.dynamics.trees.momentum import Momentum
+from osc_ros.nodes.serialized_states import JointStateReader
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 
@@ -58,6 +60,8 @@ def law():
     Momentum(robot)
     MomentumObserver(robot)
     Compensation(robot)
+    channel.rehearse()
+    JointStateReader(robot.joint_names)
     gains = Gains([20.0] * 6, [1.0] * 6, [2.0, 1.0], [40.0, 20.0])
     return Law(robot, Settings((Task(gains),), Posture(5.0, 1.0),
                                SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot)))
@@ -72,8 +76,7 @@ def machine_code(compiled):
     """Return numba's cache files of a kernel as bytes: machine code with symbols."""
     folder = Path(compiled.stats.cache_path)
     kept = list(folder.glob(f'*.{compiled.py_func.__name__}-*.nbc'))
-    if not kept:
-        pytest.skip(f'no compiled {compiled.py_func.__name__} is kept in {folder}')
+    assert kept, f'no compiled {compiled.py_func.__name__} is kept in {folder}'
     return b''.join(file.read_bytes() for file in kept)
 
 

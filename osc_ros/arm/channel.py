@@ -60,13 +60,12 @@ def _put_record(counters, i, records, time, sent, numbers, q, qd, tau, command):
     """Write a record, then the counter of records."""
     count = load(counters, i)
     row, n = records[count % len(records)], len(q)
-    row[0] = count
-    row[1:3] = time, sent
-    row[3:6] = numbers
-    row[6:6 + n] = q
-    row[6 + n:6 + 2 * n] = qd
-    row[6 + 2 * n:6 + 3 * n] = tau
-    row[6 + 3 * n:6 + 4 * n] = command
+    row[0], row[1], row[2] = count, time, sent
+    for k in range(3):
+        row[3 + k] = numbers[k]
+    for k in range(n):
+        row[6 + k], row[6 + n + k] = q[k], qd[k]
+        row[6 + 2 * n + k], row[6 + 3 * n + k] = tau[k], command[k]
     store(counters, i, count + 1)
 
 
