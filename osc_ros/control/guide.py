@@ -151,6 +151,22 @@ class Guide:
         # limits and pose error for the next `plan`; None if there is nothing to plan
         self._open: tuple[TargetLimits, Array | None] | None = None
 
+    @classmethod
+    def braking(cls, pose: Array, twist: Array, before: Guide) -> Guide:
+        """
+        Return a guide whose target brakes to rest from a pose (4, 4) and a twist (6,).
+
+        It begins at the time of the last tick of the guide before.
+
+        """
+        guide = cls(pose)
+        guide._now, guide._pace = before._now, before._pace
+        if guide._now > -np.inf and twist.any():
+            guide._base, guide._rest = Drift(pose, twist, guide._now), None
+            guide.target = Target(pose, twist)
+            guide.add(STOP, -np.inf)
+        return guide
+
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]

@@ -207,6 +207,13 @@ class Level:
         self._measured_at = -math.inf
         self._time: float = math.nan
 
+    def brake_target(self) -> None:
+        """Drop all motions; the target brakes to rest from the pose and twist of the link."""
+        kind, before = self.task.kind, self.guide
+        moves = 'pose' in kind.goals
+        self.guide = Guide.braking(kind.set_point(self.pose), self.twist * moves, before)
+        self.target = self.guide.target
+
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
         self._seen[:] = self._seen @ T

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros.control.driver import Driver
+from osc_ros.control.free import FreeDrive
 from osc_ros.control.freedoms import freedoms_of
 from osc_ros.control.friction import Friction
 from osc_ros.control.limits import Limits
@@ -55,6 +56,8 @@ class Settings:
         The friction to compensate; `Friction.of(robot, 0.5)` is half of what the URDF describes.
     driver : Driver, optional
         The driver, if it adds torques of its own: they are subtracted.
+    free : FreeDrive, optional
+        The free drive, if a hand guides the arm: see `FreeDrive.applied_to`.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Settings:
     blend_time: float = 0.3
     friction: Friction | None = None
     driver: Driver | None = None
+    free: FreeDrive | None = None
 
     def __post_init__(self) -> None:
         """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
@@ -79,7 +83,8 @@ class Settings:
         for task in self.tasks:
             require_type('an entry of tasks', task, Task, 'a Task')
         for name, kind in (('posture', Posture), ('damping', SingularityDamping),
-                           ('limits', Limits), ('friction', Friction), ('driver', Driver)):
+                           ('limits', Limits), ('friction', Friction), ('driver', Driver),
+                           ('free', FreeDrive)):
             if getattr(self, name) is not None or name in ('posture', 'damping'):
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]
