@@ -60,7 +60,8 @@ _SETTLED = 6.64  # ω t after which 1 % of a step remains behind both filters
 _RATIOS: Array = np.geomspace(LEAST_RATIO, LARGEST_RATIO, 100)
 # Rows of `VariableImpedance.state`: first filter of stiffness, damping ratio and wrench, then the
 # values in force, then energies [J]: tank, energy added by rises, energy freed by falls,
-# dissipated energy; and the share of the commanded stiffness that the loop can carry.
+# dissipated energy; and the share of the commanded stiffness that the loop can carry. The last
+# row is working memory.
 _FIRST, _NOW, _ENERGY = 0, 3, 6
 TANK, ADDED, FREED, DISSIPATED, CARRIED = range(5)
 
@@ -78,6 +79,8 @@ class Impedance:
         LEAST_RATIO to LARGEST_RATIO; 1 is critical. Not given: unchanged.
     wrench : (6,), optional [N·m, N]
         Feedforward wrench by the robot on the environment. Not given: unchanged.
+    stamp : float [s]
+        An impedance with an earlier stamp than the last one is refused; not given: it is not.
 
     Raises
     ------
@@ -89,10 +92,11 @@ class Impedance:
     stiffness: Array
     damping_ratio: Array | None = None
     wrench: Array | None = None
+    stamp: float = -np.inf
 
     if TYPE_CHECKING:  # sequences are accepted; they become arrays
         def __init__(self, stiffness: ArrayLike, damping_ratio: ArrayLike | None = ...,
-                     wrench: ArrayLike | None = ...) -> None: ...
+                     wrench: ArrayLike | None = ..., stamp: float = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
@@ -129,14 +133,15 @@ def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
         Stiffness, damping ratio, wrench.
     task, row
         The task's row of numbers, and its row of `Priorities`, of the last tick.
-    state : (7, 6), changed
+    state : (8, 6), changed
 
     """
     shape = task[SHAPE:SHAPE + 36].reshape((6, 6))
-    first, now, energy = state[:3], state[3:6], state[6]
+    first, now, energy, before = state[:3], state[3:6], state[6], state[7]
     decay = np.exp(-pace * dt)
-    # the sum of the squared natural frequencies, at least the largest one of them
-    squares = least = 0.0
+    # Sums of the squared natural frequencies of rotation and translation. The largest one of the
+    # task is at most their sum, so each gets half of what the loop carries, or what is left.
+    turning = moving = least = 0.0
     for i in range(6):
         half, k = 3 * (i // 3), i % 3
         along = 0.0
@@ -144,9 +149,18 @@ def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
             for b in range(3):
                 along += (task[AXES + 3 * a + k] * mobility[half + a, half + b]
                           * task[AXES + 3 * b + k])
-        squares += shape[MOVES, i] * wanted[0, i] * along
         least += shape[MOVES, i] * now[0, i] * along
-    energy[4] = min(1.0, fastest / squares) if squares > 0.0 else 1.0
+        if i < 3:
+            turning += shape[MOVES, i] * wanted[0, i] * along
+        else:
+            moving += shape[MOVES, i] * wanted[0, i] * along
+    for_turning, for_moving = 1.0, 1.0
+    if turning + moving > fastest:
+        if turning > 0.5 * fastest:
+            for_turning = max(fastest - moving, 0.5 * fastest) / turning
+        if moving > 0.5 * fastest:
+            for_moving = max(fastest - turning, 0.5 * fastest) / moving
+    energy[4] = min(for_turning, for_moving)
     # Damper: D = 2 S √ζ V a^(-1/2) Vᵀ √ζ S with a ≤ `least`, so its power is at least this.
     power = 0.0
     for i in range(6):
@@ -156,15 +170,15 @@ def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
     energy[3] += power * dt
     cost = freed = 0.0
     for i in range(6):
-        stiffness = now[0, i]
+        stiffness = before[i] = now[0, i]
         for r in range(3):
             goal = wanted[r, i]
             if r == 0:
-                goal = max(goal * energy[4], SOFTEST)
+                goal = max(goal * (for_turning if i < 3 else for_moving), SOFTEST)
             away = first[r, i] - goal
             first[r, i] = goal + decay * away
             now[r, i] = goal + decay * (now[r, i] - goal + pace * dt * away)
-        e = row[level_row.SPRING + i] / shape[GAIN, i] if shape[GAIN, i] > 0.0 else 0.0
+        e = row[level_row.SPRING + i] / stiffness
         ahead = e + dt * row[level_row.RATE + i]
         rise = 0.5 * shape[MOVES, i] * (now[0, i] - stiffness)
         if rise > 0.0:
@@ -181,9 +195,8 @@ def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
         energy[0] -= share * cost
     energy[1] += share * cost
     for i in range(6):
-        stiffness = shape[GAIN, i]
-        if now[0, i] > stiffness:
-            now[0, i] = stiffness + share * (now[0, i] - stiffness)
+        if now[0, i] > before[i]:
+            now[0, i] = before[i] + share * (now[0, i] - before[i])
         shape[GAIN, i], shape[RATIO, i] = now[0, i], now[1, i]
         row[level_row.WRENCH + i] = shape[MOVES, i] * now[2, i]
 
@@ -200,8 +213,8 @@ class VariableImpedance:
 
     Attributes
     ----------
-    state : (7, 6)
-        See `_FIRST`.
+    state : (8, 6)
+        Rows: see `_FIRST`.
 
     Parameters
     ----------
@@ -216,12 +229,12 @@ class VariableImpedance:
 
     def __init__(self, stiffness: Array, damping_ratio: Array, blend_time: float, capacity: float
                  ) -> None:
-        values = np.array([stiffness, damping_ratio, np.zeros(6)])
-        self.state: Array = np.concatenate([values, values, np.zeros((1, 6))])
+        values = np.array([np.maximum(stiffness, SOFTEST), damping_ratio, np.zeros(6)])
+        self.state: Array = np.concatenate([values, values, np.zeros((2, 6))])
         self.state[_ENERGY, TANK], self.state[_ENERGY, CARRIED] = capacity, 1.0
         self._wanted = values
         self._pace, self._capacity = _SETTLED / blend_time, capacity
-        self._time = -np.inf
+        self._time = self._stamp = -np.inf
         self._product: float = 0.0  # largest stable ω T of the damping ratios in force
         self._product_for: tuple[float, float] = 0.0, 0.0
 
@@ -240,14 +253,34 @@ class VariableImpedance:
         """Whether the tank slows a rise of the stiffness."""
         return bool(self.energy[TANK] < VALVE * self._capacity < np.inf)
 
+    def use(self, blend_time: float, capacity: float) -> None:
+        """Use another blend time [s] and another capacity [J]; a full tank is full again."""
+        if capacity != self._capacity:
+            was_full = self.energy[TANK] == self._capacity
+            self.energy[TANK] = capacity if was_full else min(self.energy[TANK], capacity)
+        self._pace, self._capacity = _SETTLED / blend_time, capacity
+
     def command(self, impedance: Impedance) -> None:
-        """Set the values to approach."""
+        """
+        Set the values to approach.
+
+        Raises
+        ------
+        InputError
+            Its stamp is earlier than the last one.
+
+        """
+        if -np.inf < impedance.stamp < self._stamp:
+            raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last one, '
+                             f'{self._stamp:.3f} s')
+        self._stamp = max(self._stamp, impedance.stamp)
         self._wanted[0] = impedance.stiffness
         for row, given in ((1, impedance.damping_ratio), (2, impedance.wrench)):
             if given is not None:
                 self._wanted[row] = given
 
-    def advance(self, time: float, period: float, mobility: Array, task: Array, row: Array) -> bool:
+    def advance(self, time: float, period: float, mobility: Array, task: Array, row: Array
+                ) -> None:
         """
         Advance to a time [s], and write the values to the rows of the task.
 

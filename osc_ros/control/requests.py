@@ -35,6 +35,7 @@ from osc_ros.control.causes import state_text
 from osc_ros.control.check import Finding
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
+from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import STALE_TARGET, Supervision
@@ -105,6 +106,13 @@ class Status:
         Largest friction compensation, relative to the effort limits.
     period, delay : float [s], [periods]
         Measured period of the states; delay of the commands, see `Law`.
+    is_free : bool
+        Whether the arm is in free drive.
+    impedance : str
+        Origin of the stiffness of the first task: parameters, or commands, or commands that wait
+        for the energy tank.
+    tank : float [J]
+        Energy in the tank of a commanded impedance; NaN without one.
 
     """
 
@@ -125,6 +133,9 @@ class Status:
     friction_use: float
     period: float
     delay: float
+    is_free: bool = False
+    impedance: str = 'parameters'
+    tank: float = math.nan
 
 
 class Progress(NamedTuple):
@@ -200,11 +211,8 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
 
     """
     _require_active(engine)
+    _require_clock(engine, stamp)
     now = engine.time
-    if stamp > now + FARTHEST_AHEAD:
-        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
-                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
-                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
     start = max(stamp, now)
     inside = engine.law.follow(motion, start, task)
     engine.guard.feed(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
@@ -220,6 +228,21 @@ def push(engine: Engine, wrench: Array, task: str) -> None:
     """Set the wrench (6,) of a task; see `Law.push`."""
     _require_active(engine)
     engine.law.push(wrench, task)
+
+
+def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
+    """
+    Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
+
+    Raises
+    ------
+    InputError
+        See there; a stamp of another clock; the engine is not active.
+
+    """
+    _require_active(engine)
+    _require_clock(engine, impedance.stamp)
+    engine.law.set_impedance(impedance, task)
 
 
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
@@ -304,7 +327,8 @@ def status(engine: Engine) -> Status:
     """Return the state of the law and of its supervisor."""
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
     solved = law.priorities
-    tip = next(iter(law.levels.values())).guide
+    first = next(iter(law.levels.values()))
+    tip, commanded = first.guide, first.impedance
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
         saturated=law.saturated.copy(), sides=limiter.sides.copy(),
@@ -314,12 +338,23 @@ def status(engine: Engine) -> Status:
         least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
         weakest=solved.weakest(),
         friction_use=float(np.max(np.abs(law.friction_torque) / law.settings.limits.effort)),
-        period=law.period, delay=law.delay)
+        period=law.period, delay=law.delay, is_free=law.settings.free is not None,
+        **({} if commanded is None else {
+            'impedance': 'commands, which wait for energy' if commanded.is_waiting else 'commands',
+            'tank': float(commanded.energy[TANK])}))
 
 
 def _require_active(engine: Engine) -> None:
     if engine.mode != ACTIVE:
         raise InputError('the controller is not active')
+
+
+def _require_clock(engine: Engine, stamp: float) -> None:
+    now = engine.time
+    if stamp > now + FARTHEST_AHEAD:
+        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
+                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
+                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
 
 
 def _end_of(motion: Motion, start: float) -> float:

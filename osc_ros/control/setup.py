@@ -332,8 +332,13 @@ class Setup:
 
     def set_targets(self, time: float, q: Array) -> None:
         """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
-        for level in self.levels:
+        for k, level in enumerate(self.levels):
             level.set_target(time)
+            if level.impedance is not None:
+                own = slice(6 * self.at[k], 6 * self.at[k] + 6)
+                self.reference.springs[k] = level.advance_impedance(
+                    time, self.softened_for,
+                    np.ascontiguousarray(self.dynamics.Lambda_inv[own, own]))
         for level, frame in self._turning:
             level.axes[:] = frame.at(q)[:3, :3]
 

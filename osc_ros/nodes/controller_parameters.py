@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.free import FreeDrive, LOCKS
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
@@ -48,6 +49,7 @@ MOTION = ('motion',) * 3
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
+_FREE_DRIVE = FreeDrive()
 
 
 def _parts(vector: Any) -> tuple[Any, Any]:
@@ -167,8 +169,8 @@ _SAFETY = (
 _TIP = (
     Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
-          'damping ratio, with the inertia of the arm', choices=('acceleration', 'impedance'),
-          live=True),
+          'damping ratio, with the inertia of the arm; free, free drive: a hand guides the arm, see '
+          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True),
     Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
           'Natural frequency of the position '
           'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
@@ -217,6 +219,38 @@ _TIP = (
     Entry('task.activation', _LAW.tasks[0].activation,
           'Activation of the task of the tip, 0 (off) to 1', lower=0.0,
           upper=1.0, live=True),
+)
+
+_FREE = (
+    Entry('impedance.change_time', _SPRING.change_time, 'Time after which 1 % of a change by '
+          '~/target_impedance remains, if the energy tank allows it [s]', lower=1e-3, upper=60.0,
+          live=True),
+    Entry('impedance.tank', _SPRING.tank, 'Energy that a rising stiffness of ~/target_impedance '
+          'may add before the damper has dissipated any [J]', lower=1e-6, upper=100.0, live=True),
+    Entry('free.translation.damping', _translation(_FREE_DRIVE.damping),
+          'Damping of the tip in free drive [N s/m]; reduced where the loop is too slow for it',
+          lower=0.0, upper=1e4, live=True),
+    Entry('free.rotation.damping', _rotation(_FREE_DRIVE.damping),
+          'Damping of the rotation of the tip in free drive [N m s/rad]; as translation',
+          lower=0.0, upper=1e3, live=True),
+    Entry('free.rate', _FREE_DRIVE.rate, 'Decay rate of the speed of every joint in free drive, in '
+          'addition [1/s]; at most half of `rate`', lower=0.5, upper=1e3, live=True),
+    Entry('free.translation.speed', _translation(_FREE_DRIVE.speed),
+          'Speed of the tip in free drive above which the damping rises steeply [m/s]',
+          lower=1e-3, upper=10.0, live=True),
+    Entry('free.rotation.speed', _rotation(_FREE_DRIVE.speed),
+          'The same for the rotation of the tip and of every joint [rad/s]', lower=1e-3,
+          upper=100.0, live=True),
+    Entry('free.translation.axes', _FREE_DRIVE.axes[3:], 'Whether a hand can move the tip along '
+          'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
+    Entry('free.rotation.axes', _FREE_DRIVE.axes[:3], 'Whether a hand can turn the tip about '
+          'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
+    Entry('free.wall', _FREE_DRIVE.wall, 'Stiffness of the walls of workspace.lower and '
+          'workspace.upper in free drive [N/m]', lower=0.0, upper=1e6, live=True),
+    Entry('free.depth', _FREE_DRIVE.depth, 'Distance before these walls at which they begin to '
+          'push back [m]', lower=1e-3, upper=1.0, live=True),
+    Entry('free.friction', _FREE_DRIVE.friction, 'Share of friction.* that free drive compensates, '
+          'by the measured velocity', lower=0.0, upper=1.0, live=True),
 )
 
 _TARGET = (
@@ -339,7 +373,7 @@ _JOINTS = (
           lower=0.0, upper=1e3, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS)
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *_FREE, *_TARGET, *_FORCE, *_JOINTS)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:
