@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_damping_rate, largest_natural_frequency
+from osc_ros.control.friction import Friction
 from osc_ros.control.task import Gains, Task
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
@@ -124,7 +125,7 @@ class FreeDrive:
         Return settings with which a hand can guide the arm: `law.change(drive.applied_to(…))`.
 
         The first task holds the locked axes only, all other tasks are off, and the posture only
-        damps. Unmodelled torques are not compensated, because a hand is one.
+        damps. `Settings.disturbance` is off, because to it a hand is a disturbance, too.
 
         """
         first, *others = settings.tasks
@@ -134,7 +135,7 @@ class FreeDrive:
             replace(first, axes=held, gains=gains, activation=1.0),
             *(replace(task, activation=0.0) for task in others))
         posture = replace(settings.posture, natural_frequency=0.0, damping=self.rate)
-        return replace(settings, tasks=tasks, posture=posture, free=self)
+        return replace(settings, tasks=tasks, posture=posture, disturbance=None, free=self)
 
 
 @kernel
@@ -193,6 +194,8 @@ class Guidance:
         Wrench of the damper and of the walls on the tip at the last tick, base axes.
     rate : float [1/s]
         Damping rate of the joints at the last tick.
+    acceleration : (6,) [rad/s², m/s²]
+        Acceleration of the tip at the last tick if no hand pushes, base axes.
 
     Parameters
     ----------
@@ -205,6 +208,7 @@ class Guidance:
 
     def __init__(self, drive: FreeDrive, robot: Robot, box: Array) -> None:
         self.drive, self.wrench, self.rate = drive, np.zeros(6), drive.rate
+        self.acceleration: Array = np.zeros(6)
         self._given = np.concatenate([
             drive.damping, [drive.wall, drive.depth, 0.0, 0.0], box.ravel(),
             [float(axis == FREE) for axis in drive.axes]])
@@ -222,8 +226,8 @@ class Guidance:
         """
         Damping rate c of the joints [1/s], which rises above the speed limit.
 
-        Above it c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster than
-        speed + F / (m · brake).
+        Above it c v = rate · v + brake · (v - speed): a force F on a mass m moves it no faster
+        than speed + F / (m · brake).
 
         Parameters
         ----------
@@ -246,6 +250,11 @@ class Guidance:
         _put_force(pose, twist, mobility, axes, self._given, self._edges, self.wrench)
         return self.wrench
 
-    def friction(self, qd: Array, coulomb: Array, viscous: Array) -> Array:
+    def friction(self, qd: Array, friction: Friction) -> Array:
         """Torques (n,) that compensate a share of the friction at qd (n,) [N·m]."""
-        return np.asarray(self.drive.friction * (coulomb * np.tanh(qd / SLIDING) + viscous * qd))
+        return np.asarray(self.drive.friction * (
+            friction.coulomb * np.tanh(qd / SLIDING) + friction.viscous * qd))
+
+    def forget(self) -> None:
+        """Place the walls anew at the next tick."""
+        self._edges[0], self._edges[1] = -np.inf, np.inf

@@ -271,8 +271,8 @@ class VariableImpedance:
 
         """
         if -np.inf < impedance.stamp < self._stamp:
-            raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last one, '
-                             f'{self._stamp:.3f} s')
+            raise InputError(f'its stamp, {impedance.stamp:.3f} s, is before that of the last '
+                             f'one, {self._stamp:.3f} s')
         self._stamp = max(self._stamp, impedance.stamp)
         self._wanted[0] = impedance.stiffness
         for row, given in ((1, impedance.damping_ratio), (2, impedance.wrench)):

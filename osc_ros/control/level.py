@@ -33,12 +33,14 @@ from osc_ros.control.guide import Guide
 from osc_ros.control.impedance import CARRIED, Impedance, VariableImpedance
 from osc_ros.control.kinds.table import number_of
 from osc_ros.control.task import Gains, Stiffness, Target, Task
-from osc_ros.errors import InputError
 from osc_ros.dynamics import level_row
+from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 FORGETTING = 0.3  # time constant with which an old measured wrench loses its weight [s]
+COASTING = 5.0, 100.0  # range of the rate at which a target comes to rest, see `coast` [1/s]
+SLOWEST = 1e-6  # least square of a speed that a rate is computed from
 FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
 
 
@@ -220,12 +222,25 @@ class Level:
             self._row[level_row.FASTEST] = self._fastest
             self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
 
-    def brake_target(self) -> None:
-        """Drop all motions; the target brakes to rest from the pose and twist of the link."""
+    def coast(self, twist: Array, acceleration: Array) -> None:
+        """
+        Drop all motions; the target comes to rest from the pose of the link.
+
+        Parameters
+        ----------
+        twist, acceleration : (6,), (6,)
+            Of the link [rad/s, m/s], [rad/s², m/s²]; the target decelerates about as much.
+
+        """
         kind, before = self.task.kind, self.guide
-        moves = 'pose' in kind.goals
-        self.guide = Guide.braking(kind.set_point(self.pose), self.twist * moves, before)
+        v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
+        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
+        moves = float('pose' in kind.goals)
+        self.guide = Guide.coasting(kind.set_point(self.pose), moves * twist, rates, before)
         self.target = self.guide.target
+        # activated at once: the target is where the link is, so this changes the torque little
+        rises = self._wanted_activation > self.activation
+        self._from[rises] = self.activation[rises] = self._wanted_activation[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""

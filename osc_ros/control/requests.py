@@ -38,14 +38,14 @@ from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import STALE_TARGET, Supervision
+from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.unmodelled import Report
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
-HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
 
 class Timing(NamedTuple):
@@ -104,6 +104,10 @@ class Status:
         Direction that the first task controls least, [angular; linear].
     friction_use : float
         Largest friction compensation, relative to the effort limits.
+    disturbance_use : float
+        The same of the compensation of what the model lacks.
+    external : Report, optional
+        See `Law.external_report`.
     period, delay : float [s], [periods]
         Measured period of the states; delay of the commands, see `Law`.
     is_free : bool
@@ -131,6 +135,8 @@ class Status:
     conditioning: float
     weakest: Array
     friction_use: float
+    disturbance_use: float
+    external: Report | None
     period: float
     delay: float
     is_free: bool = False
@@ -188,6 +194,16 @@ def release(engine: Engine) -> tuple[bool, str]:
 def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
     """Set the causes that are present from now on, with their reasons."""
     engine.present = dict(causes)
+
+
+def learn_contact(engine: Engine, duration: float) -> None:
+    """Learn thresholds of contacts from the motions of the next time [s]."""
+    _require_active(engine)
+    if engine.guard.reaction not in HARMLESS:
+        raise InputError(f'the law does not control the arm: {engine.state()}')
+    if engine.law.external is None:
+        raise InputError('there is no observer of external torques')
+    engine.learn_contact(duration)
 
 
 # commands
@@ -280,8 +296,7 @@ def set_report_period(engine: Engine, period: float) -> None:
 
 def use_setup(engine: Engine, setup: Setup, supervision: Supervision) -> None:
     """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-    engine.law.use_setup(setup)
-    engine.guard.settings = supervision
+    engine.use_setup(setup, supervision)
 
 
 # reports
@@ -328,7 +343,7 @@ def status(engine: Engine) -> Status:
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
     solved = law.priorities
     first = next(iter(law.levels.values()))
-    tip, commanded = first.guide, first.impedance
+    tip, commanded, effort = first.guide, first.impedance, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
         saturated=law.saturated.copy(), sides=limiter.sides.copy(),
@@ -337,7 +352,9 @@ def status(engine: Engine) -> Status:
         shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
         least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
         weakest=solved.weakest(),
-        friction_use=float(np.max(np.abs(law.friction_torque) / law.settings.limits.effort)),
+        friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
+        disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
+        external=law.external_report(),
         period=law.period, delay=law.delay, is_free=law.settings.free is not None,
         **({} if commanded is None else {
             'impedance': 'commands, which wait for energy' if commanded.is_waiting else 'commands',
