@@ -16,6 +16,7 @@
 
 from dataclasses import replace
 from functools import cache
+from time import sleep
 
 import numpy as np
 import pinocchio as pin
@@ -112,6 +113,23 @@ def test_without_free_drive_the_same_push_throws_the_tip():
     assert hand.moved()[499] > 0.5 and max(hand.speeds[650:]) > 0.5
 
 
+def test_push_of_a_second_before_and_now(drawn):
+    base = Settings.of(panda(), tasks=(Task(axes=('free',) * 6),))
+    slack = replace(base, posture=replace(base.posture, natural_frequency=0.0))
+    hands = {'all axes free, no free drive': Hand(drive=None, settings=slack),
+             'free drive, default parameters': Hand()}
+    for hand in hands.values():
+        hand.run(0.2).run(1.0, [0.0, 10.0, 0.0]).run(0.8)
+    drawn('hand_guiding', 'A hand pushes the tip of the Panda with 10 N for 1 s',
+          PERIOD * np.arange(1000),
+          {'way of the tip [m]': {name: hand.moved() for name, hand in hands.items()},
+           'speed [m/s]': {name: hand.speeds for name, hand in hands.items()}},
+          {0.2: 'hand pushes', 1.2: 'lets go'})
+    before, now = (hand.moved() for hand in hands.values())
+    assert before[600] > 0.5 and before[-1] > before[600] + 0.2
+    assert now[600] < 0.17 and now[-1] < now[600] + 0.01
+
+
 def test_arm_that_nobody_touches_stays():
     for foreign in (False, True):
         assert Hand(foreign=foreign).run(1.0).moved().max() < 1e-6
@@ -152,25 +170,24 @@ def test_entering_while_the_arm_moves_has_no_jolt_and_the_arm_stops():
     goal[1, 3] += 0.3
     hand.law.follow(goal)
     hand.run(0.5)
-    assert hand.speeds[-1] > 0.3
+    assert hand.speeds[-1] > 0.2
     hand.law.change(FreeDrive().applied_to(hand.base))
     hand.run(1.0)
     rates = np.abs(np.diff(hand.torques, axis=0))[245:] / PERIOD / panda().effort_limits
-    assert rates.max() < CHANGE_RATE + 1.0
+    assert rates.max() < CHANGE_RATE + 3.0  # 1.6 before, in the motion
     assert hand.speeds[-1] < AT_REST
 
 
 @pytest.mark.parametrize('locked, force', (
-    ((3,), (30.0, 0.0, 0.0)), ((5,), (10.0, 0.0, 30.0)), ((0, 1, 2), (10.0, 10.0, 10.0))))
+    ((3,), (30.0, 10.0, 0.0)), ((5,), (10.0, 0.0, 30.0)), ((0, 1, 2), (10.0, 10.0, 10.0))))
 def test_locked_axes_hold_while_the_others_move(locked, force):
     axes = tuple('locked' if k in locked else 'free' for k in range(6))
     hand = Hand(drive=FreeDrive(axes=axes))
     before = hand.law.pose
     hand.run(1.0, force)
     away = np.concatenate([hand.law.error[:3], hand.place - before[:3, 3]])
-    assert np.abs(away[list(locked)]).max() < 0.012  # N / (Λ ω²), as in any mode
-    if locked != (3,):
-        assert np.abs(away).max() > 0.05
+    assert np.abs(away[list(locked)]).max() < 0.015  # force / (Λ lock²)
+    assert np.abs(away).max() > 0.05
 
 
 def test_walls_of_the_workspace_are_soft_and_hold():
@@ -193,7 +210,7 @@ def test_walls_of_the_workspace_are_soft_and_hold():
 
 
 def test_joints_feel_their_limits_before_they_are_there():
-    hand = Hand().run(6.0, [0.0, 0.0, -30.0])
+    hand = Hand().run(7.5, [0.0, 0.0, -30.0])
     robot, q = panda(), hand.plant.q
     lower, upper = robot.position_limits.T
     assert ((q > lower) & (q < upper)).all()
@@ -205,7 +222,7 @@ def test_joints_feel_their_limits_before_they_are_there():
 def test_speed_is_bounded():
     slow, fast = (max(Hand(drive=FreeDrive(speed=(speed, speed))).run(
         0.5, [40.0, 0.0, 0.0]).speeds) for speed in (0.3, 10.0))
-    assert slow < 0.55 < 0.7 < fast
+    assert slow < 0.4 and fast > 0.55
 
 
 def test_friction_is_carried_and_an_overestimate_does_not_run_away():
@@ -216,7 +233,7 @@ def test_friction_is_carried_and_an_overestimate_does_not_run_away():
         hand = Hand(foreign=True, friction=1.0, settings=base).run(1.0, [0.0, 10.0, 0.0]).run(0.6)
         reach.append(hand.moved()[499])
         assert max(hand.speeds[650:]) < AT_REST
-    assert reach[1] > 1.5 * reach[0] and reach[1] < 0.2
+    assert reach[1] > 1.4 * reach[0] and reach[1] < 0.2
     base = replace(Settings.of(panda()), friction=Friction(np.full(7, 2.0), ZEROS))
     hand = Hand(settings=base).run(0.5, [0.0, 10.0, 0.0]).run(1.5)
     assert max(hand.speeds) < 0.6
@@ -277,18 +294,19 @@ class TestWatchdogs:
     def use(self, engine, settings):
         requests.use_setup(engine, engine.law.new_setup(settings), engine.guard.settings)
 
-    def test_no_target_is_missed_while_a_hand_guides_the_arm(self):
-        engine, _ = self.engine(**{STALE_TARGET: Watchdog('hold', timeout=1e-9)})
-        base = engine.law.settings
-        engine.watch(1.0)
-        assert engine.guard.cause == STALE_TARGET
-        self.use(engine, FreeDrive().applied_to(base))
-        engine.guard.release()
-        engine.watch(1.0)
-        assert engine.guard.reaction == '' and requests.status(engine).is_free
-        self.use(engine, base)
-        engine.watch(1.0)
-        assert engine.guard.reaction == '' and not requests.status(engine).is_free
+    def test_no_target_is_missed_while_a_hand_guides_the_arm_or_after_it(self):
+        watched = {STALE_TARGET: Watchdog('hold', timeout=1e-3)}
+        for is_free in (False, True):
+            engine, _ = self.engine(**watched)
+            base = engine.law.settings
+            if is_free:
+                self.use(engine, FreeDrive().applied_to(base))
+                assert requests.status(engine).is_free
+                self.use(engine, base)
+                assert not requests.status(engine).is_free
+            sleep(0.002)
+            engine.watch(1.0)
+            assert engine.guard.cause == ('' if is_free else STALE_TARGET)
 
     def test_state_that_is_not_finite_stops_a_guided_arm(self):
         engine, sent = self.engine(not_finite=Watchdog('hold'))
@@ -298,8 +316,9 @@ class TestWatchdogs:
         assert engine.guard.reaction == 'hold' and np.isfinite(sent).all()
 
     def test_activation_in_free_drive_misses_no_target(self):
-        engine, _ = self.engine(**{STALE_TARGET: Watchdog('hold', timeout=1e-9)})
+        engine, _ = self.engine(**{STALE_TARGET: Watchdog('hold', timeout=1e-3)})
         self.use(engine, FreeDrive().applied_to(engine.law.settings))
         engine.activate()
+        sleep(0.002)
         engine.watch(1.0)
         assert engine.guard.reaction == ''

@@ -72,8 +72,10 @@ class FreeDrive:
     speed : (2,) [rad/s, m/s]
         Speed of the tip, and of each joint, above which the damping rate rises steeply.
     axes : tuple of 6 str
-        'free' or 'locked', [angular; linear], in the frame of the first task. The arm holds a
-        locked axis with the gains of the first task.
+        'free' or 'locked', [angular; linear], in the frame of the first task.
+    lock : float [rad/s]
+        Natural frequency with which the arm holds a locked axis, critically damped. The mass that
+        holds against a hand is small, so this must be higher than for a motion.
     wall : float [N/m]
         Stiffness of the walls of the workspace box (`TargetLimits.box` of the first task).
     depth : float [m]
@@ -92,14 +94,15 @@ class FreeDrive:
     rate: float = 8.0
     speed: Array = (1.0, 0.3)  # type: ignore[assignment]
     axes: tuple[str, ...] = (FREE,) * 6
+    lock: float = 60.0
     wall: float = 1000.0
     depth: float = 0.05
     friction: float = 0.7
 
     if TYPE_CHECKING:  # sequences are accepted; they become arrays
         def __init__(self, damping: ArrayLike = ..., rate: float = ..., speed: ArrayLike = ...,
-                     axes: tuple[str, ...] = ..., wall: float = ..., depth: float = ...,
-                     friction: float = ...) -> None: ...
+                     axes: tuple[str, ...] = ..., lock: float = ..., wall: float = ...,
+                     depth: float = ..., friction: float = ...) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes, numbers and axes."""
@@ -109,8 +112,9 @@ class FreeDrive:
                 raise InputError(f'free drive: {name} {value.tolist()}: accepted are two finite '
                                  f'numbers, for rotation and translation, of {least:g} or more')
             object.__setattr__(self, name, value)
-        for name, least, most in (('rate', 0.5, np.inf), ('wall', 0.0, np.inf),
-                                  ('depth', 1e-3, np.inf), ('friction', 0.0, 1.0)):
+        for name, least, most in (('rate', 0.5, np.inf), ('lock', 1e-3, np.inf),
+                                  ('wall', 0.0, np.inf), ('depth', 1e-3, np.inf),
+                                  ('friction', 0.0, 1.0)):
             value = getattr(self, name)
             if not (np.isfinite(value) and least <= value <= most):
                 raise InputError(f'free drive: {name} {value}: accepted is {least:g} '
@@ -130,7 +134,7 @@ class FreeDrive:
         """
         first, *others = settings.tasks
         held = tuple('motion' if axis == LOCKED else 'free' for axis in self.axes)
-        gains = first.gains if isinstance(first.gains, Gains) else Gains()
+        gains = Gains([self.lock] * 6, speed=(np.inf,) * 2, acceleration=(np.inf,) * 2)
         tasks: tuple[Task, ...] = (
             replace(first, axes=held, gains=gains, activation=1.0),
             *(replace(task, activation=0.0) for task in others))

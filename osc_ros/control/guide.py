@@ -332,7 +332,7 @@ class Guide:
             pose = self._sample(now).pose
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
 
-    def _settle(self, base: Hold | Drift, until: float = np.inf) -> None:
+    def _settle(self, base: Hold | Drift | Coast, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         self._base, self._offset, self._event = base, None, until
         self._rest = Target(base.pose) if isinstance(base, Hold) else None

@@ -241,17 +241,18 @@ class VariableImpedance:
     @property
     def now(self) -> Array:
         """Stiffness, damping ratio and wrench in force (3, 6)."""
-        return self.state[_NOW:_ENERGY]
+        return np.asarray(self.state[_NOW:_ENERGY])
 
     @property
     def energy(self) -> Array:
         """Energies [J] at TANK, ADDED, FREED, DISSIPATED; at CARRIED a share (1)."""
-        return self.state[_ENERGY]
+        return np.asarray(self.state[_ENERGY])
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether the tank slows a rise of the stiffness."""
-        return bool(self.energy[TANK] < VALVE * self._capacity < np.inf)
+    def source(self) -> str:
+        """Text that says whether the tank slows rises of the stiffness."""
+        waits = self.energy[TANK] < VALVE * self._capacity < np.inf
+        return 'commands, which wait for energy' if waits else 'commands'
 
     def use(self, blend_time: float, capacity: float) -> None:
         """Use another blend time [s] and another capacity [J]; a full tank is full again."""

@@ -139,9 +139,9 @@ class Status:
     external: Report | None
     period: float
     delay: float
-    is_free: bool = False
-    impedance: str = 'parameters'
-    tank: float = math.nan
+    is_free: bool
+    impedance: str
+    tank: float
 
 
 class Progress(NamedTuple):
@@ -356,9 +356,8 @@ def status(engine: Engine) -> Status:
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         external=law.external_report(),
         period=law.period, delay=law.delay, is_free=law.settings.free is not None,
-        **({} if commanded is None else {
-            'impedance': 'commands, which wait for energy' if commanded.is_waiting else 'commands',
-            'tank': float(commanded.energy[TANK])}))
+        impedance='parameters' if commanded is None else commanded.source,
+        tank=math.nan if commanded is None else float(commanded.energy[TANK]))
 
 
 def _require_active(engine: Engine) -> None:

@@ -46,6 +46,9 @@ GUIDING = (
           'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
     Entry('free.rotation.axes', _DRIVE.axes[:3], 'Whether a hand can turn the tip about '
           'x y z of task.frame: free, or locked', of=str, size=3, choices=LOCKS, live=True),
+    Entry('free.lock', _DRIVE.lock, 'Natural frequency with which locked axes are held in free '
+          'drive [rad/s]; reduced where the loop is too slow for it', lower=1e-3, upper=1e3,
+          live=True),
     Entry('free.wall', _DRIVE.wall, 'Stiffness of the walls of workspace.lower and '
           'workspace.upper in free drive [N/m]', lower=0.0, upper=1e6, live=True),
     Entry('free.depth', _DRIVE.depth, 'Distance before these walls at which they begin to '

@@ -179,7 +179,8 @@ def _free_drive(values: Values) -> FreeDrive:
         rate=values['free.rate'],
         speed=[values['free.rotation.speed'], values['free.translation.speed']],
         axes=(*values['free.rotation.axes'], *values['free.translation.axes']),
-        wall=values['free.wall'], depth=values['free.depth'], friction=values['free.friction'])
+        lock=values['free.lock'], wall=values['free.wall'], depth=values['free.depth'],
+        friction=values['free.friction'])
 
 
 def _tip(values: Values) -> Task:
