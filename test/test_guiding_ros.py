@@ -31,6 +31,7 @@ from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
 from test_nodes import given, gravity, PANDA, READY, Rig, ROBOT  # noqa: E402
 
+SIX = [300.0] * 3 + [20.0] * 3
 EIGHTEEN = [300.0, 400.0, 500.0, 20.0, 20.0, 20.0, *[1.0] * 6, 0.0, 0.0, 5.0, 0.0, 0.0, 0.0]
 
 
@@ -152,10 +153,11 @@ def test_stiffness_damping_and_wrench_come_by_message(rig):
     (impedance([1.0] * 6, '1.8e9'), 'is far ahead of the joint states'),
     (impedance([1.0] * 6, '0.001'), 'is before that of the last one'),
     (impedance([*EIGHTEEN[:12], 0.0, 0.0, 70.0, 0.0, 0.0, 0.0]), 'force 70 of task'),
-    (impedance([1.0] * 6 + [0.0] * 6), 'damping_ratio')), ids=str)
+    (impedance([1.0] * 6 + [0.0] * 6), 'damping_ratio')),
+    ids=('length', 'negative', 'nan', 'label', 'future', 'past', 'force', 'ratio'))
 def test_bad_impedance_is_refused_and_the_old_one_stays(rig, bad, text):
     def heard():
-        rig.client.impedances.publish(impedance([300.0] * 6, '0.010000000'))
+        rig.client.impedances.publish(impedance(SIX, '0.010000000'))
         rig.ask()
         return in_force(rig) is not None
 
@@ -164,7 +166,7 @@ def test_bad_impedance_is_refused_and_the_old_one_stays(rig, bad, text):
     assert rig.spin.said('target_impedance refused, the old one stays')
     for _ in range(60):
         tau = rig.ask()
-    np.testing.assert_allclose(in_force(rig)[0], 300.0, rtol=1e-2)
+    np.testing.assert_allclose(in_force(rig)[0], SIX, rtol=1e-2)
     np.testing.assert_allclose(tau, gravity(READY), atol=1e-6)
 
 
