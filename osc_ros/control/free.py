@@ -262,3 +262,9 @@ class Guidance:
     def forget(self) -> None:
         """Place the walls anew at the next tick."""
         self._edges[0], self._edges[1] = -np.inf, np.inf
+
+
+def rehearse(robot: Robot) -> None:
+    """Do everything once, so that the first tick takes no longer than later ones."""
+    guidance = Guidance(FreeDrive(), robot, np.array([[-np.inf] * 3, [np.inf] * 3]))
+    guidance.put_wrench(np.eye(4), np.zeros(6), np.eye(6), np.eye(3))

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import largest_natural_frequency
-from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE
+from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE, TASK_WIDTH
 from osc_ros.dynamics import level_row
 from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
@@ -308,3 +308,10 @@ class VariableImpedance:
         row[level_row.FASTEST] = fastest
         _advance(dt, self._pace, self._capacity, fastest, mobility, self._wanted, task, row,
                  self.state)
+
+
+def rehearse() -> None:
+    """Do everything once, so that the first command takes no longer than later ones."""
+    task, row = np.zeros(TASK_WIDTH), np.zeros(level_row.WIDTH)
+    spring = VariableImpedance(np.ones(6), np.ones(6), 1.0, 1.0)
+    spring.advance(0.0, 1e-3, np.eye(6), task, row)
