@@ -73,6 +73,9 @@ class Joining:
                 raise InputError(f'{name} of chunks is {value} s: accepted is more than 0')
 
 
+JOINING = Joining()
+
+
 class Entry(NamedTuple):
     """
     A chunk that is ready to be followed.
@@ -104,7 +107,7 @@ class Entry(NamedTuple):
 
 
 def chunk_entry(times: ArrayLike, poses: ArrayLike, observed_at: float, present: Target,
-                start: float, limits: TargetLimits, joining: Joining = Joining()) -> Entry:
+                start: float, limits: TargetLimits, joining: Joining = JOINING) -> Entry:
     """
     Return the path by which the target goes on from its motion to the poses of a chunk.
 
@@ -235,8 +238,7 @@ def _apart(times: Array) -> Array:
 
 
 class Trail:
-    """
-    Poses of a link in the last REMEMBERED seconds, for chunks that are relative to a past pose."""
+    """Poses of a link in the last REMEMBERED seconds, for chunks relative to a past pose."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque()

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.chunks import chunk_entry, Entry, Joining, LEAD
+from osc_ros.control.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
 from osc_ros.control.cycle import ControlCycle
 from osc_ros.control.guide import Jog, Motion, STOP
 from osc_ros.control.kinds.kind import Kind
@@ -126,7 +126,7 @@ class CommandedCycle(ControlCycle):
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
     def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
-                     joining: Joining = Joining(), task: str | None = None) -> Entry:
+                     joining: Joining = JOINING, task: str | None = None) -> Entry:
         """
         Command a chunk of poses; return how the target of the task enters it.
 

@@ -186,6 +186,7 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
+        diagnosis.inputs = self._targets.policy.values
         self._apply_times(found, loop)
         timer = self.create_timer(1.0, self._every_second, clock=self._steady)
         made.callback(self.destroy_timer, timer)
@@ -400,6 +401,7 @@ class Controller(ManagedNode):
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:
+            self._targets.policy.record(*tick[:2])
             self._diagnosis.publish_tick(*tick)
 
     def _find_others(self) -> tuple[str, ...]:
