@@ -86,10 +86,11 @@ if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
 
 __all__ = [
-    'Arm', 'ArmError', 'ArmTimeoutError', 'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold',
-    'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot',
-    'Settings', 'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target',
-    'TargetLimits', 'Task', 'pose',
+    'Arm', 'ArmError', 'ArmTimeoutError', 'Driver', 'ForceControl', 'Friction', 'Gains',
+    'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
+    'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
+    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
+    'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.

@@ -55,8 +55,8 @@ class Recording:
                  stopped: Callable[[], None]) -> None:
         self.path = Path(path)
         if self.path.suffix != '.npz' or not self.path.absolute().parent.is_dir():
-            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz in "
-                             'a folder that exists')
+            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz "
+                             'in a folder that exists')
         self._names, self._stopped = joint_names, stopped
         self._states: list[ArmState] = []
         self._is_open = True

@@ -324,7 +324,7 @@ class TopicBackend:
         error = self.state().error
         return (f'{1e3 * np.linalg.norm(error[3:]):.1f} mm and '
                 f'{np.degrees(np.linalg.norm(error[:3])):.1f}° from the set-point, the controller '
-                f"says: {self._said}")
+                f'says: {self._said}')
 
     # time
 

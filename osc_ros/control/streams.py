@@ -32,7 +32,7 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-MODES = 'stop', 'follow', 'extrapolate'
+STREAMS = 'stop', 'follow', 'extrapolate'
 SPARSEST = 0.5  # longest time between two poses of one stream [s]
 MISSING = 2.5  # periods after which the next pose is missing
 LEAST, MOST = 7, 64  # smallest and largest number of poses that the course is fitted to
@@ -68,9 +68,9 @@ class Following:
 
     def __post_init__(self) -> None:
         """Raise for values that cannot be used."""
-        if self.mode not in MODES:
+        if self.mode not in STREAMS:
             raise InputError(f"mode of streams is '{self.mode}': accepted is one of "
-                             f"{', '.join(MODES)}")
+                             f"{', '.join(STREAMS)}")
         for name in ('horizon', 'slow_down'):
             value = getattr(self, name)
             if not 0.0 < value < np.inf:

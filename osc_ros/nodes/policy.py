@@ -112,7 +112,8 @@ class PolicyInput:
         late = start - (end - self._joining.slow_down)
         late = late if late > 0.0 and start < end + NEW else 0.0
         self._ends[task] = float(entry.path.times[-1])
-        self._chunks, self._late, self._age = self._chunks + 1, self._late + (late > 0.0), entry.age
+        self._chunks, self._late = self._chunks + 1, self._late + (late > 0.0)
+        self._age = entry.age
         return entry, late
 
     def follow_stream(self, task: str, pose: Array, stamp: float) -> bool:
