@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 import rclpy
 from rclpy.context import Context
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -95,6 +95,7 @@ class TopicBackend:
         self.joint_names: tuple[str, ...] = ()
         self._names: list[str] = []  # of the joint states
         self._order: list[int] = []
+        self._is_open = True
         self._context = Context()
         rclpy.init(context=self._context)
         self._node = rclpy.create_node(
@@ -146,10 +147,8 @@ class TopicBackend:
         return keep
 
     def _spin(self) -> None:
-        try:
-            self._executor.spin()
-        except ExternalShutdownException:
-            pass
+        while self._is_open:
+            self._executor.spin_once(timeout_sec=0.1)
 
     def _open(self, deadline: float, timeout: float) -> None:
         """Wait until the controller is there, active, and has sent all parts of a state."""
@@ -349,8 +348,8 @@ class TopicBackend:
 
     def close(self) -> None:
         """End the thread, the node and its context."""
-        self._listener = None
-        self._executor.shutdown(timeout_sec=2.0)
-        self._thread.join(2.0)
+        self._listener, self._is_open = None, False
+        self._thread.join()
+        self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown(context=self._context)

@@ -62,7 +62,7 @@ class Joining:
 
     """
 
-    fade: float = 0.6
+    fade: float = 0.7
     slow_down: float = 0.5
 
     def __post_init__(self) -> None:

@@ -63,7 +63,7 @@ class Following:
     """
 
     mode: str = 'stop'
-    horizon: float = 0.4
+    horizon: float = 0.45
     slow_down: float = 0.5
 
     def __post_init__(self) -> None:

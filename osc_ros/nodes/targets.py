@@ -222,23 +222,25 @@ class Targets:
             return
         if motion is not None and topic.rpartition('/')[2] != 'target_pose':
             self.policy.forget_stream(task)
+        now = self._loop.time  # before the goal can be reported as reached
         self._goals.begin(task)
         if not inside:
             self._text = 'outside of the workspace box: the nearest position inside is used'
             self._node.get_logger().warning(f'{topic} is {self._text}', throttle_duration_sec=1.0)
         self._answer(topic, sent, DiagnosticStatus.OK if inside else DiagnosticStatus.WARN,
-                     self._text)
+                     self._text, now)
 
     def _ignore(self, topic: str, sent: Time) -> None:
         """Log and answer that the controller is not active."""
         self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
         self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
 
-    def _answer(self, topic: str, sent: Time, level: bytes, text: str) -> None:
-        """Publish what became of the command with the stamp `sent`."""
+    def _answer(self, topic: str, sent: Time, level: bytes, text: str,
+                time: float | None = None) -> None:
+        """Publish what became of the command with the stamp `sent`, at a time [s]; now if None."""
         if self._answers.get_subscription_count():
-            self._answers.publish(messages.answer_message(level, topic, text, sent,
-                                                          self._loop.time))
+            self._answers.publish(messages.answer_message(
+                level, topic, text, sent, self._loop.time if time is None else time))
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
         """Log how much later than `end` [s] a path ends, if the limits have slowed it down."""

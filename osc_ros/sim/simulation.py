@@ -103,7 +103,7 @@ class Simulation:
         Joint positions at the start [rad, m]. Default: the best conditioned of random positions
         in the middle of the joints' ranges.
     rate : float [Hz]
-        Rate of the law; the physics takes steps of at most LONGEST_STEP.
+        Rate of the law; the physics takes steps of at most `timestep`, default LONGEST_STEP.
     show : bool
         Show the arm in a window, and run no faster than real time.
     **plant
@@ -131,10 +131,12 @@ class Simulation:
                               ) from error
         robot = law.robot
         self.law, self.period = law, 1.0 / rate
-        self._steps = math.ceil(self.period / LONGEST_STEP - 1e-9)
+        longest = plant.get('timestep', LONGEST_STEP)
+        self._steps = max(1, math.ceil(self.period / longest - 1e-9))
         given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
                  'timestep': self.period / self._steps,
-                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None, **plant}
+                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None,
+                 **{name: value for name, value in plant.items() if name != 'timestep'}}
         self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
