@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osc_ros import Hold, Law, Path as Course, Robot, shipped_urdf, Simulation
+from osc_ros import Hold, Law, Robot, shipped_urdf, Simulation
 from osc_ros.client.simulated import SHIPPED
 from osc_ros.control.chunks import LEAD
 from osc_ros.control.streams import Following, Stream

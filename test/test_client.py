@@ -266,7 +266,7 @@ def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros)
     nodes = Thread(target=spin, daemon=True)
     nodes.start()
     try:
-        with pytest.raises(ArmTimeoutError, match="is inactive: .*ros2 lifecycle set"):
+        with pytest.raises(ArmTimeoutError, match='is inactive: .*ros2 lifecycle set'):
             osc_ros.Arm.ros('/idle/osc_controller', timeout=5.0)
     finally:
         goes_on[0] = False
@@ -287,7 +287,7 @@ def test_robots_of_the_client_are_those_of_the_package():
 
 
 def test_own_robot_needs_its_links():
-    with pytest.raises(InputError, match=r"needs the links base and tip.*panda"):
+    with pytest.raises(InputError, match=r'needs the links base and tip.*panda'):
         osc_ros.Arm.simulated(shipped_urdf('panda'))
 
 

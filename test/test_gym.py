@@ -59,8 +59,8 @@ def test_episodes_repeat_exactly_by_their_seed(name):
 @pytest.mark.parametrize('name', NAMES)
 def test_observations_have_the_keys_of_crisp_gym(name):
     found = make(name).observation_space
-    assert set(CRISP) <= set(found)
-    assert ('observation.state.sensors_force' in found) == (name == 'Wipe')
+    assert set(CRISP) <= set(found.spaces)
+    assert ('observation.state.sensors_force' in found.spaces) == (name == 'Wipe')
 
 
 def test_vector_of_environments_steps_them_all():
@@ -102,7 +102,7 @@ def test_reach_is_done_by_moving_to_the_point():
 
 def test_push_is_done_by_pushing_from_behind():
     env = make('Push')
-    seen, _ = env.reset(seed=3)
+    seen, _ = env.reset(seed=2)
     began = seen['observation.environment_state'].copy()
     way = (began[3:5] - began[:2]) / np.linalg.norm(began[3:5] - began[:2])
     behind = np.append(began[:2] - 0.12 * way, 0.35)
@@ -116,8 +116,8 @@ def test_push_is_done_by_pushing_from_behind():
         else:
             way = (mark[:2] - block[:2]) / np.linalg.norm(mark[:2] - block[:2])
             tip = seen['observation.state.cartesian'][:2]
-            goal = np.append(tip + 0.02 * way + 0.3 * ((block[:2] - tip) @ [-way[1], way[0]])
-                             * np.array([-way[1], way[0]]), 0.19)
+            side = np.array([-way[1], way[0]])
+            goal = np.append(tip + 0.02 * way + 0.5 * ((block[:2] - tip) @ side) * side, 0.19)
         seen, _, is_done, _, _ = env.step(towards(seen, goal))
         if is_done:
             break
@@ -132,8 +132,7 @@ def test_wipe_is_done_by_a_constant_force_along_the_strip():
     action = np.zeros(7, np.float32)
     forces = []
     for k in range(190):
-        y = np.clip(0.005 * (k - 60), -0.12, 0.12) if k > 20 else -0.12
-        there = np.append(centre + [0.0, y], 0.16)
+        there = np.append(centre + [0.0, np.clip(0.005 * (k - 70), -0.12, 0.12)], 0.4)
         action[:6] = towards(seen, there)
         action[6] = 0.0
         seen, _, is_done, _, _ = env.step(action)

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The environments: reach a point, push a block to a mark, wipe a table with a force."""
+"""The environments: reach a point, push a block to a mark, wipe a board with a force."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from osc_ros.sim.block import Block
 
 Array = NDArray[np.float64]
 
-TABLE = 0.15  # height [m]
+TABLE, BOARD = 0.15, 0.4  # heights of the table of Push, and of the board of Wipe [m]
 BALL = 0.02  # radius of the ball at the tip [m]
 STRONGEST = 1000.0  # largest force in an observation [N]
 NEAR = 0.01  # distance at which a point has been reached [m]
 AT_MARK = 0.02  # distance at which the block is at its mark [m]
 
 
-def table() -> Array:
-    """Return the pose (4, 4) of the table's surface."""
+def table(height: float) -> Array:
+    """Return the pose (4, 4) of a horizontal surface."""
     T = np.eye(4)
-    T[2, 3] = TABLE
+    T[2, 3] = height
     return T
 
 
@@ -81,7 +81,7 @@ class Push(ArmEnv):
 
     def __init__(self, **options: Any) -> None:
         self._block = Block(self.half, mass=0.3)
-        self.plant = {'wall': table(), 'ball': _ball, 'furnish': self._block.add}
+        self.plant = {'wall': table(TABLE), 'ball': _ball, 'furnish': self._block.add}
         super().__init__(**options)
 
     def _begin(self) -> None:
@@ -102,24 +102,24 @@ class Push(ArmEnv):
 
 class Wipe(ArmEnv):
     """
-    Wipe a strip of the table with a ball at the tip that presses on it.
+    Wipe a strip of a board with a ball at the tip that presses on it.
 
     The tip is controlled by force along z: the last number of an action is the force, from 0 to
     2 FORCE. A piece of the strip is wiped while the tip is within REACH of it and the force on the
-    table differs from FORCE by less than half. The reward of a step is the share of the strip that
+    board differs from FORCE by less than half. The reward of a step is the share of the strip that
     it has wiped, minus a hundredth of the relative error of the force; the episode ends when all
     is wiped. observation.environment_state: centre and length of the strip, and the share that is
-    wiped; observation.state.sensors_force: force on the table, and 0, 0 [N].
+    wiped; observation.state.sensors_force: force on the board (3,) [N].
 
     """
 
     FORCE, REACH, PIECES, LENGTH = 10.0, 0.02, 20, 0.2
 
-    box = np.array([[0.35, -0.25, TABLE], [0.6, 0.25, 0.5]])
+    box = np.array([[0.35, -0.25, BOARD], [0.6, 0.25, 0.6]])
     axes = ('motion',) * 5 + ('force',)
     more_actions = 1
     more_states = 4
-    plant = {'wall': table(), 'ball': _ball}
+    plant = {'wall': table(BOARD), 'ball': _ball}
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
         return {**super()._bounds(n),
