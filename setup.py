@@ -38,7 +38,7 @@ JAZZY = [
 SIM = ['mujoco>=3.1']
 DEMO = [*SIM, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
-GYM = [*SIM, 'gymnasium==1.4.0; python_version >= "3.10"']
+GYM = [*SIM, 'gymnasium==1.4.0']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -74,7 +74,8 @@ setup(
         'gym': GYM,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis',
+        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+                 'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },

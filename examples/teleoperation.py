@@ -37,8 +37,9 @@ import osc_ros
 PERIOD = 0.05  # between two commands [s]
 SPEED = np.array([0.5] * 3 + [0.1] * 3)  # at full deflection [rad/s], [m/s]
 HELD = 0.15  # time for which a key counts as held [s]
-KEYS = {'w': (3, 1.0), 's': (3, -1.0), 'a': (4, 1.0), 'd': (4, -1.0), 'r': (5, 1.0), 'f': (5, -1.0),
-        'i': (1, 1.0), 'k': (1, -1.0), 'j': (0, -1.0), 'l': (0, 1.0), 'u': (2, 1.0), 'o': (2, -1.0)}
+KEYS = {'w': (3, 1.0), 's': (3, -1.0), 'a': (4, 1.0), 'd': (4, -1.0), 'r': (5, 1.0),
+        'f': (5, -1.0), 'i': (1, 1.0), 'k': (1, -1.0), 'j': (0, -1.0), 'l': (0, 1.0),
+        'u': (2, 1.0), 'o': (2, -1.0)}
 # axis of the device: place in the twist, sign
 GAMEPAD = {'ABS_Y': (3, -1.0), 'ABS_X': (4, -1.0), 'ABS_RY': (5, -1.0), 'ABS_RX': (2, -1.0)}
 SPACEMOUSE = {'REL_Y': (3, -1.0), 'REL_X': (4, -1.0), 'REL_Z': (5, -1.0),
@@ -66,7 +67,7 @@ class DeviceError(RuntimeError):
 
 
 class Keyboard:
-    """Keys of a terminal: the space bar is the dead-man switch's lock, a key moves while held."""
+    """Keys of a terminal: the arm moves while a key repeats."""
 
     def __init__(self) -> None:
         if not sys.stdin.isatty():
@@ -197,7 +198,8 @@ def teleoperate(arm: osc_ros.Arm, device: Device, scale: float) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Move an arm by a device."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('device', help='keyboard (w s a d r f, i k j l u o, q), gamepad, spacemouse')
+    parser.add_argument('device', help='keyboard (w s a d r f, i k j l u o; q ends), gamepad, '
+                        'spacemouse, or the file of a recording')
     parser.add_argument('--ros', action='store_true', help='command a running controller')
     parser.add_argument('--scale', type=float, default=1.0, help='of the speed')
     given = parser.parse_args(arguments)

@@ -225,11 +225,11 @@ def test_target_follows_a_stream_one_period_behind_without_stops(rate):
     assert run.peak_jerk(since=1.5) < 12.5
 
 
-def test_extrapolated_stream_has_no_lag():
+def test_extrapolated_stream_does_not_lag_and_leads_little_on_a_curve():
     run = Run(4.0, stream_of('extrapolate', 10.0, jitter=0.0))
     angles = np.unwrap(np.arctan2(run.poses[:, 1, 3], run.poses[:, 0, 3]))
     lags = (run.times - angles * RADIUS / SPEED)[run.times > 1.5]
-    assert np.abs(lags).max() < 0.015
+    assert lags.max() < 0.01 and lags.min() > -0.04
     radii = np.hypot(run.poses[:, 0, 3], run.poses[:, 1, 3])[run.times > 1.5]
     assert np.abs(radii - RADIUS).max() < 0.011
 

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 STREAMS = 'stop', 'follow', 'extrapolate'
 SPARSEST = 0.5  # longest time between two poses of one stream [s]
 MISSING = 2.5  # periods after which the next pose is missing
-LEAST, MOST = 7, 64  # smallest and largest number of poses that the course is fitted to
+LEAST, MOST = 6, 64  # smallest and largest number of poses that the course is fitted to
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ class Block:
             name='block', mass=self._mass, explicitinertial=True,
             inertia=[self._mass * (y + z), self._mass * (x + z), self._mass * (x + y)])
         body.add_freejoint(name='block')
-        body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name='block', size=list(self.half), condim=3, friction=[self._friction, 0.005, 1e-4],
-                      priority=1)
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name='block', size=list(self.half),
+                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1)
 
     def put(self, plant: Plant, position: ArrayLike) -> None:
         """Put the block at rest with its centre at a position (3,) [m], in the URDF's root."""
