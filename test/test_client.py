@@ -243,6 +243,60 @@ def test_both_arms_move_alike(in_process, over_ros):
     assert took == pytest.approx(took_over_ros, abs=3.0 * LAG)
 
 
+def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
+    from osc_ros.nodes import messages
+    over_ros.move_to(home_pose())
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.2, 0.0)), duration=2.0, wait=False)
+    over_ros.sleep(0.8)
+    observed = over_ros.state()
+    over_ros.sleep(0.3)
+    deltas = np.repeat(np.eye(4)[None], 10, axis=0)
+    deltas[:, 2, 3] = np.linspace(0.0, 0.05, 10)  # along z of the tip, which points down
+    over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+        0.2 * np.arange(1.0, 11.0), deltas, observed.time, 'panda_hand_tcp')))
+    end = over_ros.wait().pose
+    assert distance(end, observed.pose @ deltas[-1]) < 2e-3 + LAG * 0.2  # pose and time differ
+
+
+def with_stamp(message):
+    return message, message.header.stamp
+
+
+def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
+    from osc_ros.nodes import messages
+    deltas = np.repeat(np.eye(4)[None], 2, axis=0)
+    with pytest.raises(InputError, match='when the chunk was observed, is not known'):
+        over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+            np.array([10.0, 11.0]), deltas, max(over_ros.state().time - 5.0, 1e-3),
+            'panda_hand_tcp')))
+
+
+def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
+    from rclpy.parameter import Parameter
+    from rcl_interfaces.srv import SetParametersAtomically
+
+    def use(mode):
+        request = SetParametersAtomically.Request(
+            parameters=[Parameter('target.stream', value=mode).to_parameter_msg()])
+        found = over_ros._backend._call('set_parameters_atomically', request, 10.0)
+        assert found.result.successful, found.result.reason
+
+    over_ros.move_to(home_pose())
+    begin = over_ros.pose()
+    use('follow')
+    speeds, before = [], over_ros.state()
+    for k in range(20):
+        goal = begin.copy()
+        goal[1, 3] += 0.01 * k
+        over_ros.move_to(goal, wait=False)
+        state = over_ros.sleep(0.1)
+        speeds.append((state.pose[1, 3] - before.pose[1, 3]) / (state.time - before.time))
+        before = state
+    assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
+    use('stop')
+    assert min(speeds[8:]) > 0.03
+
+
 def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros):
     with pytest.raises(ArmTimeoutError, match='no controller.*simulation.launch.py'):
         osc_ros.Arm.ros('/nobody/osc_controller', timeout=0.3)

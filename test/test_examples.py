@@ -34,7 +34,7 @@ def program(name):
 
 def test_three_lines_move_an_arm(capsys):
     program('three_lines')
-    assert '0.58' in capsys.readouterr().out  # 0.487 m + 0.1 m
+    assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
 
 
 def test_policy_draws_its_circle_without_a_stop(capsys):

@@ -269,7 +269,7 @@ class Arm:
                              '(m, 4, 4), (m, 7) or (m, 3)')
         now = self.state()
         goals = np.array([self._goal(pose, now) for pose in np.asarray(poses, dtype=np.float64)])
-        times = dt * np.arange(1, len(goals) + 1)
+        times = dt * np.arange(1.0, len(goals) + 1.0)
         return self._backend.follow_chunk(times, goals, now.time if observed_at is None
                                           else float(observed_at))
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -74,9 +75,10 @@ class Recording:
         if self._is_open:
             self._is_open = False
             self._stopped()
-            np.savez_compressed(self.path, joint_names=np.array(self._names), **{
+            columns: dict[str, Any] = {
                 name: np.array([getattr(state, name) for state in self._states])
-                for name in FIELDS})
+                for name in FIELDS}
+            np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
         return self.path
 
     def __enter__(self) -> Recording:

@@ -108,9 +108,10 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._upright = self.arm.pose()[:3, :3]
         size = 6 + 2 * variable_impedance + self.more_actions
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
-        self.observation_space = gymnasium.spaces.Dict({
+        self._largest = self._bounds(model.n)
+        self.observation_space: Any = gymnasium.spaces.Dict({
             name: gymnasium.spaces.Box(-bound, bound, bound.shape, np.float32)
-            for name, bound in self._bounds(model.n).items()})
+            for name, bound in self._largest.items()})
         self._set_stiffness = np.zeros(2)
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
@@ -216,8 +217,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _observation(self) -> Observation:
         rows = self._rows()
-        return {name: np.clip(rows[name], space.low, space.high).astype(np.float32)
-                for name, space in self.observation_space.items()}
+        return {name: np.clip(rows[name], -bound, bound).astype(np.float32)
+                for name, bound in self._largest.items()}
 
     def _rows(self) -> dict[str, Array]:
         """Return the observation by key."""

@@ -55,7 +55,7 @@ class Reach(ArmEnv):
 
     def _begin(self) -> None:
         lower, upper = self.box
-        self._point = self.np_random.uniform(lower + 0.05, upper - 0.05)
+        self._point: Array = self.np_random.uniform(lower + 0.05, upper - 0.05)
 
     def _environment_state(self) -> Array:
         return self._point

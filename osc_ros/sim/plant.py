@@ -117,9 +117,7 @@ class Plant:
             _add_wall(spec, timestep)
         if ball is not None:
             require('link', ball[0], urdf.links)
-            spec.body(ball[0]).add_geom(
-                type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
-                size=[ball[1], 0.0, 0.0], **_contact(timestep))
+            _add_ball(spec, *ball, timestep)
         if furnish is not None:
             furnish(spec)
         self._model = urdf.compiled(spec)
@@ -392,6 +390,12 @@ def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **_contact(timestep))
+
+
+def _add_ball(spec: mujoco.MjSpec, link: str, radius: float, timestep: float) -> None:
+    """Add a ball without mass at the origin of a link."""
+    spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
+                             size=[radius, 0.0, 0.0], **_contact(timestep))
 
 
 def _vector(what: str, given: ArrayLike, size: int) -> Array:
