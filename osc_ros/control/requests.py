@@ -309,6 +309,11 @@ def finding(engine: Engine) -> Finding:
     return engine.rest.finding(engine.law.robot, None if friction is None else friction.coulomb)
 
 
+def has_efforts(engine: Engine) -> bool:
+    """Whether the newest state has the effort of every joint."""
+    return engine.effort is not None and bool(np.isfinite(engine.effort).all())
+
+
 def timing(engine: Engine) -> Timing:
     """Return copies of the timing statistics."""
     return Timing(engine.updates.copy(), engine.periods.copy(), engine.ages.copy(), engine.missed,
