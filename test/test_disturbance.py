@@ -27,7 +27,6 @@ from arm import Arm, moved, PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
 from osc_ros.control.disturbance import Compensation, Disturbance, random_position, yielding_axes
-from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics.methods import default_method
@@ -58,25 +57,17 @@ class Wrong(ForeignPlant):
 class Run:
     """A law with default settings, a wrong plant, and the compensation or none."""
 
-    def __init__(self, plant, compensation=True, task=None, law=None):
+    def __init__(self, plant, compensation=True, task=None, mode='observer'):
         self.plant, self.robot = plant, panda()
-        settings = Settings.of(self.robot) if task is None else Settings.of(
-            self.robot, tasks=(task,))
-        self.law = Law(self.robot, settings)
+        given = {} if task is None else {'tasks': (task,)}
+        self.law = Law(self.robot, Settings.of(
+            self.robot, disturbance=Disturbance(mode) if compensation else None, **given))
         self.law.latch(READY)
-        self.observer = MomentumObserver(self.robot, 100.0)
-        self.compensation = Compensation(self.robot) if compensation else None
-        self.yielding = None if task is None else yielding_axes(task, np.eye(3))
         self.tau, self.errors, self.times = np.zeros(7), [], []
 
     def step(self):
         q, qd, time = self.plant.q.copy(), self.plant.qd.copy(), self.plant.time
-        external = self.observer.update(time, q, qd, self.tau)
         self.tau = self.law.torque(time, q, qd)
-        if self.compensation is not None:
-            waits = any(level.guide.waits for level in self.law.levels.values())
-            self.tau = self.tau + self.compensation.update(time, external, self.tau, waits,
-                                                           self.yielding)
         self.times.append(time)
         self.errors.append(self.law.error)
 
@@ -106,8 +97,8 @@ def jacobian(robot, q):
 ALL_THREE = {'links': 1.1, 'payload': 1.0, 'friction': 1.0}
 
 
-def at_rest(compensation, seconds=4.0, **wrong):
-    run = Run(Wrong(**wrong), compensation)
+def at_rest(compensation, seconds=4.0, mode='observer', **wrong):
+    run = Run(Wrong(**wrong), compensation, mode=mode)
     run.law.follow(moved(run.plant.pose(), (0.05, 0.05, -0.05)))
     return run.run(seconds)
 
@@ -122,6 +113,11 @@ class TestReach:
         assert distance.max() < 0.3
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
+
+    def test_integral_action_leaves_no_error_at_rest(self):
+        distance, angle = at_rest(True, 6.0, 'integral', links=1.1, payload=1.0).last(1.0)
+        assert distance.max() < 0.3
+        assert angle.max() < 0.1
 
     def test_without_compensation_the_error_is_large(self):
         distance, angle = at_rest(False, 2.0, **ALL_THREE).last(0.1)

@@ -24,7 +24,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Observation, Settings
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
 from osc_ros.nodes.controller_parameters import PARAMETERS, WATCHDOGS, with_tasks
@@ -63,10 +63,11 @@ def differences(found, expected, name='settings'):
 
 def test_defaults_of_the_parameters_are_those_of_the_library():
     arm = robot(values())
-    assert list(differences(law_settings(values(), arm), Settings.of(arm))) == []
+    library = Settings.of(arm, observation=Observation())  # a node publishes external torques
+    assert list(differences(law_settings(values(), arm), library)) == []
     assert Settings.of(arm).friction is None
     stiff = law_settings(values(posture__natural_frequency=6.0, target__too_fast='slow'), arm)
-    assert list(differences(stiff, Settings.of(arm))) == [
+    assert list(differences(stiff, library)) == [
         'settings.tasks[0].limits.too_fast', 'settings.posture.natural_frequency']
 
 
@@ -112,7 +113,7 @@ def test_every_watchdog_has_its_parameters_and_its_time_out():
     found = values(state_timeout=0.3, target_timeout=4.0, watchdog__jump__reaction='damp',
                    watchdog__jump__latched=True)
     limits = law_settings(found, robot(found)).limits
-    dogs = supervision(found, limits).watchdogs
+    dogs = supervision(found, robot(found), limits).watchdogs
     assert set(dogs) == {entry.name for entry in WATCHDOGS}
     assert {name: dog.timeout for name, dog in dogs.items() if dog.timeout < np.inf} == {
         'stale_state': 0.3, 'stale_target': 4.0}
@@ -152,7 +153,8 @@ from test_settings import values
 
 found = values(tasks=('elbow',), elbow__link='panda_link4')
 loaded, law = law_of(found, description.description(found))
-guard = Supervisor(law.robot, law.inverse_dynamics, supervision(found, law.settings.limits))
+guard = Supervisor(law.robot, law.inverse_dynamics,
+                   supervision(found, law.robot, law.settings.limits))
 ready = {one: list(one.signatures) for one in KERNELS}
 assert 10 < sum(map(len, ready.values())) < 60
 q, time = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8]), [0.0]

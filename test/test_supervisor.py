@@ -315,7 +315,7 @@ def test_law_is_not_called_while_the_arm_is_stopped():
 
 
 @pytest.mark.parametrize('bad, message', [
-    (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, hold"),
+    (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, comply"),
     (lambda: Watchdog('hold', timeout=0.0), 'time-out of 0.0 s: accepted is more than 0'),
     (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted is more than 0'),
     (lambda: Supervisor(ROBOT, SPACE.inverse_dynamics, Supervision({}, LIMITS)).torque(law()),

@@ -96,6 +96,12 @@ def publisher(rig):
         Float64MultiArray, 'osc_controller/commands', 1)
 
 
+def touch(rig):
+    """Send states that are away from the set-point: the arm does not move as it is driven."""
+    for _ in range(100):
+        rig.ask(q=READY + 0.005)
+
+
 def nothing(rig):
     """Do nothing: the parameters alone are the cause."""
 
@@ -104,7 +110,8 @@ def no_more_of_it(rig):
     """Remove the cause of the watchdog's reaction from the rig."""
     if hasattr(rig, 'other'):
         rig.hardware.destroy_publisher(rig.other)
-    rig.controller.set_parameters_atomically(given(target_timeout=60.0, state_timeout=60.0))
+    rig.controller.set_parameters_atomically(given(
+        target_timeout=60.0, state_timeout=60.0, contact__torque=[1e3] * 7))
 
 
 CAUSES = {
@@ -115,6 +122,8 @@ CAUSES = {
     'jump': (jump, {}, "'panda_joint1' went 0.5"),
     'overspeed': (too_fast, {}, "'panda_joint1' moves at 3.5: its limit is 2.175"),
     'other_publisher': (publisher, {}, '/hardware'),
+    'contact': (touch, {'contact__torque': [0.002] * 7, 'watchdog__contact__latched': False},
+                'external torque of '),
 }
 
 

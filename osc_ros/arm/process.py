@@ -34,6 +34,7 @@ from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.control.engine import Engine, IDLE, MODES, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
+from osc_ros.control.setup import Precomputed
 from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
@@ -185,10 +186,10 @@ class ArmEngine(Engine):
         """Use another robot in the next `prepare`."""
         self._robot = robot
 
-    def prepare(self, settings: Settings, least: Array | None) -> None:
+    def prepare(self, settings: Settings, known: Precomputed) -> None:
         """Build the setup for other settings, which the node has built and checked before."""
         with on_demand():  # without it, the first model would load all kernels of its method
-            self._prepared = self.law.same_setup(settings, self._robot, least)
+            self._prepared = self.law.same_setup(settings, self._robot, known)
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and other settings of the watchdogs."""
@@ -287,7 +288,7 @@ class ArmEngine(Engine):
                         'are finite numbers', True)
             return False
         whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
-        return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived)
+        return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived, state.tau)
 
     def _answer(self) -> None:
         self.answer(self._arrived)

@@ -110,7 +110,7 @@ class Causes:
                 continue
             was = watch.active
             watch.active = self.is_present(name, settings, now) or was and (
-                dog.latched or dog.reaction == 'deactivate')
+                dog.latched and dog.reaction != 'report' or dog.reaction == 'deactivate')
             self.counts[name] += watch.active and not was
             if watch.active and REACTIONS.index(dog.reaction) > gravest:
                 gravest = REACTIONS.index(dog.reaction)

@@ -17,8 +17,9 @@ The control cycle of a law: joint state in, joint torques out.
 
 A tick computes in this order: outward pass (Λ⁻¹, a⁰, poses, twists); pose errors; commanded
 accelerations u; forces of the tasks by priority; inward pass (τ); limits; friction compensation;
-subtraction of the driver's torques; fade after a change of robot or settings; limit of the torque
-rate. The limits use the factorization of the same outward pass.
+subtraction of the driver's torques; fade after a change of robot or settings; compensation of what
+the model lacks; limit of the torque rate. The limits use the factorization of the same outward
+pass.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ from osc_ros.control.friction import feedback_gain, Friction, FrictionInForce
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
+from osc_ros.control.observer import ExternalForce
 from osc_ros.control.posture import PostureSetPoint
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
+from osc_ros.control.unmodelled import Report
 from osc_ros.dynamics.arrays import finite_array, kernel_array
 from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.dynamics.priority import Priorities
@@ -61,6 +64,9 @@ class ControlCycle:
     delay : float [periods]
         Delay from the stamp of a state to the torque computed from it. Gains that are too high for
         it are reduced; may be set at any time.
+    in_contact : bool
+        Set it to True while a contact is known: the compensation of `Settings.disturbance` is
+        then held.
 
     Parameters
     ----------
@@ -77,7 +83,8 @@ class ControlCycle:
         self._setup.start(q)
         self._next: Setup | None = None
         self._fade, self._friction = Fade(), FrictionInForce()
-        self._friction_torque = self._rest
+        self._friction_torque = self._compensation = self._driver_torque = self._rest
+        self._observed, self.in_contact = -math.inf, False
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
         self._q = q
@@ -139,6 +146,22 @@ class ControlCycle:
         return self._friction_torque
 
     @property
+    def external(self) -> ExternalForce | None:
+        """External torques and wrench; None without `Settings.observation` or `disturbance`."""
+        found = self._setup.unmodelled
+        return None if found is None else found.external
+
+    @property
+    def compensation(self) -> Array:
+        """Compensation (n,) of what the model lacks, at the last tick [N·m]."""
+        return self._compensation
+
+    def external_report(self) -> Report | None:
+        """Return copies of `external` and `compensation`; None without an observer."""
+        found = self._setup.unmodelled
+        return None if found is None else found.report()
+
+    @property
     def pose(self) -> Array:
         """Pose (4, 4) of the first task's link."""
         return self._setup.levels[0].pose.copy()
@@ -172,6 +195,23 @@ class ControlCycle:
         """
         Set all targets and the posture to those at q (n,), and drop all motions.
 
+        The estimate and the compensation of external torques begin anew.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        self.hold_at(q)
+        if self._setup.unmodelled is not None:
+            self._setup.unmodelled.forget()
+        self._compensation = self._rest
+
+    def hold_at(self, q: ArrayLike) -> None:
+        """
+        Do as `latch`, but keep the estimate and the compensation of external torques.
+
         Raises
         ------
         InputError
@@ -182,6 +222,8 @@ class ControlCycle:
         setup = self._next or self._setup
         if setup.space is not self._setup.space:
             self._setup.space.close()
+        if setup is not self._setup and setup.unmodelled and self._setup.unmodelled:
+            setup.unmodelled.go_on_from(self._setup.unmodelled)
         self._setup, self._next = setup, None
         self._fade.forget()
         self._friction.set(setup.settings.friction)
@@ -196,6 +238,32 @@ class ControlCycle:
         setup.limiter.forget()
         setup.reference.forget()
         self._friction_torque = self._rest
+
+    def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
+                effort: Array | None = None) -> None:
+        """
+        Advance the estimate of the external torques to a state, if the settings have an observer.
+
+        `torque` does this itself for a state for which it was not called, with its last torque.
+        Call it before `torque` if other torques than those of the law may have been sent, if the
+        efforts are measured, or while another source than the law drives the arm.
+
+        Parameters
+        ----------
+        time : float [s]
+        q, qd : (n,)
+        tau : (n,), optional [N·m, N]
+            Torque sent since the last state.
+        effort : (n,), optional [N·m, N]
+            Measured torque, used as `Observation.efforts` says.
+
+        """
+        found = self._setup.unmodelled
+        if found is not None and time != self._observed:
+            self._observed = time
+            if tau is None and self._last is not None:
+                tau = self._last[3]
+            found.observe(time, q, qd, tau, effort)
 
     def torque(self, time: float, q: ArrayLike, qd: ArrayLike) -> Array:
         """
@@ -216,6 +284,7 @@ class ControlCycle:
 
         """
         q, qd = self._enter(time, q, qd)
+        self.observe(time, q, qd)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         setup, left, friction = self._setup, self._fade.advance(time), self._friction.at(time)
@@ -226,6 +295,10 @@ class ControlCycle:
         tau = self._command(q, qd, tau, fading, friction)
         if left is not None:
             tau = tau + left[1]
+        more = setup.compensation(time, tau + self._driver_torque, self.in_contact)
+        if more is not None:
+            tau = tau + more
+        self._compensation = self._rest if more is None else more
         return self._leave(time, q, qd, tau)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
@@ -322,7 +395,11 @@ class ControlCycle:
                 setup.least_inertia,  # type: ignore[arg-type]  # not None: see `Setup.start`
                 setup.limiter.table)
             tau = tau + self._friction_torque
-        return tau if setup.settings.driver is None else tau - setup.driver_torque(q, qd)
+        if setup.settings.driver is None:
+            self._driver_torque = self._rest
+            return tau
+        self._driver_torque = setup.driver_torque(q, qd)
+        return tau - self._driver_torque
 
     def _take_over(self, following: Setup, time: float, q: Array, qd: Array) -> None:
         """Switch to the next setup, and begin to fade out the difference of the torques."""
@@ -334,6 +411,8 @@ class ControlCycle:
         if left is not None:
             sent = sent + left[1]
         following.reference.go_on_as(self._setup.reference)
+        if following.unmodelled is not None and self._setup.unmodelled is not None:
+            following.unmodelled.go_on_from(self._setup.unmodelled)
         if following.space is not self._setup.space:
             self._setup.space.close()
         settings = following.settings

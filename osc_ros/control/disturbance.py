@@ -35,11 +35,15 @@ Which part of τ_ext is load and friction, and which is contact, is decided by t
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
 If c is switched off, and on, it changes at `rate` too.
+
+In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
+the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
+act, and leaves friction in motion, and the null space, as they are. All other rules apply.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 import math
 
 import numpy as np
@@ -54,19 +58,22 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+MODES = 'observer', 'integral'
 SETTLED = 0.95  # share of the observer's estimate that must have settled
 # Sudden torque that counts as contact, relative to the friction: the reversal of a joint is twice
 # its friction.
 REVERSAL = 2.5
 MARGIN = 1.25  # of the bound: what is left over overcomes the friction
 SLOWER = 4.0  # loads may be followed so many times slower than friction, relative to their size
+LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
 _POSITIONS = 64  # sampled for the bounds
 # Rows of `limits`: effort limit, bound, rate, threshold of contact.
 _EFFORT, _BOUND, _SPEED, _CONTACT = range(4)
 
 
 @kernel
-def _advance(limits, external, kept, tau, gain, dt, is_held, is_sensing, was_in_contact, c):
+def _advance(limits, external, kept, feedback, tau, gain, dt, is_held, is_sensing, was_in_contact,
+             integrates, c):
     """
     Advance the compensation by dt; return whether the arm touches something.
 
@@ -75,12 +82,14 @@ def _advance(limits, external, kept, tau, gain, dt, is_held, is_sensing, was_in_
     limits : (4, n)
     external, kept : (n,), (n,) [N·m]
         External torque, and the part of it that is left out.
+    feedback : (n,) [N·m]
+        Torque that is integrated in mode 'integral'.
     tau : (n,) [N·m]
         Torque of the law.
     gain : float
-        Share of the difference to the external torque that is made up in dt.
+        Share of the difference to the external torque that is made up in dt; or of `feedback`.
     dt : float [s]
-    is_held, is_sensing, was_in_contact : bool
+    is_held, is_sensing, was_in_contact, integrates : bool
     c : (n,), changed [N·m]
 
     """
@@ -91,17 +100,20 @@ def _advance(limits, external, kept, tau, gain, dt, is_held, is_sensing, was_in_
     for k in range(len(c)):
         effort, bound, most = limits[_EFFORT, k], limits[_BOUND, k], dt * limits[_SPEED, k]
         if not (is_held or in_contact):
-            wanted = min(max(kept[k] - external[k], -bound), bound)
+            wanted = c[k] + feedback[k] if integrates else kept[k] - external[k]
+            wanted = min(max(wanted, -bound), bound)
             c[k] += min(max(gain * (wanted - c[k]), -most), most)
         if np.isfinite(tau[k]):
             c[k] = min(max(c[k], min(-effort - tau[k], 0.0)), max(effort - tau[k], 0.0))
+        if np.abs(c[k]) < LEAST:
+            c[k] = 0.0
     return in_contact
 
 
 @dataclass(frozen=True)
 class Disturbance:
     """
-    Settings of the compensation: how wrong the model may be.
+    Settings of the compensation: its mode, and how wrong the model may be.
 
     The bound of a joint's compensation is MARGIN times the sum of three torques: of the payload at
     the tip and of the share of the arm's own weight, the largest of many positions, and of the
@@ -110,6 +122,8 @@ class Disturbance:
 
     Attributes
     ----------
+    mode : str
+        'observer': c follows the estimate of the external torques; 'integral': see this module.
     payload : float [kg]
         Largest unknown payload at the tip.
     masses : float
@@ -122,24 +136,32 @@ class Disturbance:
         Least time in which the compensation rises by `friction`; by the load, SLOWER times that.
     free : float [s]
         Time after the start during which every torque counts as load.
+    integral_rate : float [1/s]
+        Rate of the integral action; keep it below a quarter of the lowest natural frequency.
 
     Raises
     ------
     InputError
-        A number that is not finite, or negative; a bandwidth, friction or rise of 0.
+        Another mode; a number that is not finite, or negative; a bandwidth, friction, rise or
+        rate of 0.
 
     """
 
+    mode: str = 'observer'
     payload: float = 1.0
     masses: float = 0.1
     friction: float = 1.0
     bandwidth: float = 100.0
     rise: float = 0.3
     free: float = 1.0
+    integral_rate: float = 2.0
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
-        for name in ('payload', 'masses', 'friction', 'bandwidth', 'rise', 'free'):
+        """Validate the mode and the numbers."""
+        if self.mode not in MODES:
+            raise InputError(f"disturbance mode '{self.mode}': accepted is one of "
+                             + ', '.join(MODES))
+        for name in (field.name for field in fields(self) if field.name != 'mode'):
             value, may_be_zero = getattr(self, name), name in ('payload', 'masses', 'free')
             if not (math.isfinite(value) and (value > 0.0 or value == 0.0 and may_be_zero)):
                 raise InputError(f'disturbance {name} {value}: accepted is a finite number '
@@ -159,6 +181,21 @@ class Disturbance:
         return np.array([robot.effort_limits, MARGIN * (load + self.friction),
                          (self.friction + load / SLOWER) / self.rise,
                          REVERSAL * self.friction + self.masses * weight])
+
+    def sudden_torques(self, robot: Robot, with_load: bool) -> Array:
+        """
+        Torques (n,) above which a sudden external torque is a contact [N·m; N].
+
+        Parameters
+        ----------
+        robot : Robot
+        with_load : bool
+            Whether the torque of the load counts as sudden, too.
+
+        """
+        limits = self.limits(robot)
+        load = limits[_BOUND] / MARGIN - self.friction
+        return np.asarray(limits[_CONTACT] + (load if with_load else 0.0))
 
 
 def random_position(robot: Robot, rng: np.random.Generator) -> Array:
@@ -182,18 +219,23 @@ class Compensation:
         If set to False, the compensation returns to zero at its largest rate.
     in_contact : bool
         Whether the arm touches something, by the rule of this module.
+    limits : (4, n)
+        See `Disturbance.limits`.
 
     Parameters
     ----------
     robot : Robot
     settings : Disturbance, optional
+    limits : (4, n), optional
+        `settings.limits(robot)`, if it is known: it takes as long as many ticks.
 
     """
 
-    def __init__(self, robot: Robot, settings: Disturbance | None = None) -> None:
+    def __init__(self, robot: Robot, settings: Disturbance | None = None,
+                 limits: Array | None = None) -> None:
         _compile()
         self.settings = settings = Disturbance() if settings is None else settings
-        self._limits = settings.limits(robot)
+        self.limits: Array = settings.limits(robot) if limits is None else limits
         self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
         self.is_active = True
         self.forget()
@@ -203,8 +245,15 @@ class Compensation:
         self.torque[:] = 0.0
         self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
 
+    def go_on_from(self, other: Compensation) -> None:
+        """Take over the state of another compensation of the same joints."""
+        self.torque[:] = other.torque
+        self.in_contact, self._time, self._free = other.in_contact, other._time, other._free
+        if not other.is_active:
+            self._free = self.settings.free
+
     def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
-               yielding: Array | None = None) -> Array:
+               yielding: Array | None = None, feedback: Array | None = None) -> Array:
         """
         Advance the compensation to a time; return it, the same array every time.
 
@@ -220,6 +269,8 @@ class Compensation:
             Whether to hold the compensation: a target waits for the arm, a limit is at work.
         yielding : (6, 6), optional
             Projector on the axes that yield, see `yielding_axes`; default: none.
+        feedback : (n,), optional [N·m, N]
+            In mode 'integral': the torque of the feedback that is integrated.
 
         """
         dt = time - self._time
@@ -234,10 +285,13 @@ class Compensation:
         else:
             kept = given = self._none
             self._free, is_held = self.settings.free, False
-        gain = -math.expm1(-self.settings.bandwidth * dt)
+        settings, integrates = self.settings, self.is_active and feedback is not None
+        gain = (settings.integral_rate * dt if integrates
+                else -math.expm1(-settings.bandwidth * dt))
         self.in_contact = bool(_advance(
-            self._limits, given, kept, tau, gain, dt, is_held,
-            self.is_active and self._free <= 0.0, self.in_contact, self.torque))
+            self.limits, given, kept, self._none if feedback is None else feedback, tau, gain, dt,
+            is_held, self.is_active and self._free <= 0.0, self.in_contact,
+            integrates, self.torque))
         return self.torque
 
 
@@ -263,5 +317,5 @@ def yielding_axes(task: Task, R: Array) -> Array:
 def _compile() -> None:
     """Compile or load the kernel once per process; other argument types then raise TypeError."""
     x = np.zeros(1)
-    _advance(np.ones((4, 1)), x, x, x, 0.0, 0.0, False, False, False, x.copy())
+    _advance(np.ones((4, 1)), x, x, x, x, 0.0, 0.0, False, False, False, False, x.copy())
     _advance.disable_compile()

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest
+from osc_ros.control.contact import ContactSense
 from osc_ros.control.law import Law
 from osc_ros.control.state_check import CLOCK_STEPS
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import NOT_FINITE, Supervision
+from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.errors import OscError
 
@@ -43,7 +44,7 @@ class Engine:
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes every state to `accept`, and calls `answer` and `watch`; the engine passes
-    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
+    the commands to `send`. After a reaction to a contact the law holds the pose of the arm. In the modes ACTIVE and ENDING there is a command for each state. When
     the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
     mode becomes IDLE. All calls come from one thread, or under one lock.
 
@@ -58,6 +59,10 @@ class Engine:
         Stamp of the newest valid state.
     q, qd : (n,)
         Positions and velocities of that state; empty before the first one.
+    effort : (n,), optional [N·m, N]
+        Measured torques of that state; NaN where they are unknown.
+    touch : ContactSense
+        Detects contacts, and learns thresholds for them.
     rest : Rest
         States and efforts while idle, for the start-up check.
     updates, periods, ages : Window
@@ -84,9 +89,11 @@ class Engine:
         Called with the torques (n,), base first, and the stamp of the state from which they were
         computed, or None for torques without a state.
     post : callable
-        Called with the name of an event and its arguments: 'report' (stamp, pose, error, F) every
-        `report_period`; 'change' (cause, reaction, text) on a change of these; 'stopped' () when
-        the arm has stopped and the idle command was sent; 'error', 'warning', 'refusal' (text).
+        Called with the name of an event and its arguments: 'report' (stamp, pose, error, F,
+        external) every `report_period`, see `Law.external_report`; 'change' (cause, reaction,
+        text) on a change of these; 'stopped' () when the arm has stopped and the idle command was
+        sent; 'learned' (thresholds, text) when thresholds of contacts were learned, or None and
+        why not; 'error', 'warning', 'refusal' (text).
 
     """
 
@@ -95,11 +102,13 @@ class Engine:
         self.law, self.period = law, period
         self.guard = Supervisor(law.robot, law.inverse_dynamics, supervision, self._on_change)
         self.mode, self.rest = IDLE, Rest()
+        self.touch = ContactSense(law.robot.joint_names)
+        self.effort: Array | None = None
         self.q = self.qd = np.zeros(0)
         self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
-        self._last_good = -np.inf
+        self._last_good, self._holds_next = -np.inf, False
         self.reset_counts()
 
     @property
@@ -130,7 +139,7 @@ class Engine:
         self.law.latch(self.q)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
-        self.mode = ACTIVE
+        self.mode, self._holds_next = ACTIVE, False
 
     def deactivate(self) -> None:
         """Begin to stop the arm."""
@@ -143,7 +152,8 @@ class Engine:
         self._command(self.guard.idle_torque(), None)
         self.mode = IDLE
 
-    def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float) -> bool:
+    def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+               effort: Array | None = None) -> bool:
         """
         Store a state; return whether it is plausible.
 
@@ -155,6 +165,8 @@ class Engine:
         q, qd : (n,)
         arrived : float
             Time of its arrival by `perf_counter` [s].
+        effort : (n,), optional [N·m, N]
+            Measured torques.
 
         """
         if self.acts and not self.guard.accept_state(time, q, qd):
@@ -162,7 +174,7 @@ class Engine:
                 self._command(self.guard.torque(), stamp)
             return False
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
-        self._last_good = arrived
+        self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
             self._post('warning', f'time went back from {before:.3f} s to {time:.3f} s: holding '
                        'the present pose')
@@ -171,6 +183,7 @@ class Engine:
 
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
+        self._observe()
         self._command(self.guard.torque(self._law_torque), self.stamp)
         self._count(perf_counter() - began)
         try:
@@ -181,7 +194,7 @@ class Engine:
         if self.mode == ACTIVE and abs(self.time - self._reported) >= self.report_period:
             self._reported = self.time
             self._post('report', self.stamp, self.law.pose, self.law.error.copy(),
-                       self.law.F.copy())
+                       self.law.F.copy(), self.law.external_report())
         self._conclude()
 
     def watch(self, longest: float) -> None:
@@ -209,7 +222,38 @@ class Engine:
             self.guard.trip(NOT_FINITE, reason)
             self._command(self.guard.torque(), None)
 
+    def learn_contact(self, duration: float) -> None:
+        """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
+        self.touch.learn(self.time + duration)
+
+    def _observe(self) -> None:
+        """Estimate the external torques at the newest state; trip a watchdog on a contact."""
+        law, guard = self.law, self.guard
+        law.observe(self.time, self.q, self.qd, guard.last_torque, self.effort)
+        guard.load = law.compensation
+        external, settings = law.external, guard.settings.contact
+        if external is None or settings is None:
+            return
+        reason = self.touch.reason(settings, external, law.compensation)
+        law.in_contact = bool(reason)
+        if reason:
+            guard.trip(CONTACT, reason)
+        self._holds_next |= guard.cause == CONTACT and guard.reaction not in HARMLESS
+        if self.touch.learns:
+            self._learn()
+
+    def _learn(self) -> None:
+        """Post the thresholds that were learned, if it is time for that."""
+        if self.mode != ACTIVE or self.guard.reaction not in HARMLESS:
+            self.touch.stop_learning()
+            self._post('learned', None, f'not learned: {self.state()}')
+        elif (found := self.touch.learned(self.time, self.law.settings.limits.effort)) is not None:
+            self._post('learned', found, '')
+
     def _law_torque(self) -> Array:
+        if self._holds_next:  # not back to where the arm touched something
+            self._holds_next = False
+            self.law.hold_at(self.q)
         return self.law.torque(self.time, self.q, self.qd)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:

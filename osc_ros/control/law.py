@@ -32,7 +32,7 @@ from osc_ros.control.guide import rehearse
 from osc_ros.control.holding import require_holding
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
-from osc_ros.control.setup import Setup
+from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.task_inertia import task_inertia
@@ -255,7 +255,8 @@ class Law(CommandedCycle):
                             (before.robot, self._gravity.wanted))
         return self.same_setup(settings, robot)
 
-    def same_setup(self, settings: Settings, robot: Robot, least: Array | None = None) -> Setup:
+    def same_setup(self, settings: Settings, robot: Robot, known: Precomputed = NOTHING_KNOWN
+                   ) -> Setup:
         """
         Return what `new_setup` returned for another law in the same state; this takes a third.
 
@@ -263,12 +264,12 @@ class Law(CommandedCycle):
         ----------
         settings : Settings
         robot : Robot
-        least : (n,), optional
-            `Setup.least_inertia` of the other law's setup.
+        known : Precomputed, optional
+            `Setup.known` of the other law's setup.
 
         """
         return Setup(robot, settings.with_limits_of(robot), self._method, self._workers,
-                     self._setup, least)
+                     self._setup, known)
 
     def use_setup(self, following: Setup) -> None:
         """Use a setup from `new_setup` from the next tick on."""
@@ -296,9 +297,9 @@ class Law(CommandedCycle):
 
         'bias' is C + G; 'posture' is M q̈ₚ. Every task has a part with its name; that of a task of
         higher priority includes the compensation of the tasks below it. 'friction' is the friction
-        compensation and 'driver' the negative torque of the driver, if there are any. 'limits' is
-        the change by the limits, 'fading' is the remaining difference of torques after a change
-        of settings.
+        compensation, 'driver' the negative torque of the driver, and 'disturbance' the
+        compensation of what the model lacks, if there are any. 'limits' is the change by the
+        limits, 'fading' is the remaining difference of torques after a change of settings.
 
         Raises
         ------
@@ -309,7 +310,11 @@ class Law(CommandedCycle):
         last = self._last_tick()
         to_posture = self._posture_acceleration(last.q, last.qd)
         friction = None if self._friction_torque is self._rest else self._friction_torque
-        return terms(self._setup, last, to_posture, friction, self._fade.left)
+        found = terms(self._setup, last, to_posture, friction, self._fade.left)
+        if self._compensation is not self._rest:
+            found['disturbance'] = self._compensation.copy()
+            found['limits'] = found['limits'] - self._compensation
+        return found
 
     def _posture_acceleration(self, q: Array, qd: Array) -> Array:
         qdd = np.empty(len(q))

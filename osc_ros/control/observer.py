@@ -37,7 +37,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-BANDWIDTH = 50.0  # default [rad/s]: a time constant of 20 ms
+BANDWIDTH = 100.0  # default [rad/s]: a time constant of 10 ms
 LONGEST_STEP = 0.1  # longest time between two states over which a torque counts as constant [s]
 # Bound of the estimate, relative to the effort limits: a wrong reading of finite size is forgotten
 # within some time constants.

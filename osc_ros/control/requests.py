@@ -37,14 +37,14 @@ from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import STALE_TARGET, Supervision
+from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
 from osc_ros.control.trajectory import Hold, Path
+from osc_ros.control.unmodelled import Report
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 FARTHEST_AHEAD = 3600.0  # a stamp farther ahead than this must be of another clock [s]
-HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
 
 class Timing(NamedTuple):
@@ -103,6 +103,10 @@ class Status:
         Direction that the first task controls least, [angular; linear].
     friction_use : float
         Largest friction compensation, relative to the effort limits.
+    disturbance_use : float
+        The same of the compensation of what the model lacks.
+    external : Report, optional
+        See `Law.external_report`.
     period, delay : float [s], [periods]
         Measured period of the states; delay of the commands, see `Law`.
 
@@ -123,6 +127,8 @@ class Status:
     conditioning: float
     weakest: Array
     friction_use: float
+    disturbance_use: float
+    external: Report | None
     period: float
     delay: float
 
@@ -177,6 +183,16 @@ def release(engine: Engine) -> tuple[bool, str]:
 def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
     """Set the causes that are present from now on, with their reasons."""
     engine.present = dict(causes)
+
+
+def learn_contact(engine: Engine, duration: float) -> None:
+    """Learn thresholds of contacts from the motions of the next time [s]."""
+    _require_active(engine)
+    if engine.guard.reaction not in HARMLESS:
+        raise InputError(f'the law does not control the arm: {engine.state()}')
+    if engine.law.external is None:
+        raise InputError('there is no observer of external torques')
+    engine.learn_contact(duration)
 
 
 # commands
@@ -304,7 +320,7 @@ def status(engine: Engine) -> Status:
     """Return the state of the law and of its supervisor."""
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
     solved = law.priorities
-    tip = next(iter(law.levels.values())).guide
+    tip, effort = next(iter(law.levels.values())).guide, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
         saturated=law.saturated.copy(), sides=limiter.sides.copy(),
@@ -313,7 +329,9 @@ def status(engine: Engine) -> Status:
         shares=limiter.shares.copy(), rate_share=limiter.rate_share, gain_share=law.gain_share(),
         least_share=float(solved.shares[0].min()), conditioning=float(solved.ratios[0].min()),
         weakest=solved.weakest(),
-        friction_use=float(np.max(np.abs(law.friction_torque) / law.settings.limits.effort)),
+        friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
+        disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
+        external=law.external_report(),
         period=law.period, delay=law.delay)
 
 

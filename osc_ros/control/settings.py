@@ -21,15 +21,51 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.freedoms import freedoms_of
 from osc_ros.control.friction import Friction
 from osc_ros.control.limits import Limits
+from osc_ros.control.observer import BANDWIDTH
 from osc_ros.control.posture import Posture
 from osc_ros.control.task import Task
 from osc_ros.dynamics.task_inertia import SingularityDamping
 from osc_ros.errors import InputError, require_type
 from osc_ros.model.robot import Robot
+
+EFFORTS = 'commanded', 'measured', 'measured without driver'
+
+
+@dataclass(frozen=True)
+class Observation:
+    """
+    Settings of the observer of external torques, see `osc_ros.control.observer`.
+
+    Attributes
+    ----------
+    bandwidth : float [rad/s]
+    efforts : str
+        Torques of the motors: 'commanded', those that were sent; 'measured', the efforts of the
+        states, which contain the torques that the driver adds; 'measured without driver'.
+
+    Raises
+    ------
+    InputError
+        A bandwidth that is not positive and finite, another source of torques.
+
+    """
+
+    bandwidth: float = BANDWIDTH
+    efforts: str = 'commanded'
+
+    def __post_init__(self) -> None:
+        """Raise for a bandwidth or a source that cannot be used."""
+        if not (np.isfinite(self.bandwidth) and self.bandwidth > 0.0):
+            raise InputError(f'bandwidth {self.bandwidth} rad/s: accepted is a positive, finite '
+                             'number')
+        if self.efforts not in EFFORTS:
+            raise InputError(f"efforts '{self.efforts}': accepted is one of "
+                             + ', '.join(EFFORTS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +91,10 @@ class Settings:
         The friction to compensate; `Friction.of(robot, 0.5)` is half of what the URDF describes.
     driver : Driver, optional
         The driver, if it adds torques of its own: they are subtracted.
+    observation : Observation, optional
+        Observe external torques, for `Law.external`. Default: only as `disturbance` needs it.
+    disturbance : Disturbance, optional
+        Compensate what the model lacks, see `osc_ros.control.disturbance`.
 
     Raises
     ------
@@ -71,6 +111,8 @@ class Settings:
     blend_time: float = 0.3
     friction: Friction | None = None
     driver: Driver | None = None
+    observation: Observation | None = None
+    disturbance: Disturbance | None = None
 
     def __post_init__(self) -> None:
         """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
@@ -79,7 +121,8 @@ class Settings:
         for task in self.tasks:
             require_type('an entry of tasks', task, Task, 'a Task')
         for name, kind in (('posture', Posture), ('damping', SingularityDamping),
-                           ('limits', Limits), ('friction', Friction), ('driver', Driver)):
+                           ('limits', Limits), ('friction', Friction), ('driver', Driver),
+                           ('observation', Observation), ('disturbance', Disturbance)):
             if getattr(self, name) is not None or name in ('posture', 'damping'):
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]

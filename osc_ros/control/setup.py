@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +32,7 @@ from osc_ros.control.reference import NO_REFERENCE, Reference
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Task
 from osc_ros.control.task_numbers import TASK_WIDTH, TURNS_WITH
+from osc_ros.control.unmodelled import Unmodelled
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.method import DONE
 from osc_ros.dynamics.methods import ONE_TIP
@@ -40,7 +43,28 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+SOFTENING = 1e-3  # of the mean mobility: bounds the feedback torque near singularities
 PERIOD_CHANGE = 0.01  # relative change of the mean period from which gains are computed again
+
+
+class Precomputed(NamedTuple):
+    """
+    Parts of a setup that take as long to compute as many ticks; None if they are not needed.
+
+    Attributes
+    ----------
+    least_inertia : (n,), optional
+        See `osc_ros.control.friction.least_inertia`.
+    compensation : (4, n), optional
+        See `osc_ros.control.disturbance.Disturbance.limits`.
+
+    """
+
+    least_inertia: Array | None = None
+    compensation: Array | None = None
+
+
+NOTHING_KNOWN = Precomputed()
 
 
 class Setup:
@@ -66,8 +90,9 @@ class Setup:
     J : (6 m, n)
         Jacobian of the last tick.
     least_inertia : (n,), optional
-        See `osc_ros.control.friction.least_inertia`; None without friction. It takes as long as
-        many ticks, and can be given as `least`.
+        See `osc_ros.control.friction.least_inertia`; None without friction.
+    unmodelled : Unmodelled, optional
+        Observer and compensation of external torques, if the settings have them.
     longest_period : float
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
@@ -76,7 +101,7 @@ class Setup:
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
-                 before: Setup | None = None, least: Array | None = None) -> None:
+                 before: Setup | None = None, known: Precomputed = NOTHING_KNOWN) -> None:
         self.settings = settings
         self.robot = robot
         if len(robot.tips) > 1 and not any(task.link for task in settings.tasks):
@@ -94,11 +119,16 @@ class Setup:
         self.dynamics = self.space.dynamics
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
-        self.least_inertia = least
-        if least is None and before is not None and before.robot is robot:
+        self.least_inertia = known.least_inertia
+        if self.least_inertia is None and before is not None and before.robot is robot:
             self.least_inertia = before.least_inertia
         if self.least_inertia is None and settings.friction is not None:
             self.least_inertia = least_inertia(robot)
+        old = None if before is None else before.unmodelled
+        is_fading = old is not None and bool(old.torque.any())
+        self.unmodelled: Unmodelled | None = None
+        if settings.observation or settings.disturbance or is_fading:
+            self.unmodelled = Unmodelled(robot, settings, old, known.compensation)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
@@ -117,6 +147,12 @@ class Setup:
             self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
                            *self.solver.arrays, self._rows, self.J, *thresholds)
         self.levels: list[Level] = []
+
+    @property
+    def known(self) -> Precomputed:
+        """What another setup of the same robot and settings need not compute again."""
+        found = None if self.unmodelled is None else self.unmodelled.compensation
+        return Precomputed(self.least_inertia, None if found is None else found.limits)
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1
@@ -217,6 +253,8 @@ class Setup:
     def set_gravity(self, gravity: Array) -> None:
         """Set gravity (3,) [m/s²] in the method; limits and driver's model read it there."""
         self.dynamics.gravity[:] = gravity
+        if self.unmodelled is not None:
+            self.unmodelled.observer.gravity[:] = gravity
 
     def inverse_dynamics(self, q: Array, qd: Array, qdd: Array) -> Array:
         """Joint torques M q̈ + C + G (n,) [N·m]; NaN where the state is not accepted."""
@@ -287,6 +325,38 @@ class Setup:
         dynamics.inward(F, tau)
         dynamics.acceleration_response(more, F, accelerations[0])
         return int(solves)
+
+    def compensation(self, time: float, tau: Array, is_held: bool) -> Array | None:
+        """
+        Torques (n,) [N·m] that make up for what the model lacks; None if nothing does.
+
+        Call it after `torque_within`.
+
+        Parameters
+        ----------
+        time : float [s]
+        tau : (n,) [N·m]
+            Torques of the motors without it.
+        is_held : bool
+            Whether a contact is known.
+
+        """
+        unmodelled = self.unmodelled
+        if unmodelled is None or unmodelled.compensation is None:
+            return None
+        is_held = (is_held or self.limiter.is_at_work
+                   or any(level.guide.waits for level in self.levels))
+        feedback = self._feedback_torque() if unmodelled.integrates else None
+        return unmodelled.advance(time, tau, self.levels[0], is_held, feedback)
+
+    def _feedback_torque(self) -> Array:
+        """Torques (n,) Jᵀ Λ u of the motion of the first task [N·m]."""
+        level, own = self.levels[0], slice(6 * self.at[0], 6 * self.at[0] + 6)
+        R, moves = level.axes, level.moves.reshape(2, 3)
+        u = ((moves * (level.u.reshape(2, 3) @ R)) @ R.T).ravel()
+        W = self.dynamics.Lambda_inv[own, own]
+        W = W + SOFTENING * np.trace(W) / 6.0 * np.eye(6)
+        return np.asarray(self.J[own].T @ np.linalg.solve(W, u))
 
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
         """Torques (n,) [N·m] within all limits except rates; call after `torque`."""

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.angles import ShortWay
+from osc_ros.control.retreat import Retreat
 from osc_ros.control.supervision import Supervision
 from osc_ros.model.robot import Robot
 
@@ -37,7 +38,9 @@ class Stopping:
     Attributes
     ----------
     anchor : (n,)
-        Position that 'hold' converges to.
+        Position that 'hold', 'comply' and 'retract' converge to.
+    retreat : Retreat
+        The way that the arm came, for 'retract'.
 
     Parameters
     ----------
@@ -55,10 +58,20 @@ class Stopping:
         self._short_way = ShortWay(robot)
         self._rest = np.zeros(robot.n)
         self.anchor: Array = self._rest
+        self.retreat = Retreat()
 
-    def set_anchor(self, q: Array, qd: Array, stop_rate: float) -> None:
-        """Set the anchor to the position at which the state q, qd (n,) stops."""
-        self.anchor = np.clip(q + qd / stop_rate, self._lower, self._upper)
+    def begin(self, source: str, q: Array, qd: Array, settings: Supervision) -> None:
+        """Set the anchor for a source of torques that begins at a state q, qd (n,)."""
+        if source == 'hold':  # where the arm stops
+            self.anchor = np.clip(q + qd / settings.stop_rate, self._lower, self._upper)
+        elif source in ('comply', 'retract'):
+            self.anchor = q
+            self.retreat.begin(q, settings.retreat)
+
+    def move_anchor(self, dt: float, settings: Supervision) -> None:
+        """Move the anchor of 'retract' by a time dt [s]."""
+        self.anchor = np.clip(self.retreat.advance(dt * settings.retreat_speed), self._lower,
+                              self._upper)
 
     def torque(self, source: str, q: Array, qd: Array, settings: Supervision, limits: Array,
                unmodelled: Array) -> Array:
@@ -69,8 +82,8 @@ class Stopping:
         ----------
         source : str
             'zero': none. 'gravity', 'weight': compensate gravity. 'damp', 'brake': brake the
-            speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold': move to the
-            anchor and hold it.
+            speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold', 'retract': move
+            to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
         q, qd : (n,)
         settings : Supervision
         limits : (n,)
@@ -87,9 +100,11 @@ class Stopping:
         rate = settings.stop_rate
         if source == 'brake':
             rate = max(rate, BLIND_RATE)
-        if source == 'hold':
+        if source in ('hold', 'retract'):
             # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
             qdd = rate * (rate * self._short_way.of(self.anchor - q) - 2.0 * qd)
+        elif source == 'comply':
+            qdd = settings.comply_frequency**2 * self._short_way.of(self.anchor - q) - rate * qd
         else:
             qdd = -rate * qd
         qdd -= self._extra_rate(q, qd, settings) * qd

@@ -24,15 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_damping_rate
+from osc_ros.control.contact import Contact
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
-REACTIONS = ('report', 'hold', 'damp', 'gravity', 'zero', 'deactivate')  # by increasing priority
+# By increasing priority.
+REACTIONS = 'report', 'comply', 'retract', 'hold', 'damp', 'gravity', 'zero', 'deactivate'
+
+HARMLESS = '', 'report'  # reactions with which the law still controls the arm
 
 # Causes that a supervisor detects itself, if they have a watchdog.
 STALE_STATE, JUMP, NOT_FINITE, DEADLINE = 'stale_state', 'jump', 'not_finite', 'deadline'
-OVERSPEED = 'overspeed'
+OVERSPEED, CONTACT = 'overspeed', 'contact'
 STALE_TARGET = 'stale_target'  # the caller reports every target by `Supervisor.feed`
 
 HARDEST = 5.0  # times the stop rate: highest braking rate before a position limit
@@ -46,13 +50,15 @@ class Watchdog:
     Attributes
     ----------
     reaction : str
-        One of REACTIONS. 'report' counts the cause and changes nothing. 'hold' stops the arm and
+        One of REACTIONS. 'report' counts the cause and changes nothing. 'comply' stops the arm,
+        which a weak spring then pulls to where it was. 'retract' moves it back along the way that
+        it came, by `Supervision.retreat`, and holds it there. 'hold' stops the arm and
         holds its position. 'damp' stops the arm, which can then be pushed. 'gravity' compensates
         only gravity. 'zero' sends zero torque. 'deactivate' holds until the arm is at rest, then
         applies `Supervision.idle` and sets `Supervisor.finished`.
     latched : bool
         Whether the reaction lasts until `release`, rather than until the cause ends; 'deactivate'
-        is always latched.
+        is always latched, 'report' never.
     timeout : float [s]
         Longest time between two calls of `Supervisor.feed`; the cause begins when it is exceeded.
         If infinite, only `Supervisor.trip` reports the cause.
@@ -109,6 +115,12 @@ class Supervision:
     velocity_limits : (n,), optional
         Limits of the measured speeds for 'overspeed' [rad/s, m/s]; the robot's if not given.
         Lower limits come into force with the time constant `blend_time`.
+    contact : Contact, optional
+        Thresholds of the external torques for 'contact'; without them it is not detected.
+    comply_frequency : float [rad/s]
+        Natural frequency of the spring of 'comply'.
+    retreat, retreat_speed : float [rad, m], [rad/s, m/s]
+        Way of 'retract', of the joint that moves most, and its speed.
     effort_rates : (n,), optional
         Largest rate of change of the torques of any source [N·m/s, N/s]; unlimited if not given.
 
@@ -131,10 +143,15 @@ class Supervision:
     bridges: bool = False
     velocity_limits: Array | None = None
     effort_rates: Array | None = None
+    contact: Contact | None = None
+    comply_frequency: float = 2.0
+    retreat: float = 0.1
+    retreat_speed: float = 0.5
 
     def __post_init__(self) -> None:
         """Raise for a number that is not positive."""
-        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period'):
+        for name in ('stop_rate', 'fade_time', 'blend_time', 'settle_time', 'deadline', 'period',
+                     'comply_frequency', 'retreat', 'retreat_speed'):
             if not getattr(self, name) > 0.0:
                 raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
 

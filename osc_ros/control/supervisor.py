@@ -38,6 +38,7 @@ from osc_ros.control.state_check import (
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
     DEADLINE,
+    HARMLESS,
     JUMP,
     NOT_FINITE,
     OVERSPEED,
@@ -87,6 +88,8 @@ class Supervisor:
         Whether the last state is too old for control. The arm is then braked along a predicted
         state (`osc_ros.control.prediction`); when the prediction ends, gravity is compensated at
         the predicted position.
+    load : (n,) [N·m]
+        Torque that the joints need in addition to the model's, where that is known; may be set.
 
     Parameters
     ----------
@@ -113,7 +116,7 @@ class Supervisor:
         self._causes = Causes()
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
-        self._rest = np.zeros_like(self._fastest)
+        self._rest = self.load = np.zeros_like(self._fastest)
         self.begin()
 
     def begin(self, tau: Array | None = None) -> None:
@@ -143,6 +146,7 @@ class Supervisor:
         self._came, self._interval = now, self.settings.period
         self._spacing = self.settings.period
         self._is_predicting = self._was_blind = False
+        self._stopping.retreat.forget()
         self._prediction.forget()
         if tau is not None:
             self._prediction.record_torque(now, tau)
@@ -257,6 +261,8 @@ class Supervisor:
         if self._seen:
             self._average_intervals(now - self._came, time - before.time)
         self._seen, self._state, self._came = True, state, now
+        if self._source != 'retract':
+            self._stopping.retreat.record(q)
         self.blind, self._is_predicting = False, False
         too_fast = self._speeds.reason(qd, self._wanted_speeds(), self.settings.blend_time,
                                        self._clock())
@@ -281,7 +287,7 @@ class Supervisor:
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; call this regularly."""
         self._update()
-        return self.reaction not in ('', 'report') or self.blind
+        return self.reaction not in HARMLESS or self.blind
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
@@ -304,7 +310,7 @@ class Supervisor:
         if not self.watch() and law is not None:
             tau = self._law_torque(law)
             self.watch()
-        if tau is None or self.reaction not in ('', 'report') or self.blind:
+        if tau is None or self.reaction not in HARMLESS or self.blind:
             self._predict(self._clock())
             return self._continuous_torque(self._source_of_stop(), None)
         # after an interruption the law computes its first torque for a long time step, so the
@@ -347,7 +353,7 @@ class Supervisor:
             return 'gravity'
         if self.blind:
             return 'weight' if self._prediction.is_over else 'brake'
-        return 'damp' if self.reaction == 'damp' else 'hold'
+        return self.reaction if self.reaction in ('damp', 'comply', 'retract') else 'hold'
 
     def _continuous_torque(self, source: str, tau: Array | None) -> Array:
         """Torque (n,) of a source, faded from the last torque if the source has changed."""
@@ -355,8 +361,10 @@ class Supervisor:
         dt = state.time - self._time
         if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
             dt = 0.0 if dt else now - self._at
-        if source == 'hold' and source != self._source:
-            self._stopping.set_anchor(state.q, state.qd, self.settings.stop_rate)
+        if source != self._source:
+            self._stopping.begin(source, state.q, state.qd, self.settings)
+        elif source == 'retract':
+            self._stopping.move_anchor(min(dt, LONGEST_TICK), self.settings)
         limits = self._effort_limits(min(dt, LONGEST_TICK))
         wanted = self._stop_torque(source) if tau is None else tau
         # after a gap between calls the predicted state has changed much: fade the torque
@@ -423,8 +431,8 @@ class Supervisor:
 
     def _stop_torque(self, source: str) -> Array:
         """Torque (n,) of a source of `Stopping`; the last torque if it cannot be computed."""
-        # without states, add the estimated unmodelled torque, such as that of a payload
-        unmodelled = self._prediction.unmodelled if self.blind else self._rest
+        # without states, add the unmodelled torque that the prediction has estimated
+        unmodelled = self._prediction.unmodelled if self.blind else self.load
         try:
             return self._stopping.torque(source, *self._stop_state(), self.settings, self._limits,
                                          unmodelled)

@@ -83,7 +83,7 @@ class ArmNode(Controller):
         start = Start(
             found['hardware'],
             {one.name: found[f'hardware.{one.name}'] for one in self._settings}, urdf, law.robot,
-            law.settings, found['method'], supervision(found, law.settings.limits),
+            law.settings, found['method'], supervision(found, law.robot, law.settings.limits),
             System(found['realtime.priority'], found['realtime.lock_memory'],
                    _cpus(found['realtime.cpus']), found['record_cycles']))
         loop = ArmLoop(self, law, start, found['joint_state_rate'], {

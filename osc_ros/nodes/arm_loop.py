@@ -270,7 +270,7 @@ class ArmLoop:
         if setup.robot is not self._robot:
             self.request(ArmEngine.use_robot, setup.robot)
             self._robot = setup.robot
-        self.request(ArmEngine.prepare, setup.settings, setup.least_inertia)
+        self.request(ArmEngine.prepare, setup.settings, setup.known)
         self.request(ArmEngine.use_prepared, supervision)
         self._law.use_setup(setup)
 

@@ -37,6 +37,7 @@ from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
 from osc_ros.nodes.compilation_report import CompilationReport
+from osc_ros.nodes.contacts import Contacts
 from osc_ros.nodes.controller_parameters import (
     ON_ACTIVATION,
     OTHER_PUBLISHER,
@@ -186,6 +187,8 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
+        self._contacts = Contacts(self, loop)
+        made.callback(self._contacts.close)
         self._apply_times(found, loop)
         timer = self.create_timer(1.0, self._every_second, clock=self._steady)
         made.callback(self.destroy_timer, timer)
@@ -193,7 +196,7 @@ class Controller(ManagedNode):
 
     def _make_loop(self, law: Law, found: dict[str, Any], urdf: str) -> Any:
         """Return the loop between the joint states and the commands: a `Loop`, or alike."""
-        return Loop(self, law, supervision(found, law.settings.limits),
+        return Loop(self, law, supervision(found, law.robot, law.settings.limits),
                     Output(self._commands, description.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
                     self._handlers())
@@ -203,7 +206,7 @@ class Controller(ManagedNode):
         return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
                 'error': self._log_error, 'warning': self._log_warning,
                 'refusal': self._log_refusal, 'velocity': self._log_velocity,
-                'unrelated': self._log_unrelated}
+                'unrelated': self._log_unrelated, 'learned': self._on_learned}
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
         realtime.switch_threads_quickly()
@@ -356,7 +359,7 @@ class Controller(ManagedNode):
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
-        self._loop.use(prepared, supervision(found, prepared.settings.limits))
+        self._loop.use(prepared, supervision(found, robot, prepared.settings.limits))
         self._apply_times(found, self._loop)
 
     def _delay(self, timing: requests.Timing) -> float:
@@ -397,6 +400,9 @@ class Controller(ManagedNode):
         self._reactions.change(cause, reaction, state)
         if self._diagnosis is not None:
             self._diagnosis.publish_status()
+
+    def _on_learned(self, *found: Any) -> None:
+        self._contacts.learned(*found)
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:

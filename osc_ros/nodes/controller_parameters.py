@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.disturbance import Disturbance, MODES
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import EFFORTS, Observation, Settings
 from osc_ros.control.supervision import (
+    CONTACT,
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -34,6 +36,7 @@ from osc_ros.control.supervision import (
     REACTIONS,
     STALE_STATE,
     STALE_TARGET,
+    Supervision,
 )
 from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
@@ -45,6 +48,8 @@ from osc_ros.nodes.states import VELOCITY
 OTHER_PUBLISHER = 'other_publisher'
 ON_ACTIVATION = f'watchdog.{OTHER_PUBLISHER}.on_activation'
 MOTION = ('motion',) * 3
+# Accepted reactions, except to contacts.
+USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
 _GAINS: Any = _LAW.tasks[0].gains
@@ -82,6 +87,8 @@ class WatchdogEntry:
         The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
+    latched : bool
+        Whether the reaction is latched by default.
 
     """
 
@@ -89,7 +96,8 @@ class WatchdogEntry:
     reaction: str
     cause: str
     timeout: str = ''
-    reactions: tuple[str, ...] = REACTIONS
+    reactions: tuple[str, ...] = USUAL
+    latched: bool = False
 
     @property
     def entries(self) -> tuple[Entry, Entry]:
@@ -97,14 +105,14 @@ class WatchdogEntry:
         return (
             Entry(f'watchdog.{self.name}.reaction', self.reaction, f'Reaction to {self.cause}',
                   choices=self.reactions, live=True),
-            Entry(f'watchdog.{self.name}.latched', False, 'true: the reaction lasts until '
+            Entry(f'watchdog.{self.name}.latched', self.latched, 'true: the reaction lasts until '
                   '~/release is called; false: until the cause is gone', live=True))
 
 
 WATCHDOGS = (
     WatchdogEntry(STALE_STATE, 'hold', 'missing joint states; hold and damp brake the arm along '
                   'a state that the model predicts, then hold its weight there', 'state_timeout',
-                  REACTIONS[1:]),
+                  USUAL[1:]),
     WatchdogEntry(STALE_TARGET, 'report', 'missing targets', 'target_timeout'),
     WatchdogEntry(DEADLINE, 'report', 'an update that takes longer than a period of `rate`'),
     WatchdogEntry(NOT_FINITE, 'hold', 'joint states or torques that are not finite, or cannot be '
@@ -114,6 +122,9 @@ WATCHDOGS = (
                   'two states in a row, or 1.5 times in one'),
     WatchdogEntry(OTHER_PUBLISHER, 'report', 'another publisher on the command topic, checked '
                   'once a second'),
+    WatchdogEntry(CONTACT, 'report', 'external torques above contact.torque, contact.force or '
+                  'contact.moment; comply: stop, and give way like a weak spring; retract: go '
+                  'back along the way that the arm came', reactions=REACTIONS, latched=True),
 )
 
 TASKS = Entry('tasks', (), 'Names of further tasks, highest priority first, all below the tip; '
@@ -339,7 +350,52 @@ _JOINTS = (
           lower=0.0, upper=1e3, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS)
+_ERRORS, _OBSERVER = Disturbance(), Observation()
+
+_EXTERNAL = (
+    Entry('external_force.bandwidth', _OBSERVER.bandwidth, 'Bandwidth of the observer of external '
+          'torques; its delay is the reciprocal [rad/s]', lower=1e-2, upper=1e4, live=True),
+    Entry('external_force.efforts', _OBSERVER.efforts, 'Torques of the motors from which external '
+          'torques are computed: commanded; measured, the efforts of joint_states, in N m and '
+          'with what the driver adds; measured without driver', choices=EFFORTS, live=True),
+    Entry('disturbance.mode', 'none', 'Compensation of what the model lacks (load, wrong masses, '
+          'friction): observer, of the external torques; integral, integral action on the error '
+          'of the tip; none', choices=('none', *MODES), live=True),
+    Entry('disturbance.payload', _ERRORS.payload, 'How wrong the model may be: largest unknown '
+          'payload at the tip [kg]. Bounds the compensation, and the torques that are no contact',
+          lower=0.0, upper=1e3, live=True),
+    Entry('disturbance.masses', _ERRORS.masses, 'How wrong the model may be: largest relative '
+          'error of the masses', lower=0.0, upper=1.0, live=True),
+    Entry('disturbance.friction', _ERRORS.friction, 'How wrong the model may be: largest unknown '
+          'dry friction of a joint [N m]', lower=1e-6, upper=1e3, live=True),
+    Entry('disturbance.bandwidth', _ERRORS.bandwidth, 'Bandwidth with which the compensation '
+          'follows external torques [rad/s]', lower=1e-2, upper=1e4, live=True),
+    Entry('disturbance.rise', _ERRORS.rise, 'Least time in which the compensation rises by '
+          'disturbance.friction [s]', lower=1e-3, upper=60.0, live=True),
+    Entry('disturbance.free', _ERRORS.free, 'Time after the activation in which the arm is taken '
+          'to touch nothing, and every external torque to be load [s]', lower=0.0, upper=60.0,
+          live=True),
+    Entry('disturbance.integral_rate', _ERRORS.integral_rate, 'Rate of the integral action; keep '
+          'it below a quarter of the lowest natural frequency [1/s]', lower=1e-3, upper=1e2,
+          live=True),
+    Entry('contact.torque', (), 'External torque of every joint, base first, that is a contact '
+          '[N m]; empty: what the errors of disturbance.* cannot explain; ~/learn_contact finds '
+          'values', lower=1e-6, live=True),
+    Entry('contact.force', np.inf, 'External force on the tip that is a contact, where it can be '
+          'told from the torques [N]', lower=1e-6, live=True),
+    Entry('contact.moment', np.inf, 'External moment on the tip that is a contact [N m]',
+          lower=1e-6, live=True),
+    Entry('contact.learn_time', 10.0, 'Time in which ~/learn_contact finds values [s]', lower=0.1,
+          upper=600.0, live=True),
+    Entry('contact.comply_frequency', Supervision.comply_frequency, 'Natural frequency of the '
+          'spring of the reaction comply [rad/s]', lower=1e-3, upper=10.0, live=True),
+    Entry('contact.retreat', Supervision.retreat, 'Way of the reaction retract, of the joint that '
+          'moves most [rad]', lower=1e-3, upper=10.0, live=True),
+    Entry('contact.retreat_speed', Supervision.retreat_speed, 'Speed of the reaction retract, of '
+          'the joint that moves most [rad/s]', lower=1e-3, upper=10.0, live=True),
+)
+
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 import numpy as np
@@ -31,6 +32,7 @@ from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.requests import Status, Timing
+from osc_ros.control.unmodelled import Report
 from osc_ros.nodes import commands, messages
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop
@@ -81,6 +83,9 @@ class Diagnosis:
         self._wrench = publisher(WrenchStamped, '~/wrench')
         self._inertia = publisher(Float64MultiArray, '~/inertia')
         self._terms = publisher(Float64MultiArray, '~/terms')
+        self._torque = publisher(JointState, '~/external_torque')
+        self._force = publisher(WrenchStamped, '~/external_wrench')
+        self._quality = publisher(Float64MultiArray, '~/external_quality')
         self._commands = publisher(JointState, '~/commands_stamped', DEPTH)
         self._diagnostics = publisher(DiagnosticArray, '/diagnostics')
 
@@ -91,7 +96,8 @@ class Diagnosis:
             self._node.destroy_publisher(publisher)
         self._publishers = []
 
-    def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array) -> None:
+    def publish_tick(self, stamp: Stamp, pose: Array, error: Array, F: Array,
+                     external: Report | None) -> None:
         """
         Publish the results of the loop for one joint state, on topics with subscribers.
 
@@ -101,6 +107,7 @@ class Diagnosis:
         pose : (4, 4)
         error, F : (6,)
             [angular; linear] in the base frame.
+        external : Report, optional
 
         """
         if not self._publishers:
@@ -113,6 +120,8 @@ class Diagnosis:
                                                (self._wrench, messages.wrench_message, F)):
             if publisher.get_subscription_count():
                 publisher.publish(message_of(numbers, base, time))
+        if external is not None:
+            self._publish_external(external, time)
         if self._inertia.get_subscription_count():
             Lambda = self._loop.request(requests.inertia)
             self._inertia.publish(messages.inertia_message(Lambda, time))
@@ -120,6 +129,21 @@ class Diagnosis:
             rows = self._loop.request(requests.terms)
             self._terms.publish(messages.table_message(
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
+
+    def _publish_external(self, external: Report, time: Time) -> None:
+        """Publish external torques, their wrench, and how far to trust it."""
+        robot = self._law.robot
+        if self._torque.get_subscription_count():
+            message = JointState(name=robot.joint_names, effort=external.torque)
+            message.header.stamp, message.header.frame_id = time, robot.base
+            self._torque.publish(message)
+        if self._force.get_subscription_count():
+            self._force.publish(messages.wrench_message(external.wrench, robot.base, time))
+        if self._quality.get_subscription_count():
+            self._quality.publish(messages.table_message(
+                ['quality', 'lever', 'settled', 'contact'], ['value'], np.array([
+                    [external.quality], [external.lever], [external.settled],
+                    [external.in_contact]]), time))
 
     def _listen_to_commands(self) -> None:
         """Have the loop record its commands while `~/commands_stamped` has subscribers."""
@@ -203,6 +227,11 @@ class Diagnosis:
         yield 'gain share', f'{status.gain_share:.3f}'
         yield 'start-up check', self.finding
         yield 'friction torque use', f'{status.friction_use:.3f}'
+        yield 'disturbance torque use', f'{status.disturbance_use:.3f}'
+        if status.external is not None:
+            yield 'external force [N]', f'{np.linalg.norm(status.external.wrench[3:]):.2f}'
+            yield 'external moment [N m]', f'{np.linalg.norm(status.external.wrench[:3]):.3f}'
+            yield 'external wrench quality', f'{status.external.quality:.3f}'
         yield 'payload [kg]', self._node.get_parameter('payload.mass').value
         yield 'conditioning', f'{status.conditioning:.3e}'
         yield 'least controlled share', f'{status.least_share:.3f}'

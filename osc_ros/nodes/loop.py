@@ -279,7 +279,7 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
-        if not engine.accept(time, q, qd, states.stamp, arrived):
+        if not engine.accept(time, q, qd, states.stamp, arrived, states.efforts()):
             self._reader.reject()
         elif not engine.acts:
             engine.rest.add(q, states.efforts())

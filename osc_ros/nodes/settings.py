@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.contact import Contact
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.kind import Kind
@@ -29,7 +31,7 @@ from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.law import Law
 from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.supervision import Supervision, Watchdog
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
@@ -130,10 +132,13 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
         damping=SingularityDamping(values['singularity.length'], values['singularity.low'],
                                    values['singularity.high']),
         limits=_joint_limits(values, robot), blend_time=values['blend_time'],
-        friction=_friction(values, robot), driver=driver)
+        friction=_friction(values, robot), driver=driver,
+        observation=Observation(values['external_force.bandwidth'],
+                                values['external_force.efforts']),
+        disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values))
 
 
-def supervision(values: Values, limits: Limits) -> Supervision:
+def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
     """
     Return the settings of the supervisor for parameter values of the controller.
 
@@ -141,8 +146,14 @@ def supervision(values: Values, limits: Limits) -> Supervision:
     ----------
     values : mapping of str to value
         All parameters by name, each checked by its entry.
+    robot : Robot
     limits : Limits
         Joint limits of the law.
+
+    Raises
+    ------
+    InputError
+        A value for another number of joints.
 
     """
     watchdogs = {
@@ -154,7 +165,10 @@ def supervision(values: Values, limits: Limits) -> Supervision:
     return Supervision(watchdogs, limits.effort, values['stop_rate'], values['fade_time'],
                        values['blend_time'], values['settle_time'], deadline=period,
                        period=period, idle=values['idle'], bridges=True,
-                       velocity_limits=limits.velocity)
+                       velocity_limits=limits.velocity, contact=_contact(values, robot),
+                       comply_frequency=values['contact.comply_frequency'],
+                       retreat=values['contact.retreat'],
+                       retreat_speed=values['contact.retreat_speed'])
 
 
 def _tip(values: Values) -> Task:
@@ -219,6 +233,21 @@ def _friction(values: Values, robot: Robot) -> Friction | None:
     if not (coulomb.any() or viscous.any()):
         return None
     return Friction(coulomb, viscous, values['friction.velocity'])
+
+
+def _disturbance(values: Values) -> Disturbance:
+    mode = values['disturbance.mode']
+    return Disturbance(**{
+        **{field.name: values[f'disturbance.{field.name}'] for field in fields(Disturbance)},
+        'mode': Disturbance.mode if mode == 'none' else mode})
+
+
+def _contact(values: Values, robot: Robot) -> Contact:
+    force, moment = values['contact.force'], values['contact.moment']
+    if values['contact.torque']:
+        return Contact(description.per_joint(values, 'contact.torque', (), robot), force, moment)
+    found = Contact.of(robot, _disturbance(values), values['disturbance.mode'] != 'none')
+    return replace(found, force=force, moment=moment)
 
 
 def _joint_limits(values: Values, robot: Robot) -> Limits:

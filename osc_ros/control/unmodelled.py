@@ -1,0 +1,192 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What acts on an arm beside the model of a law: external torques, and their compensation."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.disturbance import Compensation, yielding_axes
+from osc_ros.control.friction import Friction
+from osc_ros.control.level import Level
+from osc_ros.control.observer import ExternalForce, MomentumObserver
+from osc_ros.control.settings import Observation, Settings
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+
+class Report(NamedTuple):
+    """
+    Copies of an estimate, see `ExternalForce` and `Compensation`.
+
+    Attributes
+    ----------
+    torque, compensation : (n,), (n,) [N·m; N for prismatic]
+    wrench : (6,) [N·m, N]
+    quality, settled : float
+    lever : float [m]
+    in_contact : bool
+
+    """
+
+    torque: Array
+    compensation: Array
+    wrench: Array
+    quality: float
+    settled: float
+    lever: float
+    in_contact: bool
+
+
+class Unmodelled:
+    """
+    The observer of external torques of a law, and the compensation of what its model lacks.
+
+    Attributes
+    ----------
+    observer : MomentumObserver
+    compensation : Compensation, optional
+        None if there is none, and none to fade out.
+    torque : (n,) [N·m, N]
+        The compensation in force.
+
+    Parameters
+    ----------
+    robot : Robot
+    settings : Settings
+    before : Unmodelled, optional
+        Of the same joints: used again as far as nothing has changed.
+    limits : (4, n), optional
+        See `Compensation`.
+
+    """
+
+    def __init__(self, robot: Robot, settings: Settings, before: Unmodelled | None = None,
+                 limits: Array | None = None) -> None:
+        self._robot, self._settings = robot, settings
+        self._task = task = settings.tasks[0]
+        observation = settings.observation or Observation()
+        self._efforts = observation.efforts
+        same = before is not None and robot is before._robot
+        if before is not None and same and self._is_same(before):
+            self.observer = before.observer
+        else:
+            self.observer = MomentumObserver(
+                robot, observation.bandwidth, task.link or None, settings.friction,
+                settings.driver, observation.efforts == 'measured', settings.damping)
+        self.observer.bandwidth = observation.bandwidth
+        old = None if before is None else before.compensation
+        wanted = settings.disturbance or (None if old is None else old.settings)
+        self.compensation: Compensation | None = None
+        if wanted is not None:
+            if old is not None and same and wanted == old.settings:
+                limits = old.limits
+            self.compensation = Compensation(robot, wanted, limits)
+            self.compensation.is_active = settings.disturbance is not None
+        self._unknown, none = np.full(robot.n, math.nan), np.zeros(robot.n)
+        self.torque: Array = none if self.compensation is None else self.compensation.torque
+        self._yields = bool(yielding_axes(task, np.eye(3)).any())
+
+    def _is_same(self, before: Unmodelled) -> bool:
+        """Whether another one's observer serves, for the same robot."""
+        ours, others = self._settings, before._settings
+        kinds = [None if one.driver is None else one.driver.compensates for one in (ours, others)]
+        dampings = [(one.damping.length, one.damping.low) for one in (ours, others)]
+        return (self._task.link == before._task.link and kinds[0] == kinds[1]
+                and self._efforts == before._efforts and dampings[0] == dampings[1]
+                and _is_equal(ours.friction, others.friction))
+
+    @property
+    def external(self) -> ExternalForce:
+        """The present estimate; the object is changed by `observe`."""
+        return self.observer.external
+
+    @property
+    def integrates(self) -> bool:
+        """Whether `advance` needs the torque of the feedback."""
+        return (self.compensation is not None and self.compensation.is_active
+                and self.compensation.settings.mode == 'integral')
+
+    def forget(self) -> None:
+        """Set estimate and compensation to zero."""
+        self.observer.forget()
+        if self.compensation is not None:
+            self.compensation.forget()
+
+    def go_on_from(self, before: Unmodelled) -> None:
+        """Take over estimate and compensation; quick."""
+        if self.observer is not before.observer:
+            self.observer.go_on_from(before.observer)
+        if self.compensation is not None and before.compensation is not None:
+            self.compensation.go_on_from(before.compensation)
+
+    def observe(self, time: float, q: Array, qd: Array, tau: Array | None, effort: Array | None
+                ) -> None:
+        """
+        Advance the estimate to a state.
+
+        Parameters
+        ----------
+        time : float [s]
+        q, qd : (n,)
+        tau : (n,), optional [N·m, N]
+            Torque commanded since the last state; None if unknown.
+        effort : (n,), optional [N·m, N]
+            Measured torque.
+
+        """
+        self.observer.update(time, q, qd, self._unknown if tau is None else tau,
+                             None if self._efforts == 'commanded' else effort)
+
+    def advance(self, time: float, tau: Array, level: Level, is_held: bool,
+                feedback: Array | None) -> Array:
+        """
+        Return the compensation (n,) for a state [N·m, N], the same array every time.
+
+        Parameters
+        ----------
+        time : float [s]
+        tau : (n,) [N·m, N]
+            Torque to which it is added.
+        level : Level
+            Of the first task.
+        is_held : bool
+            See `Compensation.update`.
+        feedback : (n,), optional
+            See `Compensation.update`.
+
+        """
+        assert self.compensation is not None
+        yielding = yielding_axes(self._task, level.axes) if self._yields else None
+        return self.compensation.update(time, self.external, tau, is_held, yielding, feedback)
+
+    def report(self) -> Report:
+        """Return copies for a report."""
+        external, compensation = self.external, self.compensation
+        return Report(external.torque.copy(), self.torque.copy(), external.wrench.copy(),
+                      external.quality, external.settled, external.lever,
+                      compensation is not None and compensation.in_contact)
+
+
+def _is_equal(one: Friction | None, other: Friction | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return (np.array_equal(one.coulomb, other.coulomb)
+            and np.array_equal(one.viscous, other.viscous) and one.velocity == other.velocity)

@@ -1,0 +1,356 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Contacts: detection, reactions, learned thresholds; the law with an observer in an engine."""
+
+from dataclasses import replace
+import math
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from arm import Arm, moved, PANDA, PERIOD, READY
+from osc_ros import InputError, Law, Robot, Settings
+from osc_ros.control import requests
+from osc_ros.control.contact import Contact, ContactSense
+from osc_ros.control.disturbance import Disturbance
+from osc_ros.control.driver import Driver
+from osc_ros.control.engine import Engine
+from osc_ros.control.retreat import Retreat
+from osc_ros.control.settings import Observation
+from osc_ros.control.supervision import (
+    CONTACT,
+    NOT_FINITE,
+    STALE_TARGET,
+    Supervision,
+    Watchdog,
+)
+from osc_ros.control.task import TargetLimits, Task
+from osc_ros.sim import Plant
+
+SPEED, DISTANCE = 0.5, 0.15  # of the tip at the collision [m/s]; before it [m]
+
+
+class Driven:
+    """An engine that drives the Panda in MuJoCo in lockstep, with a wall below the tip."""
+
+    def __init__(self, reaction='report', stiffness=1e5, wall=True, payload=0.0, contact=None,
+                 latched=True, plant=None, **settings):
+        self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+        self.floor = Arm().pose[2, 3] - DISTANCE
+        pose = np.eye(4)
+        pose[2, 3] = self.floor - 0.01
+        self.plant = Plant(PANDA.urdf_text, PANDA.base, self.robot.joint_names, **{
+            'friction': [0.0] * 7, 'damping': [0.0] * 7, **(plant or {}),
+            **({'wall': pose, 'ball': (PANDA.tip, 0.01)} if wall else {})})
+        self.plant.reset(READY)
+        self.load = [0.0, 0.0, -9.81 * payload]
+        task = Task(limits=TargetLimits([2.5, SPEED], [12.5, 8.0], [125.0, 200.0]))
+        self.law = Law(self.robot, Settings.of(self.robot, tasks=(task,), **{
+            'observation': Observation(), **settings}))
+        if wall:
+            self.soften(stiffness)
+        contact = contact or Contact.of(self.robot, Disturbance(), False)
+        self.commands, self.events, self.forces = [], [], []
+        self.touched = self.reacted = math.inf
+        self.engine = Engine(
+            self.law, Supervision({CONTACT: Watchdog(reaction, latched),
+                                   NOT_FINITE: Watchdog('hold'),
+                                   STALE_TARGET: Watchdog('report')},
+                                  self.robot.effort_limits, contact=contact),
+            PERIOD, lambda tau, stamp: self.commands.append(tau),
+            lambda *event: self.events.append(event))
+        self.engine.guard._clock = lambda: self.plant.time
+        self.accept()
+        self.engine.activate()
+
+    def soften(self, stiffness):
+        """Give the wall a stiffness [N/m], by the inertia of the arm at the wall."""
+        model, mass = self.plant._model, 1.0 / self.law.space.outward(
+            READY, np.zeros(7)).Lambda_inv[5, 5]
+        model.geom_solref[:] = [-stiffness / mass, -0.4 * math.sqrt(stiffness / mass)]
+        model.geom_solimp[:, :3] = [0.999, 0.999, 0.001]
+
+    def accept(self, effort=None):
+        return self.engine.accept(self.plant.time, self.plant.q.copy(), self.plant.qd.copy(),
+                                  (0, 0), perf_counter(), effort)
+
+    def step(self):
+        self.plant.push(PANDA.tip, self.load)
+        self.accept()
+        self.engine.answer(perf_counter())
+        if self.engine.guard.reaction and self.reacted == math.inf:
+            self.reacted = self.plant.time
+        self.plant.step(self.commands[-1], 2)
+        self.forces.append(float(np.linalg.norm(self.plant.contact_force())))
+        if self.forces[-1] > 0.0 and self.touched == math.inf:
+            self.touched = self.plant.time
+
+    def run(self, seconds):
+        for _ in range(round(seconds / PERIOD)):
+            self.step()
+        return self
+
+    def go(self, *shift):
+        self.law.follow(moved(self.plant.pose(PANDA.tip), shift))
+        return self
+
+    @property
+    def tip(self):
+        return self.plant.pose(PANDA.tip)[:3, 3]
+
+    @property
+    def sag(self):
+        return float(np.linalg.norm(self.tip - Arm().pose[:3, 3]))
+
+
+def collision(reaction, stiffness=1e5, seconds=0.8):
+    return Driven(reaction, stiffness).run(0.1).go(0.0, 0.0, -0.3).run(seconds)
+
+
+class TestCollision:
+    """A collision with a stiff wall at 0.5 m/s."""
+
+    @pytest.mark.parametrize('reaction, force, height', (
+        ('hold', 40.0, 0.001), ('damp', 0.0, 0.1), ('comply', 0.0, 0.1), ('retract', 0.0, 0.06)))
+    def test_reaction_within_two_cycles_and_the_time_constant(self, reaction, force, height):
+        found = collision(reaction)
+        assert found.touched < 1.0
+        assert 0.0 <= found.reacted - found.touched <= 2.0 * PERIOD + 0.01
+        assert found.engine.guard.reaction == reaction
+        assert found.forces[-1] <= force
+        assert found.tip[2] - found.floor < height
+        steps = np.abs(np.diff(found.commands, axis=0)).max(axis=0)
+        assert (steps < 0.1 * found.robot.effort_limits).all()
+
+    @pytest.mark.parametrize('stiffness, share', ((1e5, 1.0), (1e4, 0.8)))
+    def test_peak_force_is_lower_than_without_reaction(self, stiffness, share):
+        without, found = (max(collision(reaction, stiffness).forces)
+                          for reaction in ('report', 'comply'))
+        assert without > 100.0
+        assert found < share * without
+
+    def test_retract_goes_back_along_the_way_and_stays(self):
+        found = collision('retract', seconds=1.5)
+        assert found.tip[2] - found.floor > 0.02
+        assert np.abs(found.plant.qd).max() < 1e-3
+        assert found.forces[-1] == 0.0
+
+    def test_release_gives_the_arm_back_to_the_law(self):
+        found = collision('retract', seconds=1.5)
+        answer = requests.release(found.engine)
+        assert answer[0], answer
+        requests.hold(found.engine)
+        steps = len(found.commands)
+        found.run(0.5)
+        assert not found.engine.guard.reaction
+        assert np.abs(np.diff(found.commands[steps - 1:], axis=0)).max() < 10.0
+
+    @pytest.mark.parametrize('settings', ({}, {'disturbance': Disturbance()}), ids=str)
+    def test_motion_through_free_air_is_no_contact(self, settings):
+        found = Driven('hold', wall=False, payload=1.0, **settings).run(1.0)
+        for shift in ((0.1, 0.2, 0.1), (-0.2, -0.3, 0.1), (0.1, 0.2, -0.3)):
+            found.go(*shift).run(1.0)
+        assert found.reacted == math.inf
+
+
+class TestThresholds:
+    """Which torques count as contact."""
+
+    def test_learned_thresholds_are_those_of_the_motion(self):
+        found = Driven('hold', wall=False).run(0.1)
+        requests.learn_contact(found.engine, 2.0)
+        peak = np.zeros(7)
+        for shift in ((0.1, 0.2, 0.1), (-0.1, -0.2, -0.1)):
+            found.go(*shift)
+            for _ in range(round(1.0 / PERIOD)):
+                found.step()
+                peak = np.maximum(peak, np.abs(found.law.external.torque))
+        found.run(0.01)
+        [(_, learned, _)] = [event for event in found.events if event[0] == 'learned']
+        np.testing.assert_allclose(learned.torque, 1.5 * peak + 0.01 * found.robot.effort_limits,
+                                   rtol=1e-6)
+        assert 1.0 < learned.force < 10.0
+        # with these thresholds the same motion is no contact, and a push of 10 N is one
+        contact = Contact(learned.torque, learned.force, learned.moment)
+        found.engine.guard.settings = replace(found.engine.guard.settings, contact=contact)
+        found.go(0.1, 0.2, 0.1).run(1.0)
+        assert found.reacted == math.inf
+        found.load = [0.0, 20.0, 0.0]
+        found.run(0.2)
+        assert found.engine.guard.cause == CONTACT
+
+    def test_nothing_is_learned_while_a_watchdog_acts_or_the_arm_is_idle(self):
+        found = Driven('hold', wall=False).run(0.1)
+        requests.learn_contact(found.engine, 1.0)
+        found.engine.guard.trip(NOT_FINITE, 'for the test')
+        found.run(0.01)
+        assert [event[1] for event in found.events if event[0] == 'learned'] == [None]
+        with pytest.raises(InputError, match='the law does not control the arm: not_finite'):
+            requests.learn_contact(found.engine, 1.0)
+        found.engine.leave()
+        with pytest.raises(InputError, match='the controller is not active'):
+            requests.learn_contact(found.engine, 1.0)
+
+    def test_force_and_moment_have_thresholds_of_their_own(self):
+        large = np.full(7, 1e3)
+        for contact, text in ((Contact(large, 15.0), 'external force of 20.'),
+                              (Contact(large, moment=1e-3), 'external moment of')):
+            found = Driven('report', wall=False, contact=contact).run(0.1)
+            assert found.reacted == math.inf or contact.moment < 1.0
+            found.load = [0.0, 20.0, 0.0]
+            found.run(0.1)
+            assert found.engine.guard.reason.startswith(text)
+
+    def test_thresholds_that_are_not_positive_are_refused(self):
+        for given in ((np.zeros(7),), (np.ones(7), -1.0), (np.ones(7), 1.0, math.nan)):
+            with pytest.raises(InputError, match='accepted are positive numbers'):
+                Contact(*given)
+
+    def test_estimate_that_has_not_settled_is_no_contact(self):
+        sense, law = ContactSense(['a'] * 7), Arm().robot
+        found = Driven(wall=False).law.external
+        found.torque[:] = 1e3
+        assert not sense.reason(Contact.of(law, Disturbance(), True), found, np.zeros(7))
+
+
+class TestRetreat:
+    """The way back."""
+
+    def test_it_ends_after_the_distance_or_at_the_oldest_position(self):
+        way, way_back = Retreat(), Retreat()
+        line = np.linspace(0.0, 1.0, 101)[:, None] * [1.0, -0.5]
+        for one in (way, way_back):
+            for q in line:
+                one.record(q)
+        way.begin(line[-1], 0.3)
+        found = np.array([way.advance(0.004) for _ in range(200)])
+        assert np.abs(np.diff(found, axis=0)).max() < 0.004 + 1e-12
+        np.testing.assert_allclose(found[-1], [0.7, -0.35])
+        way_back.begin(line[-1], 5.0)
+        np.testing.assert_allclose(way_back.advance(9.0), [0.0, 0.0], atol=1e-12)
+        nothing = Retreat()
+        nothing.begin(line[3], 1.0)
+        np.testing.assert_allclose(nothing.advance(1.0), line[3])
+
+
+class TestInTheLaw:
+    """The observer and the compensation as parts of a law, in an engine."""
+
+    def test_arm_with_unknown_load_does_not_sag_when_a_watchdog_holds_it(self):
+        found = Driven(wall=False, payload=1.0, disturbance=Disturbance()).run(2.0)
+        assert found.sag < 1e-4
+        for _ in range(500):
+            found.engine.guard.trip(NOT_FINITE, 'for the test')
+            found.step()
+        assert found.engine.guard.reaction == 'hold'
+        assert found.sag < 1e-3
+        found.run(2.0)
+        assert found.sag < 1e-4
+        bare = Driven(wall=False, payload=1.0).run(2.0)
+        assert bare.sag > 5e-3
+
+    @pytest.mark.parametrize('mode', ('observer', 'integral'))
+    def test_switched_on_and_off_without_a_bump(self, mode):
+        found = Driven(wall=False, payload=0.5).run(1.0)
+        law, settings = found.law, found.law.settings
+        for disturbance in (Disturbance(mode), None, Disturbance(mode)):
+            begin = len(found.commands)
+            law.change(replace(settings, disturbance=disturbance))
+            found.run(3.0)
+            assert np.abs(np.diff(found.commands[begin - 1:], axis=0)).max() < 0.1
+            assert (found.sag < 3e-4) == (disturbance is not None)
+            assert law.compensation.any() == (disturbance is not None)
+        terms = law.terms()
+        np.testing.assert_allclose(sum(terms.values()), found.commands[-1], atol=1e-9)
+        assert np.abs(terms['limits']).max() < 1e-9
+        np.testing.assert_allclose(terms['disturbance'], law.compensation)
+
+    def test_change_of_the_payload_keeps_the_estimate_and_the_pose(self):
+        found = Driven(wall=False, payload=0.5, disturbance=Disturbance()).run(2.0)
+        begin = len(found.commands)
+        found.law.change(robot=found.robot.with_payload(0.5))
+        found.run(2.0)
+        assert np.abs(np.diff(found.commands[begin - 1:], axis=0)).max() < 0.5
+        assert found.sag < 1e-4
+        assert np.abs(found.law.external.torque).max() < 0.02
+
+    @pytest.mark.parametrize('efforts', ('commanded', 'measured', 'measured without driver'))
+    def test_driver_that_compensates_gravity_and_measured_efforts(self, efforts):
+        robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+        driver = Driver(robot, 'gravity')
+        law = Law(robot, Settings.of(robot, driver=driver, observation=Observation(
+            efforts=efforts)))
+        plant = Plant(PANDA.urdf_text, PANDA.base, robot.joint_names, friction=[0.0] * 7,
+                      damping=[0.0] * 7)
+        plant.reset(READY)
+        law.latch(READY)
+        plant.push(PANDA.tip, [0.0, 10.0, 0.0])
+        total = np.zeros(7)
+        for _ in range(750):
+            q, qd = plant.q.copy(), plant.qd.copy()
+            own = driver.torque(q, qd)
+            effort = total if efforts == 'measured' else total - own
+            law.observe(plant.time, q, qd, None, effort)
+            total = law.torque(plant.time, q, qd) + own
+            plant.step(total, 2)
+        np.testing.assert_allclose(law.external.wrench, [0, 0, 0, 0, 10.0, 0], atol=0.1)
+
+    def test_sum_with_the_compensation_keeps_the_effort_limits(self):
+        found = Driven(wall=False, payload=8.0, disturbance=Disturbance(payload=20.0)).run(2.0)
+        used = np.abs(found.commands) / found.robot.effort_limits
+        assert used.max() <= 1.0
+
+    @pytest.mark.parametrize('seed', range(3))
+    def test_garbage_neither_raises_nor_gives_a_wrong_torque(self, seed):
+        rng = np.random.default_rng(seed)
+        mode = str(rng.choice(['observer', 'integral']))
+        found = Driven(str(rng.choice(['comply', 'retract', 'report'])), latched=False,
+                       wall=False, disturbance=Disturbance(mode))
+        found.law.change(replace(found.law.settings, observation=Observation(
+            efforts=str(rng.choice(['measured', 'measured without driver'])))))
+        wild = 0.0, 1e-9, 3.0, -100.0, 1e6, 1e200, math.nan, math.inf
+        limits = found.robot.effort_limits
+        for _ in range(600):
+            effort = rng.choice(wild, 7) if rng.random() < 0.3 else None
+            if rng.random() < 0.05:
+                q, qd = found.plant.q.copy(), found.plant.qd.copy()
+                q[rng.integers(7)] = qd[rng.integers(7)] = rng.choice(wild)
+                found.engine.accept(found.plant.time, q, qd, (0, 0), perf_counter(), effort)
+            else:
+                found.accept(effort)
+            found.engine.answer(perf_counter())
+            assert np.isfinite(found.commands[-1]).all()
+            assert (np.abs(found.commands[-1]) <= limits * (1.0 + 1e-12)).all()
+            found.plant.step(found.commands[-1], 2)
+
+    def test_observer_without_settings_is_none_and_costs_nothing(self):
+        robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+        law = Law(robot)
+        law.torque(0.0, READY, np.zeros(7))
+        assert law.external is None
+        assert law.external_report() is None
+        assert not law.compensation.any()
+        assert 'disturbance' not in law.terms()
+
+    def test_settings_that_cannot_be_used_are_refused(self):
+        for bad in ({'bandwidth': 0.0}, {'bandwidth': math.nan}, {'efforts': 'currents'}):
+            with pytest.raises(InputError, match='accepted is'):
+                Observation(**bad)
+        with pytest.raises(InputError, match="disturbance mode 'on': accepted is one of obs"):
+            Disturbance('on')
+        with pytest.raises(InputError, match='disturbance is .*: accepted is a Disturbance'):
+            Settings(disturbance='observer')
