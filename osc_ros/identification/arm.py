@@ -123,7 +123,7 @@ def arm_estimate(motion: Motion, robot: Robot, prior: float = PRIOR) -> ArmEstim
     loaded = changed if robot is bare else replace(
         changed, inertia=changed.inertia + extra, described_inertia=changed.inertia)
     friction = friction_of(replace(found, values=np.concatenate(
-        [found.values[:r], friction_values])), r, motion)
+        [found.values[:r], friction_values])), r, motion.samples)
     return ArmEstimate(
         loaded, parameters, given, base, found.values[:r] - base.values(given),
         found.deviations[:r], base.values(parameters) - base.values(given), friction, found,

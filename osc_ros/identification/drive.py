@@ -27,6 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.identification.excitation import Extent, MotionLimits, Trajectory
 from osc_ros.identification.recording import Recording
 from osc_ros.identification.regressor import link_positions, sweep
@@ -34,8 +35,13 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-FREQUENCY, DAMPING = 40.0, 1.0  # of the posture during the motion [rad/s], 1
+# 2 ζ ω below the rate of the joint limits' reaction (25/s): faster feedback of one joint would be
+# scaled down at its velocity limit, with that of all others.
+FREQUENCY, DAMPING = 12.0, 1.0  # of the posture during the motion [rad/s], 1
 BLEND = 0.05  # blend_time during the motion [s]
+# During the motion the controller compensates what its model lacks: payload [kg], masses, dry
+# friction [N m]; all of it counts as load for `free` [s].
+UNKNOWN = Disturbance(payload=3.0, masses=0.3, friction=3.0, free=60.0)
 # The guard stops the motion beyond these: distance of a tip from its box [m], speed relative to
 # the limit, distance of a joint from its planned position [rad, m].
 BOX_MARGIN, SPEED_MARGIN, TRACKING = 0.05, 1.5, 0.4

@@ -87,7 +87,7 @@ def slides(motion: Samples) -> NDArray[np.bool_]:
 
 def friction_of(found: Fit, first: int, motion: Samples) -> FrictionEstimate:
     """Return the friction of a fit whose friction columns begin at `first`."""
-    n = motion.q.shape[1]
+    n = motion.qd.shape[1]
     values = found.values[first:first + COLUMNS * n].reshape(n, COLUMNS)
     deviations = found.deviations[first:first + COLUMNS * n].reshape(n, COLUMNS)
     coulomb, offset, viscous, difference = values.T

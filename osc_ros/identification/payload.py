@@ -126,7 +126,7 @@ def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> P
         raise NotDeterminedError(
             f'the payload has a negative mass ({mass:.3f} ± {deviation:.3f} kg): the description '
             'of the arm is heavier than the arm, or contains the payload; identify the arm first')
-    friction = friction_of(found, SIZE, motion)
+    friction = friction_of(found, SIZE, motion.samples)
     if mass < max(LIGHT * deviation, 1e-3):
         return _nothing(found, link, deviation, friction)
     return _payload(found, link, friction)
