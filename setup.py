@@ -83,6 +83,7 @@ setup(
             f'osc_relay = {PACKAGE}.nodes.start:relay',
             f'osc_simulator = {PACKAGE}.nodes.start:simulator',
             f'osc_demo = {PACKAGE}.nodes.start:demo',
+            f'osc_identify = {PACKAGE}.nodes.start:identify',
         ],
     },
 )

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.disturbance import Disturbance
+from osc_ros.errors import InputError
 from osc_ros.identification.excitation import Extent, MotionLimits, Trajectory
 from osc_ros.identification.recording import Recording
 from osc_ros.identification.regressor import link_positions, sweep
@@ -48,16 +49,24 @@ BOX_MARGIN, SPEED_MARGIN, TRACKING = 0.05, 1.5, 0.4
 SETTLE = 0.5  # rest before and after a trajectory [s]
 
 
+class StoppedError(InputError):
+    """A motion that was stopped: says when and why."""
+
+
 class Mover(Protocol):
-    """An arm, simulated or real, that executes trajectories."""
+    """An arm, simulated or real, that executes trajectories; `text` is its description."""
 
     robot: Robot
+    text: str
 
     def positions(self) -> Array:
         """Return the present joint positions (n,) [rad, m]."""
 
     def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
         """Execute a trajectory that starts at the present positions; return its recording."""
+
+    def close(self) -> None:
+        """End the connection to the arm."""
 
     def facts(self) -> dict[str, Any]:
         """Return what is known about the true arm, if anything."""
@@ -122,18 +131,14 @@ class Guard:
         return ''
 
 
-def announcement(robot: Robot, extent: Extent, trajectories: int, duration: float) -> str:
+def announcement(robot: Robot, extent: Extent, duration: float) -> str:
     """Return what a motion will do, in words, to be confirmed by the user."""
-    lines = [f'The arm will move {trajectories} times for {duration:g} s, all joints at once, and '
-             'return to its present pose each time.']
+    lines = [f'For {duration:g} s all joints move at once, and return to where they are now:']
     for i, name in enumerate(robot.joint_names):
         lines.append(f'  {name}: {extent.lower[i]:.2f} to {extent.upper[i]:.2f} rad, up to '
                      f'{extent.speed[i]:.2f} rad/s, {100.0 * extent.torque[i]:.0f} % of its torque')
-    lower, upper = (np.round(corner, 2).tolist() for corner in extent.box)
-    lines.append(f'  tip: x {lower[0]} to {upper[0]}, y {lower[1]} to {upper[1]}, z {lower[2]} to '
-                 f'{upper[2]} m, up to {extent.tip_speed:.2f} m/s')
-    lower, upper = (np.round(corner, 2).tolist() for corner in extent.bodies)
-    lines.append(f'  origins of all links: x {lower[0]} to {upper[0]}, y {lower[1]} to '
-                 f'{upper[1]}, z {lower[2]} to {upper[2]} m (links are wider)')
-    lines.append('  No obstacle is known to this program. Keep the emergency stop at hand.')
+    for what, box in (('tip', extent.box), ('origins of all links', extent.bodies)):
+        ranges = ', '.join(f'{axis} {low:.2f} to {high:.2f}'
+                           for axis, low, high in zip('xyz', *box))
+        lines.append(f'  {what}: {ranges} m')
     return '\n'.join(lines)

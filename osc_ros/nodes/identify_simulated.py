@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from osc_ros.control.law import Law
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Settings
-from osc_ros.errors import InputError
 from osc_ros.identification.consistent import Bodies
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import (
@@ -35,6 +34,7 @@ from osc_ros.identification.drive import (
     Guard,
     posture_goal,
     SETTLE,
+    StoppedError,
     UNKNOWN,
 )
 from osc_ros.identification.excitation import Trajectory
@@ -104,7 +104,7 @@ class SimulatedMover:
     """
 
     def __init__(self, text: str, robot: Robot, q: Array, truth: Truth, seed: int = 1) -> None:
-        self.robot, self._truth = robot, truth
+        self.robot, self.text, self._truth = robot, text, truth
         self._rng = np.random.default_rng(seed)
         given = inertial_parameters(robot.inertia)
         bodies = np.flatnonzero(given[:, 0] > 0.0)
@@ -142,7 +142,7 @@ class SimulatedMover:
 
         Raises
         ------
-        InputError
+        StoppedError
             The guard has stopped the motion.
 
         """
@@ -152,7 +152,7 @@ class SimulatedMover:
             q, qd = self._plant.q, self._plant.qd
             objection = '' if len(rows) % GUARDED else guard.objection(since, q, qd)
             if objection:
-                raise InputError(f'stopped at {since:.2f} s: {objection}')
+                raise StoppedError(f'stopped at {since:.2f} s: {objection}')
             self._law.set_posture(posture_goal(trajectory, since, self.robot))
             tau = self._law.torque(self._plant.time, q, qd)
             rows.append((self._plant.time, q, tau))
@@ -162,6 +162,9 @@ class SimulatedMover:
         return Recording(self.robot.joint_names, time,
                          q + self._truth.encoder * self._rng.standard_normal(q.shape),
                          tau + self._ripple * self._rng.standard_normal(tau.shape))
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
 
     def facts(self) -> dict[str, Any]:
         """Return the true payload, friction and links."""
