@@ -86,6 +86,7 @@ setup(
             f'osc_relay = {PACKAGE}.nodes.start:relay',
             f'osc_simulator = {PACKAGE}.nodes.start:simulator',
             f'osc_demo = {PACKAGE}.nodes.start:demo',
+            f'osc_identify = {PACKAGE}.nodes.start:identify',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],
