@@ -21,6 +21,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
 from osc_ros.control.cycle import ControlCycle
 from osc_ros.control.free import REFUSAL
 from osc_ros.control.guide import Jog, Motion, STOP
@@ -126,6 +127,40 @@ class CommandedCycle(ControlCycle):
         level = self._level(task)
         start = float(np.ravel(times)[0]) if np.size(times) else 0.0
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
+
+    def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
+                     joining: Joining = JOINING, task: str | None = None) -> Entry:
+        """
+        Command a chunk of poses; return how the target of the task enters it.
+
+        The target does not stop before the chunk: see `osc_ros.control.chunks.chunk_entry`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Times of the poses, increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            Poses in the base frame.
+        now : float
+            Time of the newest state [s].
+        observed_at : float
+            Time of the observation that the poses were predicted from [s].
+        joining : Joining
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            A chunk that is over; and see `follow`.
+
+        """
+        level, start = self._level(task), now + LEAD
+        self._require_place()
+        entry = chunk_entry(times, poses, observed_at, level.guide.predicted(start), start,
+                            level.task.limits, joining)
+        self.follow(entry.path, start, task)
+        return entry
 
     def stop(self) -> None:
         """Stop all targets as fast as the limits allow; set the posture to the present one."""
