@@ -264,6 +264,13 @@ class Guidance:
         self._edges[0], self._edges[1] = -np.inf, np.inf
 
 
+def guidance_of(settings: Settings, robot: Robot) -> Guidance | None:
+    """The guidance of a robot with these settings; None if they have no free drive."""
+    if settings.free is None:
+        return None
+    return Guidance(settings.free, robot, settings.tasks[0].limits.box)
+
+
 def rehearse(robot: Robot) -> None:
     """Do everything once, so that the first tick takes no longer than later ones."""
     guidance = Guidance(FreeDrive(), robot, np.array([[-np.inf] * 3, [np.inf] * 3]))

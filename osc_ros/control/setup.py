@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.compiled_tick import compiled_tick, Kernel
 from osc_ros.control.feedback import task_forces
-from osc_ros.control.free import Guidance
+from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -99,7 +99,7 @@ class Setup:
     posture_gains : tuple of 3 float
         Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
     guidance : Guidance, optional
-        The free drive, if `settings.free` is given.
+        The free drive, if `settings.free` is given; from `start` on.
 
     """
 
@@ -150,9 +150,6 @@ class Setup:
             self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
                            *self.solver.arrays, self._rows, self.J, *thresholds)
         self.levels: list[Level] = []
-        self.guidance: Guidance | None = None
-        if settings.free is not None:
-            self.guidance = Guidance(settings.free, robot, settings.tasks[0].limits.box)
 
     @property
     def known(self) -> Precomputed:
@@ -181,6 +178,7 @@ class Setup:
 
         """
         poses = self.poses(q)
+        self.guidance = guidance_of(self.settings, self.robot)
         old = {} if before is None else {level.task.name: level for level in before.levels}
         self.levels = [
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
