@@ -156,7 +156,7 @@ class CommandedCycle(ControlCycle):
 
         """
         level, start = self._level(task), now + LEAD
-        self._require_place()
+        self._require_ready()
         entry = chunk_entry(times, poses, observed_at, level.guide.predicted(start), start,
                             level.task.limits, joining)
         self.follow(entry.path, start, task)
