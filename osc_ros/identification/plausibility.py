@@ -21,13 +21,15 @@ from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.identification.friction import FAST_ENOUGH
+from osc_ros.identification.inertial import inertial_parameters
 from osc_ros.identification.least_squares import fit
 from osc_ros.identification.model import Motion
+from osc_ros.identification.regressor import regressor
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# The torque of the bodies is multiplied by an unknown factor for each joint. A factor with a
+# The torque of the weight is multiplied by an unknown factor for each joint. A factor with a
 # standard deviation below KNOWN is judged: accepted are LEAST to GREATEST, since masses of a
 # description may be wrong; below NONE the torques contain no weight.
 KNOWN, NONE, LEAST, GREATEST = 0.1, 0.05, 0.5, 2.0
@@ -98,14 +100,19 @@ def require_plausible(motion: Motion, robot: Robot) -> None:
 
 def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:
     """
-    Return the factors (n,) of the joints' rigid-body torque in the torques, and deviations.
+    Return the factors (n,) of the joints' weight in the torques, and standard deviations.
 
-    A payload is estimated too, unless its mass would be negative.
+    The torques of accelerations and velocities have one factor for all joints. A payload is
+    estimated too, unless its mass would be negative.
 
     """
-    rigid, n, body = motion.rigid_torque(robot), motion.n, robot.frames[robot.tip][0]
-    columns = np.concatenate([rigid[:, :, None] * np.eye(n), motion.friction,
-                              motion.body_columns(np.array([body]))], axis=2)
+    n, body = motion.n, robot.frames[robot.tip][0]
+    q, rest = motion.samples.q, np.zeros_like(motion.samples.q)
+    weight = motion.samples.filtered(
+        regressor(robot, q, rest, rest) @ inertial_parameters(robot.inertia).ravel())
+    dynamic = motion.rigid_torque(robot) - weight
+    columns = np.concatenate([weight[:, :, None] * np.eye(n), dynamic[:, :, None],
+                              motion.friction, motion.body_columns(np.array([body]))], axis=2)
     found = fit(columns, motion.torque, motion.sliding)
     if found.values[-10] < 0.0:
         found = fit(columns[:, :, :-10], motion.torque, motion.sliding)

@@ -55,7 +55,7 @@ from osc_ros.nodes.qos import LATCHED_QOS
 Array = NDArray[np.float64]
 
 PATIENCE = 5.0  # for an answer, or a joint state [s]
-SILENCE = 0.5  # without joint states during a motion [s]
+SILENCE = 1.0  # without joint states during a motion [s]
 COMMAND_PERIOD, GUARD_PERIOD = 0.008, 0.02  # [s]
 PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
 SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
