@@ -38,8 +38,8 @@ LAYERS = {
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim', 'hardware',
-              'arm'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
+              'hardware', 'arm'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'

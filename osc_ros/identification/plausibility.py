@@ -91,7 +91,7 @@ def require_plausible(motion: Motion, robot: Robot) -> None:
             f"the torque of joint '{names[i]}' has the opposite sign of its weight: accepted are "
             'torques of the motor, positive in the direction of the joint')
     wrong = known & ((factors < LEAST) | (factors > GREATEST))
-    if np.count_nonzero(wrong) > max(1, np.count_nonzero(known) // 4):
+    if int(wrong.sum()) > max(1, int(known.sum()) // 4):
         raise InputError(
             f'the torques are not those of this robot (measured by weight: '
             f'{_listed(names[known], factors[known])}): they may be motor currents, or torques '
@@ -114,7 +114,7 @@ def weight_factors(motion: Motion, robot: Robot) -> tuple[Array, Array]:
     columns = np.concatenate([weight[:, :, None] * np.eye(n), dynamic[:, :, None],
                               motion.friction, motion.body_columns(np.array([body]))], axis=2)
     found = fit(columns, motion.torque, motion.sliding)
-    if found.values[-10] < 0.0:
+    if float(found.values[-10]) < 0.0:
         found = fit(columns[:, :, :-10], motion.torque, motion.sliding)
     return found.values[:n], found.deviations[:n]
 
