@@ -40,12 +40,15 @@ LAYERS = {
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
               'hardware', 'arm'),
+    'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
+    'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
 # External libraries, each with the folders and modules that may import it.
 OUTSIDE = {
-    'rclpy': ('nodes',),
+    'rclpy': ('nodes', 'client/topics.py'),
+    'gymnasium': ('gym',),
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py',),
     'xml': ('model/urdf.py', 'identification/corrected_urdf.py', 'sim'),

@@ -58,6 +58,9 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
 
+MOST_REHEARSED = 30  # joints of the largest robot of which updates are rehearsed
+# Findings with which external torques cannot be computed from the efforts.
+UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
@@ -187,6 +190,7 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
+        diagnosis.inputs = self._targets.policy.values
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -199,7 +203,14 @@ class Controller(ManagedNode):
         return Loop(self, law, supervision(found, law.robot, law.settings.limits),
                     Output(self._commands, description.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
-                    self._handlers())
+                    self._handlers(), self._second_law(law, found))
+
+    def _second_law(self, law: Law, found: dict[str, Any]) -> Law | None:
+        """Return another law of the same robot for rehearsals, unless these would take long."""
+        if found['workers'] != 1 or law.robot.n > MOST_REHEARSED:
+            return None
+        with on_demand():
+            return Law(law.robot, law.settings, found['method'])
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""
@@ -231,6 +242,7 @@ class Controller(ManagedNode):
         self._require_states()
         self._require_no_other_publisher()
         self._check()
+        self._check_efforts()
         self._law.require_holding(self._loop.q)
         self._loop.activate()
         self.get_logger().info('active: holding the present pose')
@@ -270,10 +282,20 @@ class Controller(ManagedNode):
                                    f"driver_compensates '{compensates}' says")
         elif finding.verdict in (Verdict.WELL, Verdict.UNCLEAR):
             self.get_logger().info(f'start-up check: {finding}')
-        elif check == 'warn':
+        elif check == 'warn' and (finding.verdict not in UNUSABLE or self.get_parameter(
+                'external_force.efforts').value == 'commanded'):
             self.get_logger().warning(f'start-up check: {finding}')
         else:
-            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn')")
+            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn' and "
+                             "external_force.efforts 'commanded')")
+
+    def _check_efforts(self) -> None:
+        """Warn if external torques are to be computed from efforts that do not come."""
+        efforts = self.get_parameter('external_force.efforts').value
+        if efforts != 'commanded' and not self._loop.request(requests.has_efforts):
+            self.get_logger().warning(
+                f"external_force.efforts is '{efforts}', but joint_states have no effort of every "
+                'joint: the commanded torques are used for the others')
 
     @property
     def _finding(self) -> str:
@@ -406,6 +428,7 @@ class Controller(ManagedNode):
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:
+            self._targets.policy.record(*tick[:2])
             self._diagnosis.publish_tick(*tick)
 
     def _find_others(self) -> tuple[str, ...]:
