@@ -38,8 +38,8 @@ LAYERS = {
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim', 'hardware',
-              'arm'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
+              'hardware', 'arm'),
     'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
 }

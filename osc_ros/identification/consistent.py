@@ -15,8 +15,8 @@
 """
 Physically consistent inertial parameters from a regression, near given ones.
 
-Every body's pseudo-inertia is P = L U Uᵀ Lᵀ, with the Cholesky factor L of the given one and a lower
-triangular U with a positive diagonal (log-Cholesky parameters; Rucker and Wensing, "Smooth
+Every body's pseudo-inertia is P = L U Uᵀ Lᵀ, with the Cholesky factor L of the given one and a
+lower triangular U with a positive diagonal (log-Cholesky parameters; Rucker and Wensing, "Smooth
 parameterization of rigid-body inertia", IEEE Robotics and Automation Letters 7 (2022)): every
 value of the ten numbers is a body that can exist. The distance to the given body is the Bregman
 divergence of -log det, tr(P₀⁻¹ P) - log det(P₀⁻¹ P) - 4, which does not depend on units or frames

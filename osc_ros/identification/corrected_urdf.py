@@ -95,7 +95,8 @@ def _correct(links: dict[str, ElementTree.Element], robot: Robot, body: int, mai
         rest = parameters
         for name in others:
             links[name].remove(links[name].find('inertial'))  # type: ignore[arg-type]
-    _write(links[main], moved(rest, np.linalg.inv(robot.frames[main][1])))
+    T_main_body = np.asarray(np.linalg.inv(robot.frames[main][1]), dtype=np.float64)
+    _write(links[main], moved(rest, T_main_body))
 
 
 def _numbers(element: ElementTree.Element | None, name: str, default: str) -> Array:

@@ -136,7 +136,8 @@ def announcement(robot: Robot, extent: Extent, duration: float) -> str:
     lines = [f'For {duration:g} s all joints move at once, and return to where they are now:']
     for i, name in enumerate(robot.joint_names):
         lines.append(f'  {name}: {extent.lower[i]:.2f} to {extent.upper[i]:.2f} rad, up to '
-                     f'{extent.speed[i]:.2f} rad/s, {100.0 * extent.torque[i]:.0f} % of its torque')
+                     f'{extent.speed[i]:.2f} rad/s, {100.0 * extent.torque[i]:.0f} % of its '
+                     'torque')
     for what, box in (('tip', extent.box), ('origins of all links', extent.bodies)):
         ranges = ', '.join(f'{axis} {low:.2f} to {high:.2f}'
                            for axis, low, high in zip('xyz', *box))

@@ -111,8 +111,8 @@ class MotionLimits:
                     np.minimum(q + excursion, upper - spare), velocity, 5.0 * velocity,
                     share * robot.effort_limits, box)
         for i in np.flatnonzero((q < found.lower) | (q > found.upper)).tolist():
-            raise InputError(f"joint '{robot.joint_names[i]}' is at {q[i]:.3f}, within 12 % of its "
-                             f'range of a limit ({lower[i]:g} to {upper[i]:g}): accepted is a '
+            raise InputError(f"joint '{robot.joint_names[i]}' is at {q[i]:.3f}, within 12 % of "
+                             f'its range of a limit ({lower[i]:g} to {upper[i]:g}): accepted is a '
                              'start farther inside')
         return found
 

@@ -85,7 +85,7 @@ class Motion:
     @property
     def n(self) -> int:
         """Number of joints."""
-        return self.torque.shape[1]
+        return int(self.torque.shape[1])
 
     def body_columns(self, bodies: NDArray[np.intp]) -> Array:
         """Return the columns (k, n, 10 m) of m bodies."""
@@ -101,9 +101,9 @@ class Motion:
         """Return the RMS error (n,) of predicted torques (k, n), while the joints move [N m]."""
         error = np.where(self.sliding, self.torque - predicted, np.nan)
         with np.errstate(invalid='ignore'):
-            moved = self.sliding.any(axis=0)
-            return np.sqrt(np.array([np.nanmean(column ** 2) if known else np.nan
-                                     for column, known in zip(error.T, moved)]))
+            moved = np.asarray(self.sliding.any(axis=0))
+            return np.asarray(np.sqrt([np.nanmean(column ** 2) if known else np.nan
+                                     for column, known in zip(error.T, moved.tolist())]))
 
 
 def described_friction(robot: Robot) -> Array:

@@ -135,8 +135,9 @@ def payload_estimate(motion: Motion, robot: Robot, link: str | None = None) -> P
 def payload_columns(motion: Motion, robot: Robot, link: str) -> Array:
     """Return the columns (k, n, 10 + 4 n) of a payload at a link, and of the friction."""
     if link not in robot.frames or robot.frames[link][0] < 0:
+        links = ', '.join(name for name, (body, _) in robot.frames.items() if body >= 0)
         raise InputError(f"'{link}' is no moving link of robot '{robot.name}': accepted is one of "
-                         f"{', '.join(name for name, (body, _) in robot.frames.items() if body >= 0)}")
+                         + links)
     body, T = robot.frames[link]
     to_body = np.column_stack([moved(unit, T) for unit in np.eye(SIZE)])
     return np.concatenate([motion.body_columns(np.array([body])) @ to_body, motion.friction],

@@ -53,6 +53,7 @@ def write_plot(path: Path, found: Identification) -> None:
                   label='not used: at rest or reversing')
         axis.set_ylabel(f'{name}\n[N m]', fontsize='small')
         axis.grid(alpha=0.3)
-    axes[0].legend(fontsize='small', ncol=4, loc='upper right')
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize='small', ncol=4,
+                  loc='outside lower center')
     axes[-1].set_xlabel('time [s]')
     figure.savefig(path, dpi=110)

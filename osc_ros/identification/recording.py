@@ -162,6 +162,8 @@ def _from_csv(path: Path) -> Recording:
         values = np.loadtxt(file, delimiter=',', ndmin=2)
     joints = tuple(name.removesuffix('.position') for name in columns
                    if name.endswith('.position'))
+    if not joints:
+        raise ValueError(f"columns {', '.join(columns)}")
     parts = [values[:, [columns.index(f'{joint}.{what}') for joint in joints]]
              for what in QUANTITIES]
     return Recording(joints, values[:, columns.index('time')], *parts)

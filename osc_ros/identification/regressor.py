@@ -17,9 +17,9 @@ The regressor Y of the inertial parameters: the torques are Y(q, q̇, q̈) π.
 
 It follows from the recursive Newton-Euler sweeps, outward for velocities and accelerations, inward
 for forces, with every body's force as a linear map of its ten parameters: f = I a + v ×* I v
-(Featherstone, "Rigid body dynamics algorithms", section 5.3; Atkeson, An and Hollerbach, "Estimation
-of inertial parameters of manipulator loads and links", Int. J. Robotics Research 5 (1986)). All
-samples go through one sweep together.
+(Featherstone, "Rigid body dynamics algorithms", section 5.3; Atkeson, An and Hollerbach,
+"Estimation of inertial parameters of manipulator loads and links", Int. J. Robotics Research 5
+(1986)). All samples go through one sweep together.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ from osc_ros.identification.inertial import inertial_parameters
 from osc_ros.identification.plausibility import NotDeterminedError
 from osc_ros.identification.recording import Recording
 from osc_ros.identification.results import (
-    identification,
     Identification,
+    identification,
     numbers,
     parameter_file,
     report,

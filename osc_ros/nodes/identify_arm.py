@@ -55,8 +55,9 @@ from osc_ros.nodes.qos import LATCHED_QOS
 Array = NDArray[np.float64]
 
 PATIENCE = 5.0  # for an answer, or a joint state [s]
-SILENCE = 0.5  # without joint states during a motion [s]
+SILENCE = 1.0  # without joint states during a motion [s]
 COMMAND_PERIOD, GUARD_PERIOD = 0.008, 0.02  # [s]
+PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
 SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
 NAMES = tuple(entry.name for entry in (*description.ENTRIES, *description.LOAD_ENTRIES))
 MOTION: dict[str, Any] = {
@@ -176,6 +177,7 @@ class RunningArm:
         before = self._parameters(tuple(wanted))
         self._publish(self.positions())
         self._change(wanted)
+        self._wait(lambda: False, PREPARED)
         self._rows = []
         begin = self._last()[0] + SETTLE
         self._follow(trajectory, guard, begin)

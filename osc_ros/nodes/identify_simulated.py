@@ -71,8 +71,8 @@ class Truth:
     encoder : float
         Standard deviation of the positions [rad].
     ripple : float
-        Amplitude of an unmeasured torque, sinusoidal in the joint's angle with RIPPLES periods a turn,
-        and standard deviation of the measured torques, as a share of each joint's effort limit.
+        Amplitude of an unmeasured torque, sinusoidal in the joint's angle with RIPPLES periods a
+        turn, and standard deviation of the measured torques, as a share of the effort limit.
 
     """
 
