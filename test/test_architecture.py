@@ -37,7 +37,9 @@ LAYERS = {
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim', 'hardware', 'arm'),
+    'viewer': ('model', 'dynamics'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim', 'hardware', 'arm',
+              'viewer'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
@@ -46,7 +48,9 @@ OUTSIDE = {
     'rclpy': ('nodes',),
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py',),
-    'xml': ('model/urdf.py', 'sim'),
+    'viser': ('viewer',),
+    'trimesh': ('viewer',),
+    'xml': ('model/urdf.py', 'model/visuals.py', 'sim'),
     'multiprocessing': ('dynamics/teams',),
     'mpi4py': ('dynamics/teams/distributed.py',),
     'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),
