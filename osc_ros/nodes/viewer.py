@@ -17,8 +17,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from queue import SimpleQueue
+import signal
 import sys
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -117,6 +119,7 @@ class Viewer(Node):  # type: ignore[misc]
         if self._page.port != options.port:
             self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')
         self._say_address(options.host)
+        self._parent = os.getppid() if options.end_with_parent else 0
         self.create_timer(1.0 / RATE, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def stop(self) -> None:
@@ -135,6 +138,8 @@ class Viewer(Node):  # type: ignore[misc]
                 f'bound to {host}: everybody who reaches this address can move the arm')
 
     def _tick(self) -> None:
+        if self._parent and os.getppid() != self._parent:
+            signal.raise_signal(signal.SIGTERM)
         self._link.listen(self._page.browsers > 0)
         self._requests.carry_out(self._link)
         self._link.update()
@@ -147,17 +152,29 @@ class Viewer(Node):  # type: ignore[misc]
                                    f'capsules stand for them: {self._missing[:3]}')
 
     def _file_of(self, uri: str) -> Path | None:
-        """Return the file of a mesh on this machine; None if there is none."""
-        found = urlparse(uri)
-        if found.scheme == 'package':
-            path = _package(found.netloc, found.path.lstrip('/'))
-        elif found.scheme in ('', 'file'):
-            path = Path(unquote(found.path))
-            if not path.is_absolute():
-                path = (self._folder or Path()) / path
-        else:
-            return None
-        return path if path is not None and path.is_file() else None
+        return mesh_file(uri, self._folder)
+
+
+def mesh_file(uri: str, folder: Path | None) -> Path | None:
+    """
+    Return the file of a mesh on this machine; None if there is none.
+
+    Parameters
+    ----------
+    uri : str
+        As in the URDF: package://PACKAGE/…, file://…, or a path.
+    folder : Path, optional
+        Of the URDF, for relative paths.
+
+    """
+    found = urlparse(uri)
+    if found.scheme == 'package':
+        path = _package(found.netloc, found.path.lstrip('/'))
+    elif found.scheme in ('', 'file'):
+        path = (folder or Path()) / unquote(found.path)
+    else:
+        return None
+    return path if path is not None and path.is_file() else None
 
 
 def _package(name: str, path: str) -> Path | None:
@@ -184,6 +201,8 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         help='name of the node that is shown (osc_controller)')
     parser.add_argument('--simulator', default='osc_simulator',
                         help='name of the node that is pushed (osc_simulator)')
+    parser.add_argument('--end-with-parent', action='store_true',
+                        help='end when the process that started it has ended')
     options = parser.parse_args(given[:cut])
     if not 0 < options.port < 65536:
         parser.error(f'--port {options.port}: accepted is 1 to 65535')

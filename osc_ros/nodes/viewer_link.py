@@ -28,7 +28,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
 from numpy.typing import NDArray
 from rcl_interfaces.msg import Log, Parameter, ParameterEvent, ParameterType, ParameterValue
-from rcl_interfaces.srv import GetParameters, SetParameters
+from rcl_interfaces.srv import GetParameters, ListParameters, SetParameters
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -87,6 +87,7 @@ class ControllerLink:
         self._pending: dict[str, Any] = {}  # parameters to set while a request is on its way
         self._in_flight: dict[str, tuple[Any, float, Callable[[Any], None]]] = {}
         self._diagnosed = monotonic()
+        self._transitions: list[int] = []  # those that are requested next
         self._is_loaded = False
         self._publishers: dict[tuple[str, Any], Any] = {}
         self._description = ''
@@ -100,7 +101,7 @@ class ControllerLink:
         self._clients = {name: client(kind, f'{controller}/{name}') for name, kind in (
             ('get_state', GetState), ('change_state', ChangeState), ('hold', Trigger),
             ('release', Trigger), ('free_drive', SetBool), ('get_parameters', GetParameters),
-            ('set_parameters', SetParameters))}
+            ('list_parameters', ListParameters), ('set_parameters', SetParameters))}
 
     def listen(self, is_watched: bool) -> None:
         """Subscribe to the controller's reports, or unsubscribe: a page nobody sees is free."""
@@ -172,7 +173,8 @@ class ControllerLink:
             return
         message = deserialize_message(newest, JointState)
         place = {name: i for i, name in enumerate(message.name)}
-        if all(name in place for name in robot.joint_names):
+        if (len(message.position) == len(message.name)
+                and all(name in place for name in robot.joint_names)):
             order = [place[name] for name in robot.joint_names]
             self.reading.q = np.array(message.position)[order]
             self.reading.effort = (np.array(message.effort)[order]
@@ -182,17 +184,22 @@ class ControllerLink:
 
     def _load(self) -> None:
         """Get the parameters that describe the robot and the tasks, then those of the tasks."""
-        names = [*ROBOT, 'tasks', *watched(())]
+        def listed(answer: Any) -> None:
+            known = set(answer.result.names)
 
-        def load_tasks(parameters: dict[str, Any]) -> None:
-            tasks = list(parameters.get('tasks') or [])
-            more = [f'{task}.{part}' for task in tasks
-                    for part in ('link', 'kind', 'axis', 'activation')]
-            self._get(more, lambda found: self._use({**parameters, **found}, tasks))
+            def load_tasks(parameters: dict[str, Any]) -> None:
+                tasks = list(parameters.get('tasks') or [])
+                more = {f'{task}.{part}' for task in tasks
+                        for part in ('link', 'kind', 'axis', 'activation')}
+                self._get(sorted(more & known),
+                          lambda found: self._use({**parameters, **found}, tasks))
 
-        self._get(names, load_tasks)
+            self._get(sorted({*ROBOT, 'tasks', *watched(())} & known), load_tasks)
+
+        self._ask('list_parameters', ListParameters.Request(), listed)
 
     def _get(self, names: list[str], then: Callable[[dict[str, Any]], None]) -> None:
+        """Get parameters; one that is not declared would make the answer empty."""
         def done(answer: Any) -> None:
             then({name: parameter_value_to_python(value)
                   for name, value in zip(names, answer.values)})
@@ -260,23 +267,29 @@ class ControllerLink:
 
     def start(self) -> None:
         """Bring the controller to the state active."""
-        if self.reading.lifecycle == 'unconfigured':
-            self._change(Transition.TRANSITION_CONFIGURE, lambda: self._change(
-                Transition.TRANSITION_ACTIVATE))
-        else:
-            self._change(Transition.TRANSITION_ACTIVATE)
+        unconfigured = self.reading.lifecycle == 'unconfigured'
+        self._change([Transition.TRANSITION_CONFIGURE] * unconfigured
+                     + [Transition.TRANSITION_ACTIVATE])
 
     def stop(self) -> None:
         """Deactivate the controller: it brings the arm to rest."""
-        self._change(Transition.TRANSITION_DEACTIVATE)
+        self._change([Transition.TRANSITION_DEACTIVATE])
 
-    def _change(self, transition: int, then: Callable[[], None] = lambda: None) -> None:
+    def _change(self, transitions: list[int]) -> None:
+        """Request transitions in turn, after those that are on their way, if any."""
+        if 'change_state' in self._in_flight:
+            self._transitions = transitions
+            return
+        first, self._transitions = transitions[0], transitions[1:]
+
         def done(answer: Any) -> None:
-            if answer.success:
-                then()
+            if not answer.success:
+                self._transitions = []
+            if self._transitions:
+                self._change(self._transitions)
             self._ask('get_state', GetState.Request(), self._on_state)
 
-        self._ask('change_state', ChangeState.Request(transition=Transition(id=transition)), done,
+        self._ask('change_state', ChangeState.Request(transition=Transition(id=first)), done,
                   patience=180.0)  # a configuration may compile kernels
 
     def trigger(self, name: str) -> None:
@@ -400,7 +413,9 @@ class ControllerLink:
             self.reading.Lambda = np.array(message.data).reshape(6, 6)
 
     def _on_terms(self, message: Float64MultiArray) -> None:
-        rows, columns = (message.layout.dim[i].label.split(' ') for i in (0, 1))
+        rows, columns = (one.label.split(' ') for one in message.layout.dim[:2])
+        if len(message.data) != len(rows) * len(columns):
+            return
         table = np.array(message.data).reshape(len(rows), len(columns))
         self.reading.terms = {row: values for row, values in zip(rows, table)
                               if row not in NOT_TORQUES}

@@ -64,7 +64,7 @@ class Panel:
         self._banner.content = banner(reading)
         self._words.content = words(reading)
         self._facts.content = facts(reading)
-        self._motion.disabled = 'lifecycle' not in reading.offers
+        self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
         for name, button in self._buttons.items():
             button.disabled = name not in reading.offers
         share = reading.least_share

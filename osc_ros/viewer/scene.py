@@ -98,18 +98,12 @@ class Handle:
                                              f'target {name}'.strip())
         self._dragged, self._is_held, self.is_placed = -np.inf, False, False
 
-        @self._controls.on_drag_start
-        def _(event: Any) -> None:
-            self._is_held = True
-
-        @self._controls.on_drag_end
-        def _(event: Any) -> None:
-            self._is_held, self._dragged = False, monotonic()
-
         @self._controls.on_update
         def _(event: Any) -> None:
+            self._is_held = event.phase != 'end'
             self._dragged, self.is_placed = monotonic(), True
-            moved(pose_of(event.target))
+            if event.phase == 'update':
+                moved(pose_of(event.target))
 
     @property
     def is_free(self) -> bool:
@@ -265,8 +259,7 @@ class Scene:
             self._push = self._server.scene.add_transform_controls(
                 '/push', scale=0.12, line_width=4.0, disable_rotations=True, depth_test=False,
                 opacity=0.8)
-            self._push.on_drag_start(partial(self._set_pushing, True))
-            self._push.on_drag_end(partial(self._set_pushing, False))
+            self._push.on_update(lambda event: self._set_pushing(event.phase != 'end'))
         self._pull.visible = self._is_pushing
         if not self._is_pushing:
             self._push.position = tip[:3, 3]
@@ -277,7 +270,7 @@ class Scene:
         self._pull.points = np.array([[tip[:3, 3], end]], dtype=np.float32)
         self._actions.push(force)
 
-    def _set_pushing(self, is_pushing: bool, event: Any) -> None:
+    def _set_pushing(self, is_pushing: bool) -> None:
         self._is_pushing = is_pushing
         if not is_pushing:
             self._actions.push(None)

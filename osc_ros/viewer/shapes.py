@@ -110,6 +110,7 @@ def _capsule(end: Array, radius: float) -> Any:
     """Return a capsule from the origin to `end`."""
     length = float(np.linalg.norm(end))
     shape = trimesh.creation.capsule(height=length, radius=radius, count=[16, 16])
+    shape.apply_translation([0.0, 0.0, 0.5 * length])  # it is made around its centre
     along: Any = trimesh.geometry.align_vectors  # untyped
     shape.apply_transform(along([0.0, 0.0, 1.0], end / length))
     return _colored(shape, GREY)
