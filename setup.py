@@ -86,6 +86,7 @@ setup(
             f'osc_simulator = {PACKAGE}.nodes.start:simulator',
             f'osc_demo = {PACKAGE}.nodes.start:demo',
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
+            f'osc_info = {PACKAGE}.info.command:main',
         ],
     },
 )

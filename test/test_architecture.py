@@ -37,6 +37,7 @@ LAYERS = {
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
+    'info': ('model', 'dynamics', 'control'),
     'viewer': ('model', 'dynamics'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim', 'hardware', 'arm',
               'viewer'),

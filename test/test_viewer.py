@@ -328,7 +328,7 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
 
 
 @needs_browser
-def test_page_loads_in_a_browser_without_errors(page, panda):
+def test_page_loads_in_a_browser_and_its_sliders_request(page, asked, panda):
     reading = reading_of(panda, text='torque at its limit', level=1)
     page.update(reading)
     with chromium.browser() as tab:
@@ -336,6 +336,12 @@ def test_page_loads_in_a_browser_without_errors(page, panda):
         tab.wait_for("document.body.innerText.includes('torque at its limit')")
         tab.wait_for("document.querySelector('canvas') !== null")
         assert page.browsers == 1
+        set_slider(tab, 'ω position [rad/s]', 35.0)
+        deadline = time.monotonic() + 30.0
+        while not asked.calls:
+            assert time.monotonic() < deadline, 'no request'
+            time.sleep(0.05)
+        assert asked.calls[-1] == ('set_parameter', 'translation.natural_frequency', 35.0)
         assert tab.errors == []
 
 
@@ -366,14 +372,19 @@ class Arm:
         self._spin, self.node, self.tip = spin, Node('test_viewer'), None
         self.file = share_directory() / 'config' / 'panda.yaml'
         self._start = start
-        start('simulator', '--ros-args', '--params-file', self.file)
+        start('simulator', *self.arguments(), '-p', 'rate:=250.0', '-p', 'brake_timeout:=3.0')
         self.controller = self.start_controller()
         self.viewer = start('viewer', '--port', port)
         self.node.create_subscription(PoseStamped, 'osc_simulator/tip_pose', self._on_pose, 10)
         self.wait(lambda: self.tip is not None, 'the tip')
 
     def start_controller(self):
-        return self._start('controller', '--ros-args', '--params-file', self.file)
+        return self._start('controller', *self.arguments(), '-p', 'rate:=250.0',
+                           '-p', 'state_timeout:=3.0')
+
+    def arguments(self):
+        """Return arguments for an arm beside two browsers that draw on the CPU."""
+        return '--ros-args', '--params-file', self.file
 
     def _on_pose(self, message):
         p = message.pose.position
@@ -410,8 +421,8 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
     port = free_port()
     arm = Arm(spin, start, port)
     with chromium.browser() as tab, chromium.browser() as other:
-        for one in (tab, other):
-            one.open(f'http://127.0.0.1:{port}/', 1440, 900)
+        for one, size in ((tab, (1440, 900)), (other, (640, 400))):
+            one.open(f'http://127.0.0.1:{port}/', *size)
             deadline = time.monotonic() + 300.0  # the controller may compile
             while 'goal:' not in one.text():
                 assert time.monotonic() < deadline, one.text()
@@ -435,7 +446,7 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         set_slider(tab, 'ω position [rad/s]', 35.0)
         arm.wait(lambda: '35' in str(arm.parameter('translation.natural_frequency')), 'the slider')
         assert arm.parameter('translation.natural_frequency') == [35.0] * 3
-        shown = other.value(VALUE % json.dumps('ω position [rad/s]'))
+        shown = other.value(FIELD_OF % json.dumps('ω position [rad/s]') + '.value')
         assert float(shown) == 35.0  # other browsers see it
         assert tab.errors == []
         assert other.errors == []
@@ -455,7 +466,7 @@ def wait_for_text(arm, tab, text):
         arm.rest(0.2)
 
 
-def drag(tab, arm, film, start, end, steps=24):
+def drag(tab, arm, film, start, end, steps=16):
     """Drag from one point (3,) of the scene to another; add pictures to the film, if any."""
     a, b = pixel(tab, start), pixel(tab, end)
     tab.mouse('mouseMoved', *a)
@@ -470,21 +481,21 @@ def drag(tab, arm, film, start, end, steps=24):
         if film is not None:
             film.append((time.monotonic(), tab.picture()))
     tab.mouse('mouseReleased', *b, button='left', clickCount=1)
-    for _ in range(24 if film is not None else 0):
+    for _ in range(16 if film is not None else 0):
         arm.rest(0.05)
         film.append((time.monotonic(), tab.picture()))
 
 
-ROW = """(() => {const label = [...document.querySelectorAll('label, p, div')].filter(
-e => e.childElementCount === 0 && e.textContent === %s).pop(); let row = label;
-while (!row.querySelector('input')) row = row.parentElement; return row})()"""
-VALUE = f"{ROW}.querySelector('input').value"
+FIELD_OF = """(() => {let row = [...document.querySelectorAll('label')].find(
+e => e.textContent === %s); while (!row.querySelector('input[type=text]')) row = row.parentElement;
+return row.querySelector('input[type=text]')})()"""
 
 
 def set_slider(tab, label, value):
     """Type a number into the field beside a slider."""
-    row = ROW % json.dumps(label)
-    x, y = tab.value(f"(() => {{const b = {row}.querySelector('input').getBoundingClientRect();"
+    field = FIELD_OF % json.dumps(label)
+    x, y = tab.value(f"(() => {{const field = {field}; field.scrollIntoView({{block: 'center'}});"
+                     'const b = field.getBoundingClientRect();'
                      'return [b.x + b.width / 2, b.y + b.height / 2]})()')
     for _ in range(3):
         tab.mouse('mousePressed', x, y, button='left', clickCount=3)

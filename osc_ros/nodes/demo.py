@@ -28,6 +28,7 @@ from typing import Any
 
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
+from osc_ros.model.ends import ends_of_chains
 from osc_ros.nodes import demo_page, description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
 from osc_ros.nodes.demo_loops import (
@@ -114,7 +115,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _links(file: Path) -> str:
     """Return the links of a URDF that may be base and tip, in words; empty if it is unusable."""
     with suppress(OscError):
-        root, ends = description.ends_of_chains(description.urdf_text(str(file)))
+        root, ends = ends_of_chains(description.urdf_text(str(file)))
         tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
         return (f': here the base may be {root}, the root, or a link from there to the tip; '
                 f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
