@@ -15,7 +15,6 @@
 """The engine of osc_arm with an arm whose states and calls are faulty in every way."""
 
 import pickle
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -173,9 +172,8 @@ def test_computation_for_nothing_changes_no_torque(law):
         for _ in range(100):
             engine._try_cycle()
             if engine._rehearsal is not None:
-                engine._arrived = perf_counter()  # as if there were time
-                engine._rehearse(engine._rehearsal)
-        assert rehearsed is None or engine._rehearsal.acts
+                engine._rehearsal.run()
+        assert rehearsed is None or engine._rehearsal._other.acts
         sent.append([one for one in arm.calls if not isinstance(one, str)])
         channel.close()
     np.testing.assert_array_equal(*sent)

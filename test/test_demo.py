@@ -124,6 +124,18 @@ def test_robot_of_the_package_is_driven_by_its_name(tmp_path):
     assert figures['followed'] is True
 
 
+@pytest.mark.slow  # quick: test_figure_of_eight of test_disturbance.py
+def test_arm_with_unknown_friction_follows_with_the_compensation(tmp_path):
+    path = tmp_path / 'friction.yaml'
+    path.write_text(f"""
+/**/osc_simulator: {{ros__parameters: {{friction: {[0.2] * 7}}}}}
+/**/osc_controller: {{ros__parameters: {{disturbance.mode: observer}}}}
+""")
+    figures, printed = demo(tmp_path, '--config', path)
+    assert 'the arm followed' in printed
+    assert figures['figure of eight']['position rms [mm]'] < 0.5
+
+
 @pytest.mark.slow  # quick: the demo with the loop in a process runs in real time too
 def test_real_time_mode_follows_too_but_promises_less(tmp_path):
     slack = config(tmp_path, (': 0.001 ', ': 0.05 '))

@@ -198,7 +198,7 @@ class TestContact:
 def estimate(torque, settled=1.0, wrench=None):
     """Return something like an ExternalForce, for a robot whose torques are 0.1 m of forces."""
     given = np.array(torque, dtype=float)
-    return SimpleNamespace(torque=given, settled=settled,
+    return SimpleNamespace(torque=given, settled=settled, bandwidth=100.0,
                            wrench=np.zeros(6) if wrench is None else np.array(wrench),
                            torque_of=lambda F: 0.1 * np.append(F, 0.0))
 

@@ -33,6 +33,7 @@ from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.control.engine import Engine, IDLE, MODES, Stamp
 from osc_ros.control.law import Law
+from osc_ros.control.rehearsal import Rehearsal
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
 from osc_ros.control.supervision import Supervision
@@ -46,7 +47,6 @@ Array = NDArray[np.float64]
 
 EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
 OPENED, REFUSED = 'opened', 'refused'  # the first event
-AHEAD = 2e-4  # before a state is due, a torque is computed for nothing [s]
 COLLECTED = 1000  # garbage is collected once in this number of cycles
 LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
 RECORDED = 600_000  # number of cycles whose times are recorded
@@ -129,18 +129,17 @@ class ArmEngine(Engine):
     channel : Channel
     system : System
     rehearsed : Law, optional
-        Another law of the same robot, see `_rehearse`.
+        Another law of the same robot, see `Rehearsal`.
 
     """
 
     def __init__(self, law: Law, supervision: Supervision, hardware: Hardware, period: float,
                  channel: Channel, system: System, rehearsed: Law | None = None) -> None:
         super().__init__(law, supervision, period, self._write, self._tell)
-        self._rehearsal = None if rehearsed is None else Engine(
-            rehearsed, supervision, period, lambda *_: None, lambda *_: None)
+        self._rehearsal = None if rehearsed is None else Rehearsal(self, rehearsed)
         self.hardware, self.is_ending = hardware, False
         self._channel, self._node = channel, os.getppid()
-        self._robot = law.robot
+        self._robot, self._arrived = law.robot, 0.0
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -213,8 +212,11 @@ class ArmEngine(Engine):
                 else:
                     self._try_cycle()
                 self._serve()
-                if self.acts and self._rehearsal is not None:
-                    self._rehearse(self._rehearsal)
+                if self._rehearsal is not None:
+                    rest = self._rehearsal.due(self._arrived) - perf_counter()
+                    if 0.0 <= rest < self.period:
+                        sleep(rest)
+                        self._rehearsal.run()
         finally:
             if self._file:
                 np.save(self._file, self._times[:min(self._cycle, RECORDED)])
@@ -255,27 +257,6 @@ class ArmEngine(Engine):
             print('osc_arm: the node of this control loop has ended: the arm follows its last '
                   f'target and then holds it; to stop the arm: kill {os.getpid()}',
                   file=sys.stderr, flush=True)
-
-    def _rehearse(self, other: Engine) -> None:
-        """
-        Compute a torque that is not sent, shortly before the next state is due.
-
-        After a pause the caches of the processor have lost the code of the loop, and the same
-        computation takes two to three times as long.
-
-        """
-        rest = self._arrived + self.period - AHEAD - perf_counter()
-        if rest < 0.0:
-            return
-        sleep(rest)
-        try:
-            if other.accept(self.time, self.q, self.qd, self.stamp, self._arrived):
-                if other.acts:
-                    other.answer(self._arrived)
-                else:
-                    other.activate()
-        except Exception:  # of any kind: nothing depends on it
-            self._rehearsal = None
 
     def _read(self) -> bool:
         """Read and store a state; return whether it is plausible."""

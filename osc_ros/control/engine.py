@@ -44,9 +44,10 @@ class Engine:
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes every state to `accept`, and calls `answer` and `watch`; the engine passes
-    the commands to `send`. After a reaction to a contact the law holds the pose of the arm. In the modes ACTIVE and ENDING there is a command for each state. When
+    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
     the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
-    mode becomes IDLE. All calls come from one thread, or under one lock.
+    mode becomes IDLE. After a reaction to a contact the law holds the pose of the arm. All calls
+    come from one thread, or under one lock.
 
     Attributes
     ----------

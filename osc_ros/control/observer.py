@@ -181,6 +181,11 @@ class ExternalForce:
         return float(self._state[_QUALITY])
 
     @property
+    def bandwidth(self) -> float:
+        """Bandwidth of the estimate [rad/s]."""
+        return float(self._state[_RATE])
+
+    @property
     def settled(self) -> float:
         """Share of the external torque that the filter lets through since its start, 0 to 1."""
         return 1.0 - float(self._state[_MISSING])

@@ -85,6 +85,7 @@ class Unmodelled:
         observation = settings.observation or Observation()
         self._efforts = observation.efforts
         same = before is not None and robot is before._robot
+        self.observer: MomentumObserver
         if before is not None and same and self._is_same(before):
             self.observer = before.observer
         else:
