@@ -119,6 +119,7 @@ class Viewer(Node):  # type: ignore[misc]
         if self._page.port != options.port:
             self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')
         self._say_address(options.host)
+        self._always = options.listen_always
         self._parent = os.getppid() if options.end_with_parent else 0
         self.create_timer(1.0 / RATE, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
@@ -140,7 +141,7 @@ class Viewer(Node):  # type: ignore[misc]
     def _tick(self) -> None:
         if self._parent and os.getppid() != self._parent:
             signal.raise_signal(signal.SIGTERM)
-        self._link.listen(self._page.browsers > 0)
+        self._link.listen(self._always or self._page.browsers > 0)
         self._requests.carry_out(self._link)
         self._link.update()
         self._folder = description.folder(
@@ -201,6 +202,9 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         help='name of the node that is shown (osc_controller)')
     parser.add_argument('--simulator', default='osc_simulator',
                         help='name of the node that is pushed (osc_simulator)')
+    parser.add_argument('--listen-always', action='store_true',
+                        help='subscribe to the reports of the controller also while no browser '
+                        'is open (a benchmark uses it)')
     parser.add_argument('--end-with-parent', action='store_true',
                         help='end when the process that started it has ended')
     options = parser.parse_args(given[:cut])
