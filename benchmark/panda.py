@@ -34,6 +34,7 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
 from osc_ros.control.guide import Jog
@@ -42,7 +43,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.observer import MomentumObserver
 from osc_ros.control.posture import Posture
 from osc_ros.control.reference import NO_REFERENCE
-from osc_ros.control.settings import Settings
+from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.task import Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics.methods import METHODS
@@ -248,6 +249,10 @@ def tick(seconds: float) -> list[Row]:
         ('… all of this', whole(all_of_it, on_the_way=True)),
         ('… joints at their limits', whole(replace(plain, limits=slow))),
         ('… torques at their limits', whole(replace(plain, limits=weak))),
+        ('… with the observer of external torques', whole(replace(
+            plain, observation=Observation()))),
+        ('… and the compensation of what the model lacks', whole(replace(
+            plain, disturbance=Disturbance()))),
         ('beside a tick: `MomentumObserver.update`', _observer(robot)),
         *_stages(Law(robot, plain)),
     ]

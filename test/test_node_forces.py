@@ -131,3 +131,20 @@ def test_learning_is_refused_while_the_controller_is_not_active(spin):
     assert rig.controller.trigger_configure() == SUCCESS
     answer = Pushed.call(rig, 'learn_contact')
     assert not answer.success and answer.message == 'the controller is not active'
+
+
+def test_user_is_told_that_efforts_do_not_come_or_do_not_fit(spin, capfd):
+    rig = Rig(spin, external_force__efforts='measured').activate()
+    assert ("external_force.efforts is 'measured', but joint_states have no effort of every joint"
+            in capfd.readouterr().err)
+    rig.deactivate()
+    # efforts in A
+    def hears():
+        rig.hardware.state(effort=[-0.5, 1.2, -0.3, -2.0, 0.8, -0.9, 0.4])
+        return rig.controller._loop.engine.rest.is_enough and (
+            rig.controller._loop.engine.effort is not None
+            and np.isfinite(rig.controller._loop.engine.effort).all())
+    for _ in range(20):
+        spin(hears, why='for states with efforts')
+    assert rig.controller.trigger_activate() != SUCCESS
+    assert "external_force.efforts 'commanded'" in capfd.readouterr().err

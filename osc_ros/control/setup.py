@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.compiled_tick import compiled_tick, Kernel
 from osc_ros.control.feedback import task_forces
+from osc_ros.control.free import Guidance
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -97,6 +98,8 @@ class Setup:
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
         Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
+    guidance : Guidance, optional
+        The free drive, if `settings.free` is given.
 
     """
 
@@ -147,6 +150,9 @@ class Setup:
             self._given = (*arrays, self.limiter.table, self.limiter.accelerations,
                            *self.solver.arrays, self._rows, self.J, *thresholds)
         self.levels: list[Level] = []
+        self.guidance: Guidance | None = None
+        if settings.free is not None:
+            self.guidance = Guidance(settings.free, robot, settings.tasks[0].limits.box)
 
     @property
     def known(self) -> Precomputed:
@@ -181,6 +187,11 @@ class Setup:
                   before is not None)
             for task, link, rows in zip(self.settings.tasks, self.at,
                                         zip(self._rows, self.solver.rows))]
+        if before is not None and (self.settings.free is None) != (before.settings.free is None):
+            for level in self.levels:
+                if level.task.name in old:
+                    level.coast(old[level.task.name].twist, np.zeros(6)
+                                if before.guidance is None else before.guidance.acceleration)
         for level, frame, row in zip(self.levels, self._frames, self._rows):
             level.axes[:] = np.eye(3)
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
@@ -228,6 +239,8 @@ class Setup:
         self.softened_for = period
         for level in self.levels:
             level.soften(period)
+        if self.guidance is not None:
+            self.guidance.soften(period)
         frequency, rate, push = self._posture_set
         self.posture_share = share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
@@ -293,6 +306,10 @@ class Setup:
 
         """
         self.set_targets(time, q)
+        if self.guidance is not None:
+            twist = self.J[6 * self.at[0]:6 * self.at[0] + 6] @ qd  # with the last Jacobian
+            self.posture_gains = (0.0, self.guidance.damping_rate(qd, twist),
+                                  self.posture_gains[2])
         tau, beside = np.empty(len(q)), self._rest if more is None else more
         reference = self.reference
         dt = reference.since(time)
@@ -309,6 +326,8 @@ class Setup:
                 reference.advance(dt, solves, q, qd, posture, self.posture_gains)
             reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
+        if self.guidance is not None:
+            tau += self._guided(self.guidance, beside)
         return tau if more is None else tau + more
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
@@ -325,6 +344,17 @@ class Setup:
         dynamics.inward(F, tau)
         dynamics.acceleration_response(more, F, accelerations[0])
         return int(solves)
+
+    def _guided(self, guidance: Guidance, more: Array) -> Array:
+        """Torques (n,) of damper and walls of a free drive; adds them to `accelerations`."""
+        level, dynamics = self.levels[0], self.dynamics
+        own = slice(6 * self.at[0], 6 * self.at[0] + 6)
+        wrench = guidance.put_wrench(level.pose, level.twist, np.ascontiguousarray(
+            dynamics.Lambda_inv[own, own]), level.axes)
+        self.solver.F[own] += wrench
+        guidance.acceleration = dynamics.a0[own] + dynamics.Lambda_inv[own] @ self.solver.F
+        dynamics.acceleration_response(more, self.solver.F, self.limiter.accelerations[0])
+        return np.asarray(wrench @ self.J[own])
 
     def compensation(self, time: float, tau: Array, is_held: bool) -> Array | None:
         """
@@ -375,8 +405,13 @@ class Setup:
 
     def set_targets(self, time: float, q: Array) -> None:
         """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
-        for level in self.levels:
+        for k, level in enumerate(self.levels):
             level.set_target(time)
+            if level.impedance is not None:
+                own = slice(6 * self.at[k], 6 * self.at[k] + 6)
+                self.reference.springs[k] = level.advance_impedance(
+                    time, self.softened_for,
+                    np.ascontiguousarray(self.dynamics.Lambda_inv[own, own]))
         for level, frame in self._turning:
             level.axes[:] = frame.at(q)[:3, :3]
 

@@ -59,6 +59,8 @@ from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
 
 MOST_REHEARSED = 30  # joints of the largest robot of which updates are rehearsed
+# Findings with which external torques cannot be computed from the efforts.
+UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
@@ -188,6 +190,7 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
+        diagnosis.inputs = self._targets.policy.values
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -239,6 +242,7 @@ class Controller(ManagedNode):
         self._require_states()
         self._require_no_other_publisher()
         self._check()
+        self._check_efforts()
         self._law.require_holding(self._loop.q)
         self._loop.activate()
         self.get_logger().info('active: holding the present pose')
@@ -278,10 +282,20 @@ class Controller(ManagedNode):
                                    f"driver_compensates '{compensates}' says")
         elif finding.verdict in (Verdict.WELL, Verdict.UNCLEAR):
             self.get_logger().info(f'start-up check: {finding}')
-        elif check == 'warn':
+        elif check == 'warn' and (finding.verdict not in UNUSABLE or self.get_parameter(
+                'external_force.efforts').value == 'commanded'):
             self.get_logger().warning(f'start-up check: {finding}')
         else:
-            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn')")
+            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn' and "
+                             "external_force.efforts 'commanded')")
+
+    def _check_efforts(self) -> None:
+        """Warn if external torques are to be computed from efforts that do not come."""
+        efforts = self.get_parameter('external_force.efforts').value
+        if efforts != 'commanded' and not self._loop.request(requests.has_efforts):
+            self.get_logger().warning(
+                f"external_force.efforts is '{efforts}', but joint_states have no effort of every "
+                'joint: the commanded torques are used for the others')
 
     @property
     def _finding(self) -> str:
@@ -414,6 +428,7 @@ class Controller(ManagedNode):
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:
+            self._targets.policy.record(*tick[:2])
             self._diagnosis.publish_tick(*tick)
 
     def _find_others(self) -> tuple[str, ...]:

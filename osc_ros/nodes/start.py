@@ -53,6 +53,11 @@ def viewer() -> NoReturn:
     _run('viewer')
 
 
+def identify() -> NoReturn:
+    """Run osc_identify."""
+    _run('identify')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()

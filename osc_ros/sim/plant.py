@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import math
 import os
 from pathlib import Path
@@ -66,6 +66,8 @@ class Plant:
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
+    furnish : called with MuJoCo's specification, to add bodies beside the arm, in the axes of the
+        URDF's root; pictures do not show them
     folder : folder of the URDF file, from which pictures and viewer find its meshes
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
@@ -84,7 +86,8 @@ class Plant:
                  friction: PerJoint = None, position_noise: float = 0.0,
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
                  ball: tuple[str, float] | None = None, compensates: str = 'none',
-                 folder: str | os.PathLike[str] | None = None) -> None:
+                 folder: str | os.PathLike[str] | None = None,
+                 furnish: Callable[[mujoco.MjSpec], None] | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
@@ -103,6 +106,7 @@ class Plant:
         armature = _amounts('rotor inertia', rotor_inertia, names, [0.0] * self.n)
         self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
+        self._is_noisy = bool(self._noise.any())
         self._random = np.random.default_rng(seed)
         self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
@@ -113,9 +117,9 @@ class Plant:
             _add_wall(spec, timestep)
         if ball is not None:
             require('link', ball[0], urdf.links)
-            spec.body(ball[0]).add_geom(
-                type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
-                size=[ball[1], 0.0, 0.0], **_contact(timestep))
+            _add_ball(spec, *ball, timestep)
+        if furnish is not None:
+            furnish(spec)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
         self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
@@ -271,6 +275,8 @@ class Plant:
 
     def measured(self) -> tuple[Array, Array, Array]:
         """Return positions and velocities with sensor noise, and the last torque, (n,) each."""
+        if not self._is_noisy:
+            return self.q, self.qd, self._tau.copy()
         noise = self._random.standard_normal((2, self.n)) * self._noise[:, None]
         return self.q + noise[0], self.qd + noise[1], self._tau.copy()
 
@@ -323,6 +329,11 @@ class Plant:
         return picture(*self.scene(), path, width, height)
 
     @property
+    def data(self) -> mujoco.MjData:
+        """MuJoCo's state."""
+        return self._data
+
+    @property
     def qpos(self) -> Array:
         """MuJoCo's joint positions, in its order [rad or m], a new array."""
         return np.array(self._data.qpos)
@@ -331,7 +342,7 @@ class Plant:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
         model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
         data = mujoco.MjData(model)
-        data.qpos = self._data.qpos
+        data.qpos = self._data.qpos[:model.nq]
         mujoco.mj_forward(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
@@ -379,6 +390,12 @@ def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **_contact(timestep))
+
+
+def _add_ball(spec: mujoco.MjSpec, link: str, radius: float, timestep: float) -> None:
+    """Add a ball without mass at the origin of a link."""
+    spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
+                             size=[radius, 0.0, 0.0], **_contact(timestep))
 
 
 def _vector(what: str, given: ArrayLike, size: int) -> Array:
