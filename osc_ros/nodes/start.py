@@ -48,6 +48,11 @@ def demo() -> NoReturn:
     _run('demo')
 
 
+def viewer() -> NoReturn:
+    """Run osc_viewer."""
+    _run('viewer')
+
+
 def identify() -> NoReturn:
     """Run osc_identify."""
     _run('identify')
