@@ -127,11 +127,7 @@ class Setup:
             self.least_inertia = before.least_inertia
         if self.least_inertia is None and settings.friction is not None:
             self.least_inertia = least_inertia(robot)
-        old = None if before is None else before.unmodelled
-        is_fading = old is not None and bool(old.torque.any())
-        self.unmodelled: Unmodelled | None = None
-        if settings.observation or settings.disturbance or is_fading:
-            self.unmodelled = Unmodelled(robot, settings, old, known.compensation)
+        self.unmodelled = self._unmodelled(before, known)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
@@ -156,6 +152,14 @@ class Setup:
         """What another setup of the same robot and settings need not compute again."""
         found = None if self.unmodelled is None else self.unmodelled.compensation
         return Precomputed(self.least_inertia, None if found is None else found.limits)
+
+    def _unmodelled(self, before: Setup | None, known: Precomputed) -> Unmodelled | None:
+        """Observer and compensation; None if the settings have none, and none fades out."""
+        settings, old = self.settings, None if before is None else before.unmodelled
+        is_fading = old is not None and bool(old.torque.any())
+        if settings.observation or settings.disturbance or is_fading:
+            return Unmodelled(self.robot, settings, old, known.compensation)
+        return None
 
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1
