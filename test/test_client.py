@@ -272,8 +272,8 @@ def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
 
 
 def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
-    from rclpy.parameter import Parameter
     from rcl_interfaces.srv import SetParametersAtomically
+    from rclpy.parameter import Parameter
 
     def use(mode):
         request = SetParametersAtomically.Request(
