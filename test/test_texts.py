@@ -317,7 +317,8 @@ def require_files(words):
 
 CHECKS = {'make': require_make, 'ros2': require_ros2, 'pip': require_pip,
           'rosdep': require_rosdep, 'colcon': require_colcon, 'export': require_variables,
-          'mpiexec': require_mpi, '.venv-franka-sim/bin/python': require_files, 'python': require_files}
+          'mpiexec': require_mpi, '.venv-franka-sim/bin/python': require_files,
+          'python': require_files}
 
 
 # The demo, with the arguments that the texts give
