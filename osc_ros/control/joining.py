@@ -85,7 +85,43 @@ class Drift:
         return target
 
 
-Base: TypeAlias = Hold | Path | Drift
+@dataclass(frozen=True, eq=False)
+class Coast:
+    """
+    A motion that comes to rest exponentially, as a damped mass does.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Pose at the time `since`, in the base frame.
+    start : (6,) [rad/s, m/s]
+        Twist at that time, base axes, [angular; linear].
+    rates : (2,) [1/s]
+        Rate at which rotation and translation decay.
+    since : float [s]
+
+    """
+
+    pose: Array
+    start: Array
+    rates: Array
+    since: float
+
+    @property
+    def twist(self) -> Array:
+        """The twist (6,) at the end: zero."""
+        return np.zeros(6)
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]."""
+        rates = np.repeat(self.rates, 3)
+        left = np.exp(-rates * (time - self.since))
+        target = Target(np.empty((4, 4)), left * self.start, -rates * left * self.start)
+        _put_drift(self.pose, (1.0 - left) / rates * self.start, 1.0, target.pose)
+        return target
+
+
+Base: TypeAlias = Hold | Path | Drift | Coast
 
 
 class Offset:

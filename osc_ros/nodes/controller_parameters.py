@@ -44,6 +44,7 @@ from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TO
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
+from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.states import VELOCITY
 
@@ -181,8 +182,8 @@ _SAFETY = (
 _TIP = (
     Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
-          'damping ratio, with the inertia of the arm', choices=('acceleration', 'impedance'),
-          live=True),
+          'damping ratio, with the inertia of the arm; free, a hand guides the arm, see '
+          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True),
     Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
           'Natural frequency of the position '
           'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
@@ -411,7 +412,7 @@ _EXTERNAL = (
           'the joint that moves most [rad/s]', lower=1e-3, upper=10.0, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

@@ -199,7 +199,8 @@ class Diagnosis:
                  'after their stamps')):
             if applies:
                 return DiagnosticStatus.WARN, text
-        return DiagnosticStatus.OK, status.text
+        return DiagnosticStatus.OK, (
+            'free drive: the arm follows the hand' if status.is_free else status.text)
 
     def _loop_values(self, timing: Timing) -> Pairs:
         yield 'method', self._law.space.method
@@ -228,6 +229,9 @@ class Diagnosis:
 
     def _law_values(self, status: Status) -> Pairs:
         yield 'gain share', f'{status.gain_share:.3f}'
+        yield 'free drive', 'on' if status.is_free else 'off'
+        yield 'impedance', status.impedance
+        yield 'energy tank [J]', f'{status.tank:.3f}'
         yield 'start-up check', self.finding
         yield 'friction torque use', f'{status.friction_use:.3f}'
         yield 'disturbance torque use', f'{status.disturbance_use:.3f}'

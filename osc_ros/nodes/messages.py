@@ -45,6 +45,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 
 from osc_ros.control.engine import Stamp
 from osc_ros.control.guide import Jog
+from osc_ros.control.impedance import Impedance
 from osc_ros.control.task import pose, poses
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.errors import InputError
@@ -212,6 +213,37 @@ def diagnostic_message(level: bytes, name: str, text: str, hardware: str,
 def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
     """Return a task-space inertia (6, 6), angular first, as a message with linear first."""
     return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
+
+
+def impedance(message: Float64MultiArray) -> Impedance:
+    """
+    Return the impedance of a message with 6, 12 or 18 numbers, linear first.
+
+    The numbers are the stiffness, the damping ratio, and the feedforward wrench, each along x y z
+    and about x y z. The label of the first dimension, if there is one, is the stamp: see
+    `stamp_label`.
+
+    Raises
+    ------
+    InputError
+        Another number of numbers, a label that is no stamp, numbers that `Impedance` refuses.
+
+    """
+    numbers = np.array(message.data)
+    if len(numbers) not in (6, 12, 18):
+        raise InputError(f'{len(numbers)} numbers: accepted are 6 of stiffness, then 6 of damping '
+                         'ratio, then 6 of wrench, each x y z rx ry rz')
+    label = message.layout.dim[0].label if message.layout.dim else ''
+    time = -math.inf
+    if label:
+        try:
+            time = float(label)
+        except ValueError:
+            time = math.nan
+        if not math.isfinite(time):
+            raise InputError(f"label '{label}': accepted is a stamp in seconds, as '12.500000000'")
+    rows = numbers.reshape(-1, 6)[:, LINEAR_FIRST]
+    return Impedance(*rows, stamp=time)
 
 
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array],

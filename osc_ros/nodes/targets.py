@@ -36,7 +36,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control import requests
@@ -109,10 +110,14 @@ class Targets:
               for kind, topic, callback in (
                   (JointState, 'target_posture', self._on_posture),
                   (InertiaStamped, 'payload', self._on_payload),
-                  (Vector3Stamped, 'gravity', self._on_gravity))),
+                  (Vector3Stamped, 'gravity', self._on_gravity),
+                  (Float64MultiArray, 'target_impedance', partial(self._on_impedance, first)))),
         ]
         self._services = [node.create_service(Trigger, name, callback) for name, callback in (
             ('~/hold', self._on_hold), ('~/release', self._on_release))]
+        self._services.append(
+            node.create_service(SetBool, '~/free_drive', self._on_free_drive))
+        self._mode = 'acceleration'  # after a free drive
 
     def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
                         callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
@@ -132,6 +137,8 @@ class Targets:
         self._twist_timeout: float = values['target.twist_timeout']
         self.policy.apply(values)
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
+        if values['mode'] != 'free':
+            self._mode: str = values['mode']
 
     @property
     def _active(self) -> bool:
@@ -287,6 +294,19 @@ class Targets:
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
 
+    def _on_impedance(self, task: str, message: Float64MultiArray) -> None:
+        if not self._active:
+            self._node.get_logger().warning(
+                'target_impedance ignored: the controller is not active',
+                throttle_duration_sec=1.0)
+            return
+        try:
+            self._loop.request(requests.set_impedance, messages.impedance(message), task)
+        except InputError as error:
+            self._node.get_logger().error(
+                f'target_impedance refused, the old one stays: {error}',
+                throttle_duration_sec=1.0)
+
     # posture, payload and gravity of the arm
 
     def _on_posture(self, message: JointState) -> None:
@@ -325,12 +345,41 @@ class Targets:
     # services
 
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """Stop all targets."""
+        """Stop all targets; end a free drive."""
         response.success = self._active
         if self._active:
             self._loop.request(requests.hold)
+            if self._law.settings.free is not None and (reason := self._set_mode(self._mode)):
+                response.success, response.message = False, reason
+                return response
         response.message = 'stopping' if self._active else 'not active'
         return response
+
+    def _on_free_drive(self, request: SetBool.Request, response: SetBool.Response
+                       ) -> SetBool.Response:
+        """Set the parameter `mode` to free, or back to what it was."""
+        if request.data and not self._active:
+            response.success, response.message = False, 'not active: activate the controller first'
+            return response
+        reason = self._set_mode('free' if request.data else self._mode)
+        response.success = not reason
+        response.message = reason or (
+            'free drive: the arm follows the hand' if request.data else
+            f'free drive is off, mode {self._mode}: the arm holds where it is')
+        if response.success and request.data:
+            status = self._loop.request(requests.status)
+            if status.reaction not in requests.HARMLESS:
+                response.message += f', as soon as no watchdog acts ({status.text})'
+        return response
+
+    def _set_mode(self, mode: str) -> str:
+        """Set the parameter `mode`; return why it was refused, or an empty text."""
+        result = self._node.set_parameters_atomically([Parameter('mode', value=mode)])
+        if result.successful:
+            self._node.get_logger().info(
+                'free drive: the arm follows the hand' if mode == 'free' else
+                f'mode {mode}: the arm holds where it is')
+        return '' if result.successful else str(result.reason)
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:
