@@ -97,6 +97,7 @@ class Hand:
         return np.linalg.norm(np.array(self.places) - self.places[0], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('foreign', (False, True), ids=('mujoco', 'pinocchio'))
 def test_ten_newton_for_a_second_move_the_tip_by_little_and_it_stops_at_once(foreign):
     for q in POSES[:1] if foreign else POSES:
@@ -209,6 +210,7 @@ def test_walls_of_the_workspace_are_soft_and_hold():
     assert behind.places[-1][2] < top - 0.1 + 0.05
 
 
+@pytest.mark.slow
 def test_joints_feel_their_limits_before_they_are_there():
     hand = Hand().run(7.5, [0.0, 0.0, -30.0])
     robot, q = panda(), hand.plant.q
@@ -225,6 +227,7 @@ def test_speed_is_bounded():
     assert slow < 0.4 and fast > 0.55
 
 
+@pytest.mark.slow
 def test_friction_is_carried_and_an_overestimate_does_not_run_away():
     friction = Friction(np.full(7, 1.0), ZEROS)
     reach = []
@@ -239,6 +242,7 @@ def test_friction_is_carried_and_an_overestimate_does_not_run_away():
     assert max(hand.speeds) < 0.6
 
 
+@pytest.mark.slow
 def test_hand_gets_back_no_more_energy_than_it_gave():
     random = np.random.default_rng(1)
     hand, given, space = Hand(), 0.0, Law(panda()).space

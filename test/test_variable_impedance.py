@@ -205,6 +205,7 @@ class Wall:
         return np.array(found)
 
 
+@pytest.mark.slow
 def test_random_stiffness_on_a_hard_wall_lets_the_energy_decay():
     bounded = Wall(0.5).energies('random', 3.0)
     assert bounded.max() < 1.0 and bounded[-100:].max() < 0.05

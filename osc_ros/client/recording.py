@@ -67,16 +67,19 @@ class Recording:
         return len(self._states)
 
     def add(self, state: ArmState) -> None:
-        """Add a state."""
-        self._states.append(state)
+        """Add a state, unless the recording has stopped."""
+        if self._is_open:
+            self._states.append(state)
 
     def stop(self) -> Path:
         """Write the file; return its path."""
         if self._is_open:
             self._is_open = False
             self._stopped()
+            # a copy, because a thread may be within `add`
+            self._states = states = list(self._states)
             columns: dict[str, Any] = {
-                name: np.array([getattr(state, name) for state in self._states])
+                name: np.array([getattr(state, name) for state in states])
                 for name in FIELDS}
             np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
         return self.path
