@@ -203,6 +203,8 @@ def learn_contact(engine: Engine, duration: float) -> None:
         raise InputError(f'the law does not control the arm: {engine.state()}')
     if engine.law.external is None:
         raise InputError('there is no observer of external torques')
+    if engine.law.settings.free is not None:
+        raise InputError('free drive is on, and the hand would count: end it first')
     engine.learn_contact(duration)
 
 
