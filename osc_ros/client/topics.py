@@ -38,6 +38,8 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.client.backend import ArmState
+from osc_ros.client.gripper_topics import GripperTopics
+from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.nodes import messages
@@ -71,6 +73,8 @@ class TopicBackend:
         Name of the controller, with its namespace.
     timeout : float
         Longest time until it answers, is active and has sent a state [s].
+    gripper : str
+        Prefix of the topics of the gripper, in the namespace of the node.
 
     Raises
     ------
@@ -79,7 +83,7 @@ class TopicBackend:
 
     """
 
-    def __init__(self, node: str, timeout: float) -> None:
+    def __init__(self, node: str, timeout: float, gripper: str) -> None:
         self._name = '/' + node.strip('/')
         self._news = Condition()
         self._answers: list[DiagnosticStatus] = []
@@ -104,6 +108,9 @@ class TopicBackend:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._connect()
+        self._gripper = GripperTopics(
+            self._node, gripper if gripper.startswith('/')
+            else f"{self._name.rpartition('/')[0]}/{gripper}", self._news)
         self._thread = Thread(target=self._spin, daemon=True, name='osc_client')
         self._thread.start()
         try:
@@ -299,12 +306,29 @@ class TopicBackend:
         wanted = self._set if spring is None else [
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
                            for part in (row[3:], row[:3]))]
+        self._set_parameters(dict(zip(GAINS, wanted)))
+
+    def _set_parameters(self, values: dict[str, Any]) -> None:
         request = SetParametersAtomically.Request(parameters=[
-            Parameter(name, value=value).to_parameter_msg()
-            for name, value in zip(GAINS, wanted)])
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self._call('set_parameters_atomically', request, CHANGED).result
         if not result.successful:
             raise InputError(result.reason)
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload; see `Backend`."""
+        upper = inertia[np.triu_indices(3)]
+        self._set_parameters({'payload.mass': mass, 'payload.link': '',
+                              'payload.center_of_mass': center_of_mass.tolist(),
+                              'payload.inertia': upper.tolist()})
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper; see `Backend`."""
+        self._gripper.move(command)
+
+    def gripper_state(self) -> GripperState:
+        """Return the state of the gripper; see `Backend`."""
+        return self._gripper.state()
 
     def hold(self) -> None:
         """Stop; see `Backend`."""

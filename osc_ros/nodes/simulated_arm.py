@@ -23,7 +23,7 @@ from osc_ros.nodes import description
 from osc_ros.sim.plant import Plant
 
 
-def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
+def plant_of(values: dict[str, Any], text: str, robot: Robot, **options: Any) -> Plant:
     """
     Return the simulated arm with its payload, at its initial positions.
 
@@ -35,6 +35,8 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
         The URDF.
     robot : Robot
         From the same URDF: the joints that are simulated.
+    **options
+        Of `Plant`.
 
     Raises
     ------
@@ -51,7 +53,7 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
                   position_noise=values['position_noise'],
                   velocity_noise=values['velocity_noise'],
                   compensates=values['driver_compensates'], folder=description.folder(values),
-                  **given)
+                  **given, **options)
     if values['initial_positions']:
         plant.reset(values['initial_positions'])
     return plant

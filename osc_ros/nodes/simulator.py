@@ -32,6 +32,8 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
+from osc_ros.nodes.gripper import ENTRIES as GRIPPER
+from osc_ros.nodes.gripper import GripperTopics, Things
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
@@ -76,6 +78,7 @@ PARAMETERS = (
           'robot_state_publisher does; needs the package tf2_msgs'),
     Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
           lower=0.1, upper=20000.0),
+    *GRIPPER,
 )
 
 LINGER = 1.0  # longest wait for the end of the commands, before the simulation ends [s]
@@ -103,7 +106,9 @@ class Simulator(Node):  # type: ignore[misc]
         robot = description.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        self._plant = plant_of(found, text, robot)
+        things = Things(found, text)
+        self._plant = plant_of(found, text, robot, **things.plant_options())
+        self._gripper = GripperTopics(self, things, self._plant, self._period)
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base
@@ -244,6 +249,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._plant.brake(closed)
 
     def _advance(self) -> None:
+        self._gripper.advance()
         self._plant.step(self._tau, self._steps)
         self._tick += 1
         if self._lockstep:
@@ -273,6 +279,7 @@ class Simulator(Node):  # type: ignore[misc]
             self._clock_topic.publish(ClockMessage(clock=stamp))
             self._poses.publish(
                 messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
+            self._gripper.publish(stamp, self._base)
         if self._transforms is not None and self._tick % self._tf_every == 0:
             self._transforms.publish(self._state.header.stamp)
         self._states.publish(self._state)

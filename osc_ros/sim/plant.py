@@ -220,10 +220,13 @@ class Plant:
         self._pushed[self._links[link]] = _vector('force', force, 3)
 
     def contact_force(self) -> Array:
-        """Return the force (3,) of the arm on the wall, base frame [N]."""
+        """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
         mujoco.mj_forward(self._model, self._data)
         total, wrench = np.zeros(3), np.zeros(6)
+        wall = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
         for k, contact in enumerate(self._data.contact):
+            if contact.geom1 != wall:
+                continue  # between other bodies
             mujoco.mj_contactForce(self._model, self._data, k, wrench)
             # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
@@ -302,6 +305,10 @@ class Plant:
         T_root_link[:3, 3] = data.xpos[self._links[link]]
         return self._T_base_root @ T_root_link
 
+    def in_base(self, T: Array) -> Array:
+        """Return a pose (4, 4), given in the URDF's root, in the base frame."""
+        return self._T_base_root @ T
+
     def acceleration(self, tau: ArrayLike) -> Array:
         """Return the acceleration (n,) [rad/s² or m/s²] under tau, clipped as in `step`."""
         for state in ('qpos', 'qvel', 'qacc_warmstart'):
@@ -335,14 +342,14 @@ class Plant:
 
     @property
     def qpos(self) -> Array:
-        """MuJoCo's joint positions, in its order [rad or m], a new array."""
-        return np.array(self._data.qpos)
+        """Positions of the arm's joints in the order of a scene [rad or m], a new array."""
+        return np.array(self._data.qpos[np.sort(self._at)])
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
         model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
         data = mujoco.MjData(model)
-        data.qpos = self._data.qpos[:model.nq]
+        data.qpos = self.qpos
         mujoco.mj_forward(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
