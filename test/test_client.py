@@ -35,8 +35,8 @@ LAG = 0.1  # time of the arm that passes while a command is on its way over DDS,
 class RosArm:
     """A simulator in lockstep and a controller, in a thread of this process, and their client."""
 
-    def __init__(self, rclpy, **parameters):
-        """Start the nodes."""
+    def __init__(self, rclpy, simulator=None, **parameters):
+        """Start the nodes, the simulator with further parameters."""
         from osc_ros.nodes.controller import Controller
         from osc_ros.nodes.run import EventsExecutor
         from osc_ros.nodes.simulator import Simulator
@@ -48,8 +48,9 @@ class RosArm:
                     for name, value in values.items()]
 
         self.nodes = [
-            Simulator(parameter_overrides=given(**robot, lockstep=True, publish_tf=False,
-                                                initial_positions=list(HOME))),
+            Simulator(parameter_overrides=given(
+                **robot, lockstep=True, publish_tf=False, initial_positions=list(HOME),
+                **(simulator or {}))),
             Controller(parameter_overrides=given(**robot, state_timeout=30.0, **parameters))]
         self.executor = EventsExecutor()
         for node in self.nodes:

@@ -50,7 +50,7 @@ class GripperTopics:
         self._prefix, self._news = prefix, news
         self._state: JointState | None = None
         self._answers: list[DiagnosticStatus] = []
-        self._number, self._since = 0, 0.0
+        self._number, self._since = 0, -1.0
         self._commands = node.create_publisher(Float64MultiArray, f'{prefix}/command', 10)
         node.create_subscription(JointState, f'{prefix}/state', self._on_state, 10)
         node.create_subscription(DiagnosticStatus, f'{prefix}/answers', self._on_answer, 10)
@@ -89,10 +89,10 @@ class GripperTopics:
                 self._news.wait(0.05)
 
     def state(self) -> GripperState:
-        """Return the newest state, which is not older than the last command."""
+        """Return the newest state, which is newer than the last command."""
         deadline = monotonic() + ANSWERED
         with self._news:
-            while self._state is None or messages.seconds(self._state.header.stamp) < self._since:
+            while self._state is None or messages.seconds(self._state.header.stamp) <= self._since:
                 if monotonic() > deadline:
                     raise InputError(
                         f"no gripper: no message on '{self._prefix}/state' within {ANSWERED:g} s; "
