@@ -114,6 +114,7 @@ class Hand:
             raise ModelError(f"hand: joints '{left.joint}' and '{right.joint}' do not open in "
                              'opposite directions')
         self.widest = left.stroke + right.stroke
+        self._seen: mujoco.MjData | None = None  # whose arrays `_views` has
         self._begin()
 
     def _begin(self) -> None:
@@ -181,16 +182,27 @@ class Hand:
         step, reach = goal.speed * period, goal.force / STIFFNESS
         moved = min(max(end, self._set_point - step), self._set_point + step)
         self._set_point = min(max(moved, width - reach), width + reach)
-        plant.data.actuator(ACTUATOR).ctrl = self._set_point
+        self._views(plant)[2][0][0] = self._set_point
+
+    def _views(self, plant: Plant) -> tuple[list[Array], list[Array], Any]:
+        """Return views of the fingers' positions and velocities, and of the drive."""
+        data = plant.data
+        if self._seen is not data:  # looking names up takes longer than a physics step
+            joints = [data.joint(finger.joint) for finger in self._fingers]
+            drive = data.actuator(ACTUATOR)
+            self._seen, self._arrays = data, (
+                [joint.qpos for joint in joints], [joint.qvel for joint in joints],
+                (drive.ctrl, drive.force))
+        return self._arrays
 
     def _width(self, plant: Plant) -> float:
-        return sum(float(plant.data.joint(finger.joint).qpos[0]) for finger in self._fingers)
+        left, right = self._views(plant)[0]
+        return float(left[0] + right[0])
 
     def state(self, plant: Plant) -> GripperState:
         """Return the state of the hand in a plant."""
-        data = plant.data
-        rate = sum(float(data.joint(finger.joint).qvel[0]) for finger in self._fingers)
-        return GripperState(self._width(plant), rate, -float(data.actuator(ACTUATOR).force[0]),
+        _, (left, right), (_, force) = self._views(plant)
+        return GripperState(self._width(plant), float(left[0] + right[0]), -float(force[0]),
                             self.goal.width, self.goal.force)
 
 
