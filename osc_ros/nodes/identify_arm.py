@@ -131,7 +131,7 @@ class RunningArm:
         self._names, self._rows = self.robot.joint_names, []
         if not self._wait(lambda: self._state is not None, PATIENCE):
             raise InputError(f"no joint states of {', '.join(self._names)} on joint_states")
-        self._require_active()
+        self._require_active(PATIENCE)
         self._wait(lambda: self._tau is not None, 1.0)
         if self._tau is None:
             raise InputError(
@@ -280,11 +280,17 @@ class RunningArm:
             raise InputError(f"'{self._controller}' does not answer to {what}")
         return future.result()
 
-    def _require_active(self) -> None:
-        answer = self._answer(self._lifecycle, GetState.Request(), 'get_state')
-        if answer.current_state.id != State.PRIMARY_STATE_ACTIVE:
-            raise InputError(f"'{self._controller}' is {answer.current_state.label}: accepted is "
-                             'an active controller')
+    def _require_active(self, patience: float = 0.0) -> None:
+        """Refuse a controller that does not get active within `patience` [s]."""
+        end = perf_counter() + patience
+        while True:
+            state = self._answer(self._lifecycle, GetState.Request(), 'get_state').current_state
+            if state.id == State.PRIMARY_STATE_ACTIVE:
+                return
+            if perf_counter() > end:
+                raise InputError(f"'{self._controller}' is {state.label}: accepted is an active "
+                                 'controller')
+            self._wait(lambda: False, 0.1)
 
     def _parameters(self, names: tuple[str, ...]) -> dict[str, Any]:
         answer = self._answer(self._get, GetParameters.Request(names=list(names)),
