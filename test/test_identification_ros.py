@@ -24,7 +24,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from osc_ros.nodes.share import share_directory  # noqa: E402
+from osc_ros.nodes.share import share_directory
 
 pytestmark = pytest.mark.ros
 
