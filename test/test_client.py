@@ -87,9 +87,14 @@ def in_process():
         yield arm
 
 
-@pytest.fixture(params=['simulated', 'ros'])
+@pytest.fixture(params=['simulated', pytest.param('ros', marks=pytest.mark.slow)])
 def arm(request):
-    """Return an arm at home with its default gains, over each backend."""
+    """
+    Return an arm at home with its default gains, over each backend.
+
+    The quick tests over ROS are those with `over_ros`.
+
+    """
     found = request.getfixturevalue('over_ros' if request.param == 'ros' else 'in_process')
     found.impedance(None)
     found.move_to(home_pose())
@@ -225,6 +230,28 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
     for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
         with pytest.raises(InputError, match='accepted is a file with the ending .npz'):
             in_process.record(path)
+
+
+def test_every_kind_of_command_is_answered_over_ros(over_ros):
+    """The quick form of the tests above, which `make test-all` runs over ROS."""
+    arm = over_ros
+    arm.impedance([30.0] * 3 + [800.0] * 3)
+    arm.impedance(None)
+    began = arm.state().time
+    arm.move_to(home_pose())
+    arm.jog([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+    poses = np.repeat(arm.pose()[None], 4, axis=0)
+    poses[:, 2, 3] += 0.002 * np.arange(1.0, 5.0)
+    assert 'after the observation' in arm.follow(poses, 0.1, observed_at=arm.state().time)
+    assert distance(arm.wait().pose, poses[-1]) < 2e-3
+    arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=5.0, wait=False)
+    arm.hold()
+    with pytest.raises(InputError, match='is one of motion, accepted there'):
+        arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
+    with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
+        arm.move_to([0.5, 0.7, 1.5], timeout=0.1)
+    arm.hold()
+    assert arm.state().time > began
 
 
 def test_both_arms_move_alike(in_process, over_ros):
