@@ -372,7 +372,9 @@ class Plant:
             body = self._model.body_parentid[body]
 
     def _clipped(self, tau: ArrayLike) -> Array:
-        return np.clip(_vector('tau', tau, self.n), -self._effort_limits, self._effort_limits)
+        # np.clip takes several times as long
+        return np.minimum(np.maximum(_vector('tau', tau, self.n), -self._effort_limits),
+                          self._effort_limits)
 
 
 def _set_options(spec: mujoco.MjSpec, timestep: float) -> None:
