@@ -20,6 +20,7 @@ from typing import Any
 
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
+from osc_ros.nodes.world import world_of
 from osc_ros.sim.plant import Plant
 
 
@@ -51,7 +52,7 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
                   position_noise=values['position_noise'],
                   velocity_noise=values['velocity_noise'],
                   compensates=values['driver_compensates'], folder=description.folder(values),
-                  **given)
+                  world=world_of(values, robot), **given)
     if values['initial_positions']:
         plant.reset(values['initial_positions'])
     return plant

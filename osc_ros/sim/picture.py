@@ -81,9 +81,7 @@ class Viewer:
         """Show the present state of the arm; no effect if the window is closed."""
         if self.is_running():
             with self._window.lock():
-                self._data.qpos = self._plant.qpos
-                self._data.time = self._plant.time
-                mujoco.mj_forward(self._model, self._data)
+                self._plant.show_in(self._model, self._data)
             self._window.sync()
 
     def is_running(self) -> bool:

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.errors import InputError
 from osc_ros.sim.description import FLOOR, require, Urdf
 from osc_ros.sim.picture import arm_corners, Image, picture, Viewer
+from osc_ros.sim.world import World, wrench_beyond
 
 Array = NDArray[np.float64]
 PerJoint = ArrayLike | Mapping[str, float] | None
@@ -45,7 +46,8 @@ class Plant:
 
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
-    itself. There are no collisions, except between ball and wall if both are given. Masses and
+    itself. There are no collisions, except between ball and wall if both are given, and those of
+    `world`. Masses and
     inertias are those of the URDF, or it is refused. The arm starts at rest at q = 0, or at the
     nearest limit.
 
@@ -67,6 +69,7 @@ class Plant:
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
     folder : folder of the URDF file, from which pictures and viewer find its meshes
+    world : table, wall and ball that the arm can touch; None: nothing
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
@@ -84,7 +87,8 @@ class Plant:
                  friction: PerJoint = None, position_noise: float = 0.0,
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
                  ball: tuple[str, float] | None = None, compensates: str = 'none',
-                 folder: str | os.PathLike[str] | None = None) -> None:
+                 folder: str | os.PathLike[str] | None = None,
+                 world: World | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
@@ -116,6 +120,11 @@ class Plant:
             spec.body(ball[0]).add_geom(
                 type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
                 size=[ball[1], 0.0, 0.0], **_contact(timestep))
+        self._world = world
+        if world is not None:
+            for link in world.touch:
+                require('link', link, urdf.links)
+            world.add_to(spec)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
         self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
@@ -126,6 +135,10 @@ class Plant:
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
             self._place_wall(np.asarray(wall, dtype=np.float64))
+        if world is not None:
+            world.place_in(self._model, np.linalg.inv(self._T_base_root))
+        # a free ball, with 7 coordinates, is the last body
+        self._nq = self._model.nq - 7 * (world is not None and world.ball is not None)
         self._model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
@@ -210,10 +223,30 @@ class Plant:
             BRAKE * self._effort_limits, STRONGEST)
         self._model.dof_frictionloss[self._at] = self._dry_now
 
-    def push(self, link: str, force: ArrayLike) -> None:
-        """Apply a force (3,) at a link's origin, base frame [N], until the next call or reset."""
+    def push(self, link: str, force: ArrayLike, moment: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        """
+        Apply a force (3,) at a link's origin and a moment (3,), base frame, until the next call.
+
+        The unit is N and N·m; a reset ends it too.
+
+        """
         require('link', link, self._links)
-        self._pushed[self._links[link]] = _vector('force', force, 3)
+        self._pushed[self._links[link]] = np.concatenate([
+            _vector('force', force, 3), _vector('moment', moment, 3)])
+
+    def sensor_wrench(self, link: str) -> Array:
+        """
+        Return the wrench (6,), [moment; force], by the arm on its environment, in a link's frame.
+
+        A force-torque sensor at the origin of the link measures it, without the weight and the
+        inertia of what it carries: contacts and pushes on the link and on links beyond it, during
+        the last physics step [N·m, N].
+
+        """
+        require('link', link, self._links)
+        pushed = {body: push.reshape(2, 3) @ self._T_base_root[:3, :3]
+                  for body, push in self._pushed.items()}
+        return wrench_beyond(self._model, self._data, self._links[link], pushed)
 
     def contact_force(self) -> Array:
         """Return the force (3,) of the arm on the wall, base frame [N]."""
@@ -226,11 +259,11 @@ class Plant:
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
     def _apply_pushes(self) -> None:
-        for body, force in self._pushed.items():
-            f = self._T_base_root[:3, :3].T @ force
+        for body, push in self._pushed.items():
+            f, m = push.reshape(2, 3) @ self._T_base_root[:3, :3]
             # MuJoCo applies a force at the centre of mass
             arm = self._data.xpos[body] - self._data.xipos[body]
-            self._data.xfrc_applied[body] = np.concatenate([f, np.cross(arm, f)])
+            self._data.xfrc_applied[body] = np.concatenate([f, m + np.cross(arm, f)])
 
     def step(self, tau: ArrayLike, steps: int = 1) -> None:
         """
@@ -325,14 +358,26 @@ class Plant:
     @property
     def qpos(self) -> Array:
         """MuJoCo's joint positions, in its order [rad or m], a new array."""
-        return np.array(self._data.qpos)
+        return np.array(self._data.qpos[:self._nq])
+
+    def ball_position(self) -> Array:
+        """Return the centre (3,) of the world's ball in the base frame [m]; empty without it."""
+        centre = self._data.qpos[self._nq:self._nq + 3]
+        return (self._T_base_root[:3] @ [*centre, 1.0] if len(centre) else np.empty(0))
+
+    def show_in(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Set arm and ball of a model for drawing, of `scene`, to their present places."""
+        data.qpos, data.time = self.qpos, self.time
+        if self._nq < self._model.nq:  # the shape is on the root link, whose frame this is
+            model.geom('world ball').pos = self._data.qpos[self._nq:self._nq + 3]
+        mujoco.mj_forward(model, data)
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
+        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder,
+                                 self._draw_world)
         data = mujoco.MjData(model)
-        data.qpos = self._data.qpos
-        mujoco.mj_forward(model, data)
+        self.show_in(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
         # MuJoCo places the camera 1.5 extents away, so the whole arm is in view; the camera angles
@@ -342,6 +387,10 @@ class Plant:
         model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0
         mujoco.mj_forward(model, data)
         return model, data
+
+    def _draw_world(self, spec: mujoco.MjSpec) -> None:
+        if self._world is not None:
+            self._world.draw_in(spec, np.linalg.inv(self._T_base_root))
 
     def _require_still(self, base: str) -> None:
         require('link', base, self._links)

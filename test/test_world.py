@@ -1,0 +1,187 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+
+"""Table, wall, ball and hand of the simulator: forces by the balance of forces, and over ROS."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arm import READY
+from osc_ros import shipped_urdf
+from osc_ros.errors import InputError
+from osc_ros.sim import Plant
+from osc_ros.sim.world import Box, FreeBall, World
+
+HAND, BALL_MASS = 'panda_hand_tcp', 0.2
+JOINTS = [f'panda_joint{i}' for i in range(1, 8)]
+TABLE = Box((0.45, 0.0, 0.42), (0.6, 0.8, 0.04))  # its top at 0.44 m
+TEXT = Path(shipped_urdf('panda')).read_text()
+
+
+def arm(**objects):
+    """Return a Panda in the ready pose, with objects."""
+    plant = Plant(TEXT, 'panda_link0', JOINTS, world=World((HAND,), **objects))
+    plant.reset(READY)
+    return plant
+
+
+def test_sensor_measures_a_push_at_its_origin_in_its_axes_if_it_carries_the_link():
+    plant = arm(table=TABLE)
+    plant.push(HAND, [1.0, 2.0, -3.0], [0.1, 0.2, 0.3])
+    plant.step(plant.weight)
+    for link in (HAND, 'panda_link8', 'panda_link3'):
+        T, p = plant.pose(link), plant.pose(HAND)[:3, 3]
+        moment = [0.1, 0.2, 0.3] + np.cross(p - T[:3, 3], [1.0, 2.0, -3.0])
+        expected = -np.hstack([moment @ T[:3, :3], [1.0, 2.0, -3.0] @ T[:3, :3]])
+        np.testing.assert_allclose(plant.sensor_wrench(link), expected, atol=1e-3)
+    plant.push(HAND, np.zeros(3))
+    plant.push('panda_link4', [0.0, 20.0, 0.0])
+    plant.step(plant.weight)
+    np.testing.assert_array_equal(plant.sensor_wrench(HAND), np.zeros(6))
+
+
+def test_ball_at_rest_sinks_into_the_table_by_weight_over_stiffness():
+    K, radius, top = 2000.0, 0.04, 0.44
+    plant = arm(table=Box(TABLE.position, TABLE.size, K),
+                ball=FreeBall((0.4, 0.2, top + radius), radius, BALL_MASS))
+    plant.brake(True)
+    plant.step(np.zeros(7), 2000)
+    sunk = top + radius - plant.ball_position()[2]
+    assert sunk == pytest.approx(BALL_MASS * 9.81 / K, rel=1e-3)
+
+
+def test_objects_that_are_not_touched_change_nothing():
+    alone, beside = Plant(TEXT, 'panda_link0', JOINTS), arm(table=TABLE)
+    alone.reset(READY)
+    for plant in (alone, beside):
+        plant.step(plant.weight + 0.1, 50)
+    np.testing.assert_allclose(beside.q, alone.q, atol=1e-12)
+
+
+@pytest.mark.parametrize(('objects', 'message'), [
+    ({'table': Box((0.0, 0.0), TABLE.size)}, 'position of the table'),
+    ({'table': Box(TABLE.position, (0.6, 0.0, 0.1))}, 'table: size (0.6, 0.0, 0.1)'),
+    ({'wall': Box(TABLE.position, TABLE.size, friction=-1.0)}, 'friction of the wall is -1.0'),
+    ({'table': TABLE, 'radius': 0.0}, 'radius of the touching spheres is 0.0 m'),
+    ({'table': Box(TABLE.position, TABLE.size, 1e9)}, 'accepted: at most'),
+])
+def test_object_that_cannot_be_is_refused_by_name(objects, message):
+    with pytest.raises(InputError) as caught:
+        arm(**objects)
+    assert message in str(caught.value)
+
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from geometry_msgs.msg import TwistStamped, WrenchStamped  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+
+from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes.controller import Controller  # noqa: E402
+from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from test_nodes import given, ROBOT, wrench  # noqa: E402
+
+WORLD = {'world.table.size': TABLE.size, 'world.table.position': TABLE.position}
+
+
+class Pressed:
+    """A simulator with a table and a controller, in lockstep, and a user."""
+
+    def __init__(self, spin, simulator, **controller):
+        """Start the nodes; contacts are measured and sent to the controller."""
+        self.spin, self.user, self.felt = spin, Node('user'), []
+        self.simulator = Simulator(parameter_overrides=given(
+            **ROBOT, initial_positions=READY.tolist(), lockstep=True, lockstep_timeout=60.0,
+            **simulator))
+        self.controller = Controller(
+            cli_args=['--ros-args', '-r', '~/measured_wrench:=/osc_simulator/contact_wrench'],
+            parameter_overrides=given(**ROBOT, **controller))
+        self.plant = self.simulator._plant
+        self.user.create_subscription(WrenchStamped, 'osc_simulator/contact_wrench',
+                                      self.felt.append, 1000)
+        self.wrenches = self.user.create_publisher(
+            WrenchStamped, 'osc_controller/target_wrench', 10)
+        self.twists = self.user.create_publisher(TwistStamped, 'osc_controller/target_twist', 10)
+        self.pushes = self.user.create_publisher(WrenchStamped, 'osc_simulator/push', 10)
+        spin(lambda: self.plant.time > 0.1 and self.felt and all(
+            one.get_subscription_count() for one in (self.wrenches, self.twists, self.pushes)),
+            self.simulator, self.controller, self.user, why='for the arm to be held')
+
+    def run(self, seconds, each=lambda: None):
+        """Advance by a simulated time [s]; call `each` about once a message."""
+        end = self.plant.time + seconds
+
+        def over():
+            each()
+            return self.plant.time >= end
+
+        self.spin(over, why='for the simulation')
+
+    def force(self):
+        """Return the newest measured force of the arm (3,) in base axes [N]."""
+        wrench = messages.wrench_array(self.felt[-1].wrench)
+        return self.plant.pose(HAND)[:3, :3] @ wrench[3:]
+
+
+def test_user_presses_on_the_table_with_10_n_and_slides_along_it(spin):
+    rig = Pressed(spin, WORLD, **{'translation.axes': ['motion', 'motion', 'force'],
+                                  'force.gain': 0.3, 'force.integral_rate': 2.0})
+    rig.wrenches.publish(wrench((0.0, 0.0, -10.0)))
+    rig.run(3.0)
+    assert rig.force()[2] == pytest.approx(-10.0, abs=0.2)
+    assert rig.plant.pose(HAND)[2, 3] == pytest.approx(0.45, abs=2e-3)  # its sphere on the top
+    begin, forces = rig.plant.pose(HAND)[1, 3], []
+    twist = TwistStamped()
+    twist.twist.linear.y = 0.05
+
+    def slide():
+        rig.twists.publish(twist)
+        forces.append(rig.force()[2])
+
+    rig.run(2.0, slide)
+    assert rig.plant.pose(HAND)[1, 3] - begin > 0.06
+    np.testing.assert_allclose(forces, -10.0, atol=1.5)
+
+
+def test_push_on_the_elbow_moves_the_arm_until_nobody_repeats_it(spin):
+    rig = Pressed(spin, {'world.push_timeout': 0.3})
+    begin, q = rig.plant.pose('panda_link4')[:3, 3], rig.plant.q
+    message = wrench(rig.plant.pose('panda_link4')[:3, :3].T @ [0.0, 20.0, 0.0], 'panda_link4')
+    rig.run(1.0, lambda: rig.pushes.publish(message))
+    moved = rig.plant.pose('panda_link4')[:3, 3] - begin
+    assert 0.01 < moved[1] < 0.5
+    rig.run(3.0)
+    assert not np.any(list(rig.plant._pushed.values()))
+    assert np.linalg.norm(rig.plant.q - q) < 0.02
+
+
+def test_push_on_no_link_is_refused_with_its_name(spin):
+    rig = Pressed(spin, {})
+    rig.pushes.publish(wrench((1.0, 0.0, 0.0), 'kitchen'))
+    spin(lambda: spin.said('~/push refused') and spin.said("'kitchen'"), why='for the refusal')
+
+
+@pytest.mark.parametrize(('bad', 'message'), [
+    ({'world.table.size': [1.0, 2.0]}, "parameter 'world.table.size'"),
+    ({**WORLD, 'world.touch.links': ['kitchen']}, "'kitchen'"),
+    ({'world.sensor_link': 'kitchen'}, "'kitchen'"),
+    ({**WORLD, 'world.table.stiffness': 1e7}, 'accepted: at most'),
+])
+def test_world_that_cannot_be_is_refused(ros, bad, message):
+    with pytest.raises(InputError) as caught:
+        Simulator(parameter_overrides=given(**ROBOT, **bad))
+    assert message in str(caught.value)
