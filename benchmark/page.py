@@ -439,8 +439,9 @@ def latency(found: of_latency.Section | None) -> list[str]:
         f'machine before: {found.load_average[0]:.2f}. The empty callbacks read the stamp, '
         'compute nothing, and publish a command with this stamp; their executor is the events '
         'executor of rclpy. In the first row of a rate the messages are Python objects; in the '
-        'second they are bytes, as in osc_controller. In the last, one client reads all topics of '
-        'the controller at their normal rates, and another one sets a parameter each second. '
+        'second they are bytes, as in osc_controller. In the fourth, one client reads all topics '
+        'of the controller at their normal rates, and another one sets a parameter each second; '
+        'in the fifth, `osc_viewer` subscribes to all that its page shows. '
         'Ratios are relative to the first row: wanted are at most 1 for p50 and p99, and 1.3 '
         'for p99.9.', '',
         *_table(['', 'Hz', 'p50 µs', 'p99 µs', 'p99.9 µs', 'max µs', 'p50 ratio', 'p99 ratio',

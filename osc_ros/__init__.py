@@ -15,19 +15,28 @@
 """
 Operational-space control of robot arms: dynamics, control law, simulation, and nodes for ROS 2.
 
-How to start: an arm of MuJoCo moves its tip by 10 cm.
+How to start: an arm of MuJoCo moves its tip by 10 cm. Arm.ros() commands a real one over ROS.
+
+    import osc_ros
+
+    with osc_ros.Arm.simulated('panda') as arm:       # needs MuJoCo: pip install mujoco
+        arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)))  # 10 cm up
+        print(arm.state().pose)
+
+The same with the parts that it is made of, for settings of your own:
 
     from osc_ros import Law, Robot, shipped_urdf, Simulation
 
     urdf = shipped_urdf('panda')                      # or open('arm.urdf').read()
     law = Law(Robot.from_urdf(urdf, base='panda_link0', tip='panda_hand_tcp'))
-    arm = Simulation(urdf, law)                       # needs MuJoCo: pip install mujoco
+    arm = Simulation(urdf, law)
     law.follow(arm.pose(shift=(0.0, 0.0, 0.1)))       # 10 cm up
     arm.run(2.0)                                      # seconds of the simulation
     print(law.error)                                  # of the tip, [angular; linear] [rad, m]
 
 With an arm of your own, call `law.torque(time, q, qd)` in your control loop: see `help(Law)`.
 
+Arm               client of an arm, in a simulation of this process or over ROS
 Robot             the model of an arm, from a URDF
 Law               the controller: joint state in, joint torques out, within limits
 Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver
@@ -48,6 +57,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from osc_ros.client.arm import Arm
+    from osc_ros.control.chunks import Joining
     from osc_ros.control.driver import Driver
     from osc_ros.control.friction import Friction
     from osc_ros.control.guide import Jog
@@ -69,20 +80,23 @@ if TYPE_CHECKING:
     from osc_ros.control.trajectory import Hold, Path
     from osc_ros.dynamics.operational_space import OperationalSpace
     from osc_ros.dynamics.task_inertia import SingularityDamping
-    from osc_ros.errors import InputError, ModelError
+    from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
     from osc_ros.model.files import shipped_urdf
     from osc_ros.model.robot import Robot
     from osc_ros.sim.simulation import Simulation
 
 __all__ = [
-    'Driver', 'ForceControl', 'Friction', 'Gains', 'Hold', 'InputError', 'Jog', 'Law', 'Limits',
-    'LookAt', 'ModelError', 'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot',
-    'Settings', 'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target',
-    'TargetLimits', 'Task', 'pose',
+    'Arm', 'ArmError', 'ArmTimeoutError', 'Driver', 'ForceControl', 'Friction', 'Gains',
+    'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
+    'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
+    'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
+    'Task', 'pose',
 ]
 
 # Imported on first use: numba takes a second, and the simulation needs MuJoCo.
 _PLACES = {
+    'client.arm': ('Arm',),
+    'control.chunks': ('Joining',),
     'control.driver': ('Driver',),
     'control.friction': ('Friction',),
     'control.guide': ('Jog',),
@@ -97,7 +111,7 @@ _PLACES = {
     'control.trajectory': ('Hold', 'Path'),
     'dynamics.operational_space': ('OperationalSpace',),
     'dynamics.task_inertia': ('SingularityDamping',),
-    'errors': ('InputError', 'ModelError'),
+    'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'ModelError'),
     'model.files': ('shipped_urdf',),
     'model.robot': ('Robot',),
     'sim.simulation': ('Simulation',),

@@ -29,6 +29,14 @@ class InputError(OscError, ValueError):
     """An unusable state, target or setting: says what, where, and what is accepted."""
 
 
+class ArmError(OscError, RuntimeError):
+    """An arm that does not do what was commanded: says why, in the words of its controller."""
+
+
+class ArmTimeoutError(ArmError, TimeoutError):
+    """Something that did not happen in time: says what, and the state of the arm."""
+
+
 class ModelWarning(UserWarning):
     """A robot description that is usable but physically implausible."""
 

@@ -34,19 +34,28 @@ LAYERS = {
     'dynamics/teams': ('model', 'dynamics', 'dynamics/chain'),
     'dynamics/papers': ('model', 'dynamics'),
     'control': ('model', 'dynamics', 'dynamics/chain', 'dynamics/trees'),
+    'identification': ('model', 'dynamics', 'control'),
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'sim', 'hardware', 'arm'),
+    'info': ('model', 'dynamics', 'control'),
+    'viewer': ('model', 'dynamics'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
+              'hardware', 'arm', 'viewer'),
+    'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
+    'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
 # External libraries, each with the folders and modules that may import it.
 OUTSIDE = {
-    'rclpy': ('nodes',),
+    'rclpy': ('nodes', 'client/topics.py'),
+    'gymnasium': ('gym',),
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py',),
-    'xml': ('model/urdf.py', 'sim'),
+    'viser': ('viewer',),
+    'trimesh': ('viewer',),
+    'xml': ('model/urdf.py', 'model/visuals.py', 'identification/corrected_urdf.py', 'sim'),
     'multiprocessing': ('dynamics/teams',),
     'mpi4py': ('dynamics/teams/distributed.py',),
     'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),

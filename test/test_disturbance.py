@@ -114,6 +114,18 @@ class TestReach:
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
+    def test_plot_of_what_remains(self, drawn):
+        runs = {name: at_rest(mode != '', 4.0, mode or 'observer', **ALL_THREE)
+                for name, mode in (('without', ''), ('integral', 'integral'),
+                                   ('observer', 'observer'))}
+        drawn('disturbance',
+              'A goal 9 cm away: links 10 % heavier, 1 kg unknown, 1 N·m of friction',
+              runs['without'].times, {
+                  'position error [mm]': {name: run.last(4.0)[0] for name, run in runs.items()},
+                  'orientation error [°]': {name: run.last(4.0)[1] for name, run in runs.items()}})
+        ends = [run.last(0.1)[0].max() for run in runs.values()]
+        assert ends[0] > 15.0 > 10.0 * ends[2]
+
     def test_integral_action_leaves_no_error_at_rest(self):
         distance, angle = at_rest(True, 6.0, 'integral', links=1.1, payload=1.0).last(1.0)
         assert distance.max() < 0.3

@@ -143,6 +143,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 import numpy as np
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.control.guide import Jog
+from osc_ros.control.impedance import Impedance
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.task import TargetLimits
 from osc_ros.control.waypoints import path_through
@@ -169,6 +170,7 @@ def tick(count=3):
     law.priorities.weakest()
     guard.idle_torque()
 
+usual = law.settings
 law.latch(q)
 law.require_holding(q)
 tick()
@@ -185,7 +187,8 @@ for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode':
                 {'tool__position': (0.0, 0.0, 0.1)}, {'task__frame': 'panda_link5'},
                 {'translation__axes': ('motion', 'motion', 'force'), 'force__gain': 0.2},
                 {'friction__coulomb': (0.5,) * 7}, {'limits__effort': (60.0,) * 7},
-                {'driver_compensates': 'gravity', 'payload__known_to_driver': True}):
+                {'driver_compensates': 'gravity', 'payload__known_to_driver': True},
+                {'mode': 'free', 'friction__coulomb': (0.5,) * 7}):
     other = values(tasks=('elbow',), elbow__link='panda_link4', **changed)
     robot, driver = loaded.of(other)
     with on_demand():
@@ -194,7 +197,11 @@ for changed in ({'payload__mass': 1.0}, {'gravity': (0.0, -9.81, 0.0)}, {'mode':
     law.use_setup(prepared)
     law.set_measured_wrench(np.ones(6), time[0])
     law.gravity = [0.0, 0.0, -9.8]
+    if changed.get('mode') == 'impedance':
+        law.set_impedance(Impedance(np.full(6, 20.0), np.ones(6), np.zeros(6)))
     tick()
+law.change(usual)
+tick()
 law.set_posture(q + 0.1)
 tick()
 law.stop()
@@ -237,7 +244,7 @@ for changed in ({'payload__mass': 1.0}, {'payload__inertia': [1e-3, 0.0, 0.0, 1e
                 {'payload__mass': 0.0, 'payload__inertia': [0.0] * 6}, {'mode': 'impedance'},
                 {'tool__position': [0.0, 0.0, 0.1]}, {'limits__effort': [60.0] * 7},
                 {'friction__coulomb': [0.5] * 7}, {'friction__from_description': 0.5},
-                {'translation__axes': ['motion', 'motion', 'force']}):
+                {'translation__axes': ['motion', 'motion', 'force']}, {'mode': 'free'}):
     result = node.set_parameters_atomically(parameters(**changed))
     assert result.successful, (changed, result.reason)
     new = {one.py_func.__name__: one.signatures for one in KERNELS

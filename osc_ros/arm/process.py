@@ -192,8 +192,7 @@ class ArmEngine(Engine):
 
     def use_prepared(self, supervision: Supervision) -> None:
         """Use the setup of `prepare`, and other settings of the watchdogs."""
-        self.law.use_setup(self._prepared)
-        self.guard.settings = supervision
+        self.use_setup(self._prepared, supervision)
 
     def end(self) -> None:
         """Bring the arm to rest, then end the process; a signal handler may call this."""

@@ -237,6 +237,8 @@ class ControlCycle:
             level.latch(poses[i])
         setup.limiter.forget()
         setup.reference.forget()
+        if setup.guidance is not None:
+            setup.guidance.forget()
         self._friction_torque = self._rest
 
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
@@ -387,6 +389,9 @@ class ControlCycle:
         setup = self._setup
         if friction is None:
             self._friction_torque = self._rest
+        elif setup.guidance is not None:
+            self._friction_torque = setup.guidance.friction(qd, friction)
+            tau = tau + self._friction_torque
         else:
             reference = setup.reference
             self._friction_torque = friction.compensation(
@@ -416,6 +421,8 @@ class ControlCycle:
         if following.space is not self._setup.space:
             self._setup.space.close()
         settings = following.settings
+        if (settings.free is None) != (self._setup.settings.free is None):
+            self._posture.latch(q.copy())
         self._friction.begin(time, settings.friction, settings.limits.effort,
                              np.asarray(following.robot.velocity_limits), settings.blend_time)
         self._setup, self._next = following, None

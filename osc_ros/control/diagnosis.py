@@ -59,6 +59,9 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
     for k, (level, i) in enumerate(zip(setup.levels, setup.at)):
         F = setup.solver.forces[6 * k:6 * k + 6]
         found[level.task.name] = setup.J[6 * i:6 * i + 6].T @ F
+    if setup.guidance is not None:
+        i = setup.at[0]
+        found['free_drive'] = setup.guidance.wrench @ setup.J[6 * i:6 * i + 6]
     if setup.settings.driver is not None:
         found['driver'] = -setup.driver_torque(tick.q, tick.qd)
     if friction_torque is not None:

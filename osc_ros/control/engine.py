@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+import math
 from time import perf_counter
 from typing import Any
 
@@ -27,9 +28,16 @@ from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.law import Law
+from osc_ros.control.setup import Setup
 from osc_ros.control.state_check import CLOCK_STEPS
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, Supervision
+from osc_ros.control.supervision import (
+    CONTACT,
+    HARMLESS,
+    NOT_FINITE,
+    STALE_TARGET,
+    Supervision,
+)
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.errors import OscError
 
@@ -141,6 +149,19 @@ class Engine:
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
         self.mode, self._holds_next = ACTIVE, False
+        self._expect_targets()
+
+    def use_setup(self, setup: Setup, supervision: Supervision) -> None:
+        """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
+        self.law.use_setup(setup)
+        self.guard.settings = supervision
+        self._expect_targets()
+
+    def _expect_targets(self) -> None:
+        """In free drive, miss no target until one comes after it."""
+        is_watched = STALE_TARGET in self.guard.settings.watchdogs
+        if is_watched and self.law.settings.free is not None:
+            self.guard.feed(STALE_TARGET, math.inf)
 
     def deactivate(self) -> None:
         """Begin to stop the arm."""
@@ -233,7 +254,8 @@ class Engine:
         law.observe(self.time, self.q, self.qd, guard.last_torque, self.effort)
         guard.load = law.compensation
         external, settings = law.external, guard.settings.contact
-        if external is None or settings is None:
+        if external is None or settings is None or law.settings.free is not None:
+            law.in_contact = False  # in free drive the contact is a hand
             return
         reason = self.touch.reason(settings, external, law.compensation)
         law.in_contact = bool(reason)

@@ -21,8 +21,11 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control.chunks import chunk_entry, Entry, JOINING, Joining, LEAD
 from osc_ros.control.cycle import ControlCycle
+from osc_ros.control.free import REFUSAL
 from osc_ros.control.guide import Jog, Motion, STOP
+from osc_ros.control.impedance import Impedance
 from osc_ros.control.kinds.kind import Kind
 from osc_ros.control.level import Level
 from osc_ros.control.task import NO_ROTATION, pose
@@ -83,11 +86,12 @@ class CommandedCycle(ControlCycle):
         InputError
             A path that exceeds the speed or acceleration limits of the task's target (unless their
             `too_fast` is 'slow': then it takes longer), or leaves the workspace box; an invalid
-            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick).
+            pose; an unknown task; the position of the arm is unknown (no `latch`, no tick); free
+            drive.
 
         """
         level = self._level(task)
-        self._require_place()
+        self._require_ready()
         limits = level.task.limits
         if math.isnan(start):
             raise InputError('start is nan: accepted is a time [s], or none for now')
@@ -124,6 +128,40 @@ class CommandedCycle(ControlCycle):
         start = float(np.ravel(times)[0]) if np.size(times) else 0.0
         return path_through(times, poses, level.task.limits, level.guide.predicted(start))
 
+    def follow_chunk(self, times: ArrayLike, poses: ArrayLike, now: float, observed_at: float,
+                     joining: Joining = JOINING, task: str | None = None) -> Entry:
+        """
+        Command a chunk of poses; return how the target of the task enters it.
+
+        The target does not stop before the chunk: see `osc_ros.control.chunks.chunk_entry`.
+
+        Parameters
+        ----------
+        times : (m,)
+            Times of the poses, increasing [s], on the clock of the states.
+        poses : (m, 4, 4)
+            Poses in the base frame.
+        now : float
+            Time of the newest state [s].
+        observed_at : float
+            Time of the observation that the poses were predicted from [s].
+        joining : Joining
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            A chunk that is over; and see `follow`.
+
+        """
+        level, start = self._level(task), now + LEAD
+        self._require_ready()
+        entry = chunk_entry(times, poses, observed_at, level.guide.predicted(start), start,
+                            level.task.limits, joining)
+        self.follow(entry.path, start, task)
+        return entry
+
     def stop(self) -> None:
         """Stop all targets as fast as the limits allow; set the posture to the present one."""
         for level in (self._next or self._setup).levels:
@@ -146,17 +184,43 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             Not six finite numbers; an entry that is not 0 along an axis without force control; an
-            unknown task; the position of the arm is unknown (no `latch`, no tick).
+            unknown task; the position of the arm is unknown (no `latch`, no tick); free drive.
 
         """
         level = self._level(task)
-        self._require_place()
+        self._require_ready()
         wanted = _wrench(wrench)
         for k in np.flatnonzero(wanted * (1.0 - level.task.along('force'))).tolist():
             raise InputError(f"wrench {wanted.tolist()} of task '{level.task.name}': axis {k} is "
                              f"one of {level.task.axes[k]}, accepted there is 0 (its axes are "
                              f"{', '.join(level.task.axes)})")
         level.wanted_wrench = wanted
+
+    def set_impedance(self, impedance: Impedance, task: str | None = None) -> None:
+        """
+        Change stiffness, damping ratio and feedforward wrench of a task that is a spring.
+
+        They may be changed at every tick. They take effect smoothly within `change_time` of its
+        `Stiffness`, or later, if the energy that a rising stiffness adds must first be dissipated:
+        see `osc_ros.control.impedance`. They last until `latch`, or until a change to settings
+        with another `Stiffness`.
+
+        Parameters
+        ----------
+        impedance : Impedance
+        task : str, optional
+            Name of the task; the first one if not given.
+
+        Raises
+        ------
+        InputError
+            See `Level.set_impedance`; an unknown task; the position of the arm is unknown (no
+            `latch`, no tick); free drive.
+
+        """
+        level = self._level(task)
+        self._require_ready()
+        level.set_impedance(impedance)
 
     def set_measured_wrench(self, wrench: ArrayLike, time: float, task: str | None = None) -> None:
         """
@@ -189,13 +253,15 @@ class CommandedCycle(ControlCycle):
         ------
         InputError
             A shape that does not fit, a position outside the joint's limits; the position of the
-            arm is unknown (no `latch`, no tick).
+            arm is unknown (no `latch`, no tick); free drive.
 
         """
-        self._require_place()
+        self._require_ready()
         self._posture.take(q, self.robot)
 
-    def _require_place(self) -> None:
+    def _require_ready(self) -> None:
+        if self.settings.free is not None:
+            raise InputError(REFUSAL)
         if not self._is_placed:
             raise InputError('the law does not know where the arm is: call latch(q) before '
                              'commands, with the joint positions q')

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.joining import AT_THE_EDGE, difference, Drift, joining_offset, Offset
+from osc_ros.control.joining import (
+    AT_THE_EDGE,
+    Base,
+    Coast,
+    difference,
+    Drift,
+    joining_offset,
+    Offset,
+)
 from osc_ros.control.task import Target, TargetLimits
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
@@ -36,6 +44,7 @@ LONGEST_STEP = 0.04  # [s]
 LONGEST_STEPS = 4.0  # times the previous step, at low rates of the states
 LONGEST_BACK = 0.25  # at any rate; if the clock goes back by more, the target stops [s]
 TOLERATED = 1.02  # ratio to a limit up to which a target turns without a stop
+COASTED = 9.0  # time constants after which a target that comes to rest has arrived
 SPARSEST = 0.25  # longest time between two poses of one stream [s]
 FORESIGHT = 1000.0  # a face of the box that a twist would reach later is ignored [s]
 
@@ -138,7 +147,7 @@ class Guide:
         self.waits = self.clamped = False
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
-        self._base: Hold | Path | Drift = Hold(pose)
+        self._base: Base = Hold(pose)
         self._offset: Offset | None = None
         self._rest: Target | None = self.target
         # time of the last tick, step before it, and end of a twist [s]
@@ -150,6 +159,23 @@ class Guide:
         self._bounds = _NO_BOX
         # limits and pose error for the next `plan`; None if there is nothing to plan
         self._open: tuple[TargetLimits, Array | None] | None = None
+
+    @classmethod
+    def coasting(cls, pose: Array, twist: Array, rates: Array, before: Guide) -> Guide:
+        """
+        Return a guide whose target comes to rest from a pose (4, 4) and a twist (6,).
+
+        Rotation and translation decay with the rates (2,) [1/s], from the last tick of the guide
+        before.
+
+        """
+        guide = cls(pose)
+        guide._now, guide._pace = before._now, before._pace
+        if guide._now > -np.inf and twist.any():
+            guide._base, guide._rest = Coast(pose, twist, rates, guide._now), None
+            guide._event = guide._now + COASTED / float(rates.min())
+            guide.target = Target(pose, twist)
+        return guide
 
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
@@ -306,7 +332,7 @@ class Guide:
             pose = self._sample(now).pose
             self._settle(Drift(pose, base.twist, now) if base.twist.any() else Hold(pose))
 
-    def _settle(self, base: Hold | Drift, until: float = np.inf) -> None:
+    def _settle(self, base: Hold | Drift | Coast, until: float = np.inf) -> None:
         """Make `base` the target, without an offset, until a time on the motion's clock [s]."""
         self._base, self._offset, self._event = base, None, until
         self._rest = Target(base.pose) if isinstance(base, Hold) else None

@@ -54,6 +54,7 @@ _STATE = np.zeros((4, 4)), np.zeros(6), np.zeros(6)
 _STATES = np.zeros((len(SAMPLES), 4, 4)), np.zeros((len(SAMPLES), 6)), np.zeros((len(SAMPLES), 6))
 _EQUAL = np.full(6, np.sqrt(1.0 / 3.0))
 _NO_SPEED = np.full(6, np.inf)
+_NO_BOX = np.array([[-np.inf] * 3, [np.inf] * 3])
 _BY_NEED, _BOUNDS, _PARTS = np.zeros(6), np.zeros((3, 6)), np.zeros((6, 2, 9))
 _ruckig = ruckig.Ruckig(6)
 
@@ -84,7 +85,43 @@ class Drift:
         return target
 
 
-Base: TypeAlias = Hold | Path | Drift
+@dataclass(frozen=True, eq=False)
+class Coast:
+    """
+    A motion that comes to rest exponentially, as a damped mass does.
+
+    Attributes
+    ----------
+    pose : (4, 4)
+        Pose at the time `since`, in the base frame.
+    start : (6,) [rad/s, m/s]
+        Twist at that time, base axes, [angular; linear].
+    rates : (2,) [1/s]
+        Rate at which rotation and translation decay.
+    since : float [s]
+
+    """
+
+    pose: Array
+    start: Array
+    rates: Array
+    since: float
+
+    @property
+    def twist(self) -> Array:
+        """The twist (6,) at the end: zero."""
+        return np.zeros(6)
+
+    def at(self, time: float) -> Target:
+        """The target at a time [s]."""
+        rates = np.repeat(self.rates, 3)
+        left = np.exp(-rates * (time - self.since))
+        target = Target(np.empty((4, 4)), left * self.start, -rates * left * self.start)
+        _put_drift(self.pose, (1.0 - left) / rates * self.start, 1.0, target.pose)
+        return target
+
+
+Base: TypeAlias = Hold | Path | Drift | Coast
 
 
 class Offset:
@@ -143,6 +180,16 @@ def difference(begin: Target, present: Target) -> Array:
                 present.acceleration, x)
     x[np.abs(x) < NEGLIGIBLE] = 0.0
     return x
+
+
+def composed(base: Target, x: Array) -> Target:
+    """Return base ⊕ an offset (3, 6) with the rows and columns of `difference`."""
+    pieces = np.zeros((6, 1, 5))
+    pieces[:, 0, 1:4] = x.T
+    found = Target(np.empty((4, 4)), np.empty(6), np.empty(6))
+    _put_target(base.pose, base.twist, base.acceleration, pieces, 0.0, _NO_BOX, found.pose,
+                found.twist, found.acceleration)
+    return found
 
 
 def joining_offset(base: Base, x: Array, limits: TargetLimits, bounds: Array, now: float,

@@ -22,6 +22,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from osc_ros.control import free, impedance
 from osc_ros.control.cycle import PAUSE
 from osc_ros.control.diagnosis import predicted_and_measured, terms, Tick
 from osc_ros.control.driver import Driver
@@ -164,6 +165,8 @@ class Law(CommandedCycle):
     def _rehearse(self) -> None:
         """Call everything once, so that all kernels are compiled before the first tick."""
         rehearse()
+        free.rehearse(self.robot)
+        impedance.rehearse()
         setup, rest = self._setup, self._rest
         setup.rehearse(self.posture, self._posture)
         for time in (0.0, 10.0 * PAUSE):  # a pause, so that the mean period stays unknown

@@ -30,13 +30,17 @@ from osc_ros.control.bandwidth import (
 )
 from osc_ros.control.fade import settling, smoother_step
 from osc_ros.control.guide import Guide
+from osc_ros.control.impedance import CARRIED, Impedance, VariableImpedance
 from osc_ros.control.kinds.table import number_of
-from osc_ros.control.task import Gains, Target, Task
+from osc_ros.control.task import Gains, Stiffness, Target, Task
 from osc_ros.dynamics import level_row
+from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
 FORGETTING = 0.3  # time constant with which an old measured wrench loses its weight [s]
+COASTING = 5.0, 100.0  # range of the rate at which a target comes to rest, see `coast` [1/s]
+SLOWEST = 1e-6  # least square of a speed that a rate is computed from
 FRESH = 0.1  # greatest age at which a measured wrench counts as present [s]
 
 
@@ -70,6 +74,8 @@ class Level:
         Rotation of the task's frame in the base frame.
     has_force : bool
         Whether the task has an axis of force.
+    impedance : VariableImpedance, optional
+        Stiffness and damping ratio in force, if they were commanded by `set_impedance`.
 
     Parameters
     ----------
@@ -113,6 +119,7 @@ class Level:
         self._wanted_activation = task.activation * task.along('motion', 'force')
         self.activation[:] = (0.0 if is_new else 1.0) * self._wanted_activation
         self._since = -math.inf
+        self.impedance: VariableImpedance | None = None
         self.latch(pose)
         if before is not None and (before.task.link, before.task.kind) == (task.link, task.kind):
             self._go_on_as(before)
@@ -184,6 +191,8 @@ class Level:
     def gain_share(self, mobility: Array) -> float:
         """Least ratio of a reduced gain to its parameter, given Λ⁻¹ (6, 6) in base axes."""
         axes = self._set > 0.0
+        if self.impedance is not None:
+            return math.sqrt(self.impedance.energy[CARRIED])
         share = float(np.min(self._shape[1:3][axes] / self._set[axes], initial=1.0))
         if not self._yields or math.isinf(self._fastest):
             return share
@@ -206,6 +215,32 @@ class Level:
         self._measured: Array = np.zeros(6)
         self._measured_at = -math.inf
         self._time: float = math.nan
+        if self.impedance is not None:
+            self.impedance = None
+            self._shape[task_numbers.GAIN] = self._set[1]
+            self._shape[task_numbers.RATIO] = self.task.gains.damping_ratio
+            self._row[level_row.FASTEST] = self._fastest
+            self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
+
+    def coast(self, twist: Array, acceleration: Array) -> None:
+        """
+        Drop all motions; the target comes to rest from the pose of the link.
+
+        Parameters
+        ----------
+        twist, acceleration : (6,), (6,)
+            Of the link [rad/s, m/s], [rad/s², m/s²]; the target decelerates about as much.
+
+        """
+        kind, before = self.task.kind, self.guide
+        v, a = twist.reshape(2, 3), acceleration.reshape(2, 3)
+        rates = np.clip(-(v * a).sum(axis=1) / np.maximum((v * v).sum(axis=1), SLOWEST), *COASTING)
+        moves = float('pose' in kind.goals)
+        self.guide = Guide.coasting(kind.set_point(self.pose), moves * twist, rates, before)
+        self.target = self.guide.target
+        # activated at once: the target is where the link is, so this changes the torque little
+        rises = self._wanted_activation > self.activation
+        self._from[rises] = self.activation[rises] = self._wanted_activation[rises]
 
     def carry(self, T: Array) -> None:
         """Move the link's frame on its body by T (4, 4); set the target that the kind returns."""
@@ -224,6 +259,65 @@ class Level:
         self._filtered = self._force * self.task.force.is_closed * before._filtered
         self._measured, self._measured_at = before._measured, before._measured_at
         self._time = before._time
+        own, old = self.task.gains, before.task.gains
+        if (before.impedance is not None and isinstance(own, Stiffness)
+                and isinstance(old, Stiffness) and np.array_equal(own.stiffness, old.stiffness)
+                and np.array_equal(own.damping_ratio, old.damping_ratio)
+                and np.array_equal(self.moves, before.moves)):
+            self.impedance = before.impedance
+            self.impedance.use(own.change_time, own.tank)
+
+    def set_impedance(self, wanted: Impedance) -> None:
+        """
+        Approach another stiffness, damping ratio and feedforward wrench from the next tick on.
+
+        Raises
+        ------
+        InputError
+            The task is no spring; a wrench along axes that are not controlled in motion, or
+            larger than the limits of the spring.
+
+        """
+        gains, name = self.task.gains, self.task.name
+        if not isinstance(gains, Stiffness):
+            raise InputError(f"task '{name}' has Gains, and no stiffness: accepted with a "
+                             "Stiffness (parameter mode 'impedance')")
+        if wanted.wrench is not None:
+            for k in np.flatnonzero(wanted.wrench * (1.0 - self.moves)).tolist():
+                raise InputError(f"wrench {wanted.wrench.tolist()} of task '{name}': axis {k} is "
+                                 f'one of {self.task.axes[k]}, accepted there is 0')
+            for half, what in enumerate(('moment', 'force')):
+                size = float(np.linalg.norm(wanted.wrench[3 * half:3 * half + 3]))
+                if size > gains.force[half]:
+                    raise InputError(f"{what} {size:g} of task '{name}': accepted is at most "
+                                     f'{gains.force[half]:g}, the largest {what} of the spring')
+        if self.impedance is None:
+            self.impedance = VariableImpedance(gains.stiffness, gains.damping_ratio,
+                                               gains.change_time, gains.tank)
+        self.impedance.command(wanted)
+
+    def advance_impedance(self, time: float, period: float, mobility: Array) -> Array:
+        """
+        Advance the commanded impedance to a time [s]; return the damping rates of the springs.
+
+        Parameters
+        ----------
+        time : float
+        period : float
+            Period that bounds the gains [s].
+        mobility : (6, 6)
+            Λ⁻¹ of the link, base axes.
+
+        Returns
+        -------
+        (6,)
+            2 ζ √stiffness, see `osc_ros.control.reference.Reference`.
+
+        """
+        assert self.impedance is not None
+        self.impedance.advance(time, period, mobility, self._memory, self._row)
+        stiffness, ratio, _ = self.impedance.now
+        return np.asarray(2.0 * ratio * np.sqrt(stiffness))
 
     @property
     def goal(self) -> Array | None:
@@ -263,6 +357,8 @@ class Level:
         """
         wrench = self._row[level_row.WRENCH:level_row.WRENCH + 6]
         wrench[:] = self._wrench_at(time, axes, is_saturated)
+        if self.impedance is not None:
+            wrench += self.moves * self.impedance.now[2]
         self._time = time
 
     def _advance_activation(self, time: float) -> None:

@@ -35,6 +35,7 @@ from osc_ros.control.causes import state_text
 from osc_ros.control.check import Finding
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
+from osc_ros.control.impedance import Impedance, TANK
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
@@ -109,6 +110,13 @@ class Status:
         See `Law.external_report`.
     period, delay : float [s], [periods]
         Measured period of the states; delay of the commands, see `Law`.
+    is_free : bool
+        Whether the arm is in free drive.
+    impedance : str
+        Origin of the stiffness of the first task: parameters, or commands, or commands that wait
+        for the energy tank.
+    tank : float [J]
+        Energy in the tank of a commanded impedance; NaN without one.
 
     """
 
@@ -131,6 +139,9 @@ class Status:
     external: Report | None
     period: float
     delay: float
+    is_free: bool
+    impedance: str
+    tank: float
 
 
 class Progress(NamedTuple):
@@ -192,6 +203,8 @@ def learn_contact(engine: Engine, duration: float) -> None:
         raise InputError(f'the law does not control the arm: {engine.state()}')
     if engine.law.external is None:
         raise InputError('there is no observer of external torques')
+    if engine.law.settings.free is not None:
+        raise InputError('free drive is on, and the hand would count: end it first')
     engine.learn_contact(duration)
 
 
@@ -216,11 +229,8 @@ def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
 
     """
     _require_active(engine)
+    _require_clock(engine, stamp)
     now = engine.time
-    if stamp > now + FARTHEST_AHEAD:
-        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
-                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
-                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
     start = max(stamp, now)
     inside = engine.law.follow(motion, start, task)
     engine.guard.feed(STALE_TARGET, max(0.0, _end_of(motion, start) - now))
@@ -236,6 +246,21 @@ def push(engine: Engine, wrench: Array, task: str) -> None:
     """Set the wrench (6,) of a task; see `Law.push`."""
     _require_active(engine)
     engine.law.push(wrench, task)
+
+
+def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
+    """
+    Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
+
+    Raises
+    ------
+    InputError
+        See there; a stamp of another clock; the engine is not active.
+
+    """
+    _require_active(engine)
+    _require_clock(engine, impedance.stamp)
+    engine.law.set_impedance(impedance, task)
 
 
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
@@ -273,8 +298,7 @@ def set_report_period(engine: Engine, period: float) -> None:
 
 def use_setup(engine: Engine, setup: Setup, supervision: Supervision) -> None:
     """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
-    engine.law.use_setup(setup)
-    engine.guard.settings = supervision
+    engine.use_setup(setup, supervision)
 
 
 # reports
@@ -325,7 +349,8 @@ def status(engine: Engine) -> Status:
     """Return the state of the law and of its supervisor."""
     law, guard, limiter = engine.law, engine.guard, engine.law.limiter
     solved = law.priorities
-    tip, effort = next(iter(law.levels.values())).guide, law.settings.limits.effort
+    first = next(iter(law.levels.values()))
+    tip, commanded, effort = first.guide, first.impedance, law.settings.limits.effort
     return Status(
         mode=engine.mode, text=engine.state(), reaction=guard.reaction, counts=dict(guard.counts),
         saturated=law.saturated.copy(), sides=limiter.sides.copy(),
@@ -337,12 +362,22 @@ def status(engine: Engine) -> Status:
         friction_use=float(np.max(np.abs(law.friction_torque) / effort)),
         disturbance_use=float(np.max(np.abs(law.compensation) / effort)),
         external=law.external_report(),
-        period=law.period, delay=law.delay)
+        period=law.period, delay=law.delay, is_free=law.settings.free is not None,
+        impedance='parameters' if commanded is None else commanded.source,
+        tank=math.nan if commanded is None else float(commanded.energy[TANK]))
 
 
 def _require_active(engine: Engine) -> None:
     if engine.mode != ACTIVE:
         raise InputError('the controller is not active')
+
+
+def _require_clock(engine: Engine, stamp: float) -> None:
+    now = engine.time
+    if stamp > now + FARTHEST_AHEAD:
+        raise InputError(f'its stamp, {stamp:.3f} s, is far ahead of the joint states, which '
+                         f'are at {now:.3f} s: accepted is 0 for now, or at most '
+                         f'{FARTHEST_AHEAD:g} s ahead on their clock')
 
 
 def _end_of(motion: Motion, start: float) -> float:

@@ -23,6 +23,7 @@ import numpy as np
 
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
+from osc_ros.control.free import FreeDrive
 from osc_ros.control.freedoms import freedoms_of
 from osc_ros.control.friction import Friction
 from osc_ros.control.limits import Limits
@@ -95,6 +96,8 @@ class Settings:
         Observe external torques, for `Law.external`. Default: only as `disturbance` needs it.
     disturbance : Disturbance, optional
         Compensate what the model lacks, see `osc_ros.control.disturbance`.
+    free : FreeDrive, optional
+        The free drive, if a hand guides the arm: see `FreeDrive.applied_to`.
 
     Raises
     ------
@@ -113,6 +116,7 @@ class Settings:
     driver: Driver | None = None
     observation: Observation | None = None
     disturbance: Disturbance | None = None
+    free: FreeDrive | None = None
 
     def __post_init__(self) -> None:
         """Raise for wrong types, tasks with equal names, and blend times that are not positive."""
@@ -122,7 +126,8 @@ class Settings:
             require_type('an entry of tasks', task, Task, 'a Task')
         for name, kind in (('posture', Posture), ('damping', SingularityDamping),
                            ('limits', Limits), ('friction', Friction), ('driver', Driver),
-                           ('observation', Observation), ('disturbance', Disturbance)):
+                           ('observation', Observation), ('disturbance', Disturbance),
+                           ('free', FreeDrive)):
             if getattr(self, name) is not None or name in ('posture', 'damping'):
                 require_type(name, getattr(self, name), kind, f'a {kind.__name__}')
         names = [task.name for task in self.tasks]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from osc_ros.control.bandwidth import largest_push, longest_period
 from osc_ros.control.compiled_tick import compiled_tick, Kernel
 from osc_ros.control.feedback import task_forces
+from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import least_inertia
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -97,6 +98,8 @@ class Setup:
         Longest period of the states at which all gains are stable as they are set [s].
     posture_gains : tuple of 3 float
         Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
+    guidance : Guidance, optional
+        The free drive, if `settings.free` is given; from `start` on.
 
     """
 
@@ -124,11 +127,7 @@ class Setup:
             self.least_inertia = before.least_inertia
         if self.least_inertia is None and settings.friction is not None:
             self.least_inertia = least_inertia(robot)
-        old = None if before is None else before.unmodelled
-        is_fading = old is not None and bool(old.torque.any())
-        self.unmodelled: Unmodelled | None = None
-        if settings.observation or settings.disturbance or is_fading:
-            self.unmodelled = Unmodelled(robot, settings, old, known.compensation)
+        self.unmodelled = self._unmodelled(before, known)
         self.J = np.zeros((6 * len(self.links), robot.n))
         self._frames = [self._frame(task) for task in settings.tasks]
         self._rows = np.zeros((len(settings.tasks), TASK_WIDTH))
@@ -154,6 +153,14 @@ class Setup:
         found = None if self.unmodelled is None else self.unmodelled.compensation
         return Precomputed(self.least_inertia, None if found is None else found.limits)
 
+    def _unmodelled(self, before: Setup | None, known: Precomputed) -> Unmodelled | None:
+        """Observer and compensation; None if the settings have none, and none fades out."""
+        settings, old = self.settings, None if before is None else before.unmodelled
+        is_fading = old is not None and bool(old.torque.any())
+        if settings.observation or settings.disturbance or is_fading:
+            return Unmodelled(self.robot, settings, old, known.compensation)
+        return None
+
     def _space(self, method: str, workers: int | str) -> OperationalSpace:
         several = len(self.links) > 1
         return OperationalSpace(self.robot, None if several and method in ONE_TIP else method,
@@ -175,12 +182,18 @@ class Setup:
 
         """
         poses = self.poses(q)
+        self.guidance = guidance_of(self.settings, self.robot)
         old = {} if before is None else {level.task.name: level for level in before.levels}
         self.levels = [
             Level(task, self.settings.blend_time, poses[link], rows, old.get(task.name),
                   before is not None)
             for task, link, rows in zip(self.settings.tasks, self.at,
                                         zip(self._rows, self.solver.rows))]
+        if before is not None and (self.settings.free is None) != (before.settings.free is None):
+            for level in self.levels:
+                if level.task.name in old:
+                    level.coast(old[level.task.name].twist, np.zeros(6)
+                                if before.guidance is None else before.guidance.acceleration)
         for level, frame, row in zip(self.levels, self._frames, self._rows):
             level.axes[:] = np.eye(3)
             row[TURNS_WITH] = frame if isinstance(frame, int) else -1
@@ -228,6 +241,8 @@ class Setup:
         self.softened_for = period
         for level in self.levels:
             level.soften(period)
+        if self.guidance is not None:
+            self.guidance.soften(period)
         frequency, rate, push = self._posture_set
         self.posture_share = share = min(1.0, self._posture_period / period)
         frequency, rate = share * frequency, share * rate
@@ -293,6 +308,10 @@ class Setup:
 
         """
         self.set_targets(time, q)
+        if self.guidance is not None:
+            twist = self.J[6 * self.at[0]:6 * self.at[0] + 6] @ qd  # with the last Jacobian
+            self.posture_gains = (0.0, self.guidance.damping_rate(qd, twist),
+                                  self.posture_gains[2])
         tau, beside = np.empty(len(q)), self._rest if more is None else more
         reference = self.reference
         dt = reference.since(time)
@@ -309,6 +328,8 @@ class Setup:
                 reference.advance(dt, solves, q, qd, posture, self.posture_gains)
             reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
+        if self.guidance is not None:
+            tau += self._guided(self.guidance, beside)
         return tau if more is None else tau + more
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
@@ -325,6 +346,17 @@ class Setup:
         dynamics.inward(F, tau)
         dynamics.acceleration_response(more, F, accelerations[0])
         return int(solves)
+
+    def _guided(self, guidance: Guidance, more: Array) -> Array:
+        """Torques (n,) of damper and walls of a free drive; adds them to `accelerations`."""
+        level, dynamics = self.levels[0], self.dynamics
+        own = slice(6 * self.at[0], 6 * self.at[0] + 6)
+        wrench = guidance.put_wrench(level.pose, level.twist, np.ascontiguousarray(
+            dynamics.Lambda_inv[own, own]), level.axes)
+        self.solver.F[own] += wrench
+        guidance.acceleration = dynamics.a0[own] + dynamics.Lambda_inv[own] @ self.solver.F
+        dynamics.acceleration_response(more, self.solver.F, self.limiter.accelerations[0])
+        return np.asarray(wrench @ self.J[own])
 
     def compensation(self, time: float, tau: Array, is_held: bool) -> Array | None:
         """
@@ -375,8 +407,13 @@ class Setup:
 
     def set_targets(self, time: float, q: Array) -> None:
         """Advance the targets and frames of the tasks to a time [s], at q (n,)."""
-        for level in self.levels:
+        for k, level in enumerate(self.levels):
             level.set_target(time)
+            if level.impedance is not None:
+                own = slice(6 * self.at[k], 6 * self.at[k] + 6)
+                self.reference.springs[k] = level.advance_impedance(
+                    time, self.softened_for,
+                    np.ascontiguousarray(self.dynamics.Lambda_inv[own, own]))
         for level, frame in self._turning:
             level.axes[:] = frame.at(q)[:3, :3]
 

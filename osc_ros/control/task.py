@@ -195,6 +195,11 @@ class Stiffness:
         1 is critical.
     force : (2,) [N·m, N]
         Largest moment and force of the spring.
+    change_time : float [s]
+        Time after which 1 % of a change by `Law.set_impedance` remains.
+    tank : float [J]
+        Energy that a rising stiffness may add before the damper has dissipated any: see
+        `osc_ros.control.impedance`. Infinite: no bound.
 
     Raises
     ------
@@ -207,16 +212,22 @@ class Stiffness:
     stiffness: Array = (*(30.0,) * 3, *(500.0,) * 3)  # type: ignore[assignment]
     damping_ratio: Array = (1.0,) * 6  # type: ignore[assignment]
     force: Array = (10.0, 60.0)  # type: ignore[assignment]
+    change_time: float = 0.05
+    tank: float = 1.0
 
     if TYPE_CHECKING:  # sequences are accepted; they become arrays
         def __init__(self, stiffness: ArrayLike = ..., damping_ratio: ArrayLike = ...,
-                     force: ArrayLike = ...) -> None: ...
+                     force: ArrayLike = ..., change_time: float = ..., tank: float = ...
+                     ) -> None: ...
 
     def __post_init__(self) -> None:
         """Convert to arrays; refuse wrong shapes and numbers."""
         for name, size in (('stiffness', 6), ('damping_ratio', 6), ('force', 2)):
             value = _positive(name, getattr(self, name), size, finite=size == 6)
             object.__setattr__(self, name, value)
+        for name in ('change_time', 'tank'):
+            if not getattr(self, name) > 0.0:
+                raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
 
 
 @dataclass(frozen=True, eq=False)

@@ -190,6 +190,7 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
+        diagnosis.inputs = self._targets.policy.values
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -427,6 +428,7 @@ class Controller(ManagedNode):
 
     def _report(self, *tick: Any) -> None:
         if self._diagnosis is not None:
+            self._targets.policy.record(*tick[:2])
             self._diagnosis.publish_tick(*tick)
 
     def _find_others(self) -> tuple[str, ...]:

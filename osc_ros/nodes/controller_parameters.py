@@ -22,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.control.chunks import Joining
 from osc_ros.control.disturbance import Disturbance, MODES
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import EFFORTS, Observation, Settings
+from osc_ros.control.streams import Following, STREAMS
 from osc_ros.control.supervision import (
     CONTACT,
     DEADLINE,
@@ -42,6 +44,7 @@ from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TO
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
+from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.states import VELOCITY
 
@@ -52,6 +55,7 @@ MOTION = ('motion',) * 3
 USUAL = tuple(name for name in REACTIONS if name not in ('comply', 'retract'))
 # Default values of the parameters, from the classes of the library.
 _LAW, _SPRING, _SET_POINT, _FORCE_LOOP = Settings(), Stiffness(), TargetLimits(), ForceControl()
+_JOINING, _FOLLOWING = Joining(), Following()
 _GAINS: Any = _LAW.tasks[0].gains
 
 
@@ -178,8 +182,8 @@ _SAFETY = (
 _TIP = (
     Entry('mode', 'acceleration', 'Control of the tip: acceleration, a linear system of given '
           'natural frequency and damping ratio; impedance, a spring of given stiffness and that '
-          'damping ratio, with the inertia of the arm', choices=('acceleration', 'impedance'),
-          live=True),
+          'damping ratio, with the inertia of the arm; free, a hand guides the arm, see '
+          'free.* and ~/free_drive', choices=('acceleration', 'impedance', 'free'), live=True),
     Entry('translation.natural_frequency', _translation(_GAINS.natural_frequency),
           'Natural frequency of the position '
           'error along x y z of the base [rad/s]; at most 116 at a `rate` of 500 Hz', lower=1e-3,
@@ -261,6 +265,19 @@ _TARGET = (
           'times', choices=TOO_FAST, live=True),
     Entry('target.twist_timeout', 0.2, 'A twist is followed for this time after its stamp [s]',
           lower=1e-3, upper=60.0, live=True),
+    Entry('target.stream', _FOLLOWING.mode, 'What the set-point does with poses on target_pose '
+          'that come at most 0.5 s apart. stop: go to each one, and stop there unless the next '
+          'one comes before; follow: follow their course one period behind; extrapolate: without '
+          'lag', choices=STREAMS, live=True),
+    Entry('target.stream_horizon', _FOLLOWING.horizon, 'The course is fitted to the poses of this '
+          'time, at least to six, and the set-point goes over to it in this time [s]',
+          lower=0.05, upper=10.0, live=True),
+    Entry('target.chunk_fade', _JOINING.fade, 'Time in which the distance of a new chunk on '
+          'target_chunk from the motion in progress fades out [s]', lower=0.02, upper=60.0,
+          live=True),
+    Entry('target.slow_down', _JOINING.slow_down, 'Time in which the set-point comes to rest when '
+          'the next chunk, or the next pose of a stream, is missing [s]', lower=0.02, upper=60.0,
+          live=True),
     Entry('goal.translation.tolerance', 2e-3, 'Largest distance from a goal that has been reached '
           '[m]', lower=1e-9, upper=1.0, live=True),
     Entry('goal.rotation.tolerance', 1e-2, 'Largest angle to a goal that has been reached [rad]',
@@ -395,7 +412,7 @@ _EXTERNAL = (
           'the joint that moves most [rad/s]', lower=1e-3, upper=10.0, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

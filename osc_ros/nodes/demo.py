@@ -28,7 +28,8 @@ from typing import Any
 
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
-from osc_ros.nodes import description, report, scenario
+from osc_ros.model.ends import ends_of_chains
+from osc_ros.nodes import demo_page, description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
 from osc_ros.nodes.demo_loops import (
     arm_parameters,
@@ -91,7 +92,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'libfranka, and franka-sim in place of an FR3 (dds)')
     parser.add_argument('--real-time', action='store_true',
                         help='the simulator follows the wall clock, not the commands')
-    parser.add_argument('--headless', action='store_true', help='open no window')
+    parser.add_argument('--headless', action='store_true',
+                        help='no window, no page in the browser; end after the figures')
     parser.add_argument('--output', type=Path, default=Path('osc_demo'),
                         help='folder of plots and logs (osc_demo)')
     parser.add_argument('--json', type=Path, help='also write the figures to this file')
@@ -113,7 +115,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
 def _links(file: Path) -> str:
     """Return the links of a URDF that may be base and tip, in words; empty if it is unusable."""
     with suppress(OscError):
-        root, ends = description.ends_of_chains(description.urdf_text(str(file)))
+        root, ends = ends_of_chains(description.urdf_text(str(file)))
         tips = [f'{tip} ({joints} joints)' for tip, joints in ends]
         return (f': here the base may be {root}, the root, or a link from there to the tip; '
                 f"chains end at {', '.join(tips[:10])}" + (', …' if tips[10:] else ''))
@@ -134,11 +136,26 @@ def _demonstrate(options: argparse.Namespace) -> int:
     used = write_new(options.output / 'parameters.yaml',
                      text_of({node: wanted.given(node) for node in NODES}))
     plan = wanted.phases(START if options.loop == DDS else ARM_START)
-    recording = _recording_of(options, wanted, plan, progress.compiled)
-    found = report.result(recording, plan, wanted)
-    print(report.table(found, plan), flush=True)
-    written = report.write_plots(options.output, recording, plan, found, wanted)
-    print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}", flush=True)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        _isolate(work)
+        address = '' if options.headless else stack.enter_context(
+            demo_page.page(work, options.output))
+        recording = _recording_of(options, wanted, plan, progress.compiled, work)
+        found = report.result(recording, plan, wanted)
+        print(report.table(found, plan), flush=True)
+        written = report.write_plots(options.output, recording, plan, found, wanted)
+        print(f"\nparameters: {used}\nplots: {' '.join(str(path) for path in written)}",
+              flush=True)
+        _conclude(options, wanted, users, found)
+        if address and demo_page.has_terminal():
+            demo_page.play(options.loop, wanted, work, options.output, address)
+    return 1 if found.failures else 0
+
+
+def _conclude(options: argparse.Namespace, wanted: Demonstration, users: list[Path],
+              found: report.Result) -> None:
+    """Print whether the arm followed, and else why not; write the figures to options.json."""
     for failure in found.failures:
         print(f'NOT FOLLOWED: {failure}', flush=True)
     why = (_explain(options, wanted, users)
@@ -150,8 +167,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
             'lockstep': options.loop == DDS and not options.real_time,
             'notes': list(wanted.notes), 'cause': why.text if why else ''})
     if not found.failures:
-        print('the arm followed')
-    return 1 if found.failures else 0
+        print('the arm followed', flush=True)
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
@@ -188,7 +204,7 @@ def write_new(path: Path, text: str) -> Path:
 
 
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
-                  plan: list[scenario.Phase], compiles: bool) -> report.Recording:
+                  plan: list[scenario.Phase], compiles: bool, work: Path) -> report.Recording:
     """Return the recording of one run of the nodes."""
     has_window = not options.headless and _has_display()
     if not options.headless and not has_window:
@@ -196,8 +212,6 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
               'arm; the plots show the run', flush=True)
     recording, judge = report.Recording(), None
     with recorded_signals() as signals, ExitStack() as stack:
-        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        _isolate(work)
         if options.loop == DDS:
             given = _parameters_over_dds(options, wanted, has_window)
         else:

@@ -28,7 +28,6 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near, pair
 from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.payload import with_payload as with_payload_link
@@ -112,30 +111,6 @@ def description(values: dict[str, Any], received: str = '') -> str:
         return received
     raise InputError("no robot: set parameter 'robot_description' or 'robot_description_file', or "
                      "publish a URDF on topic 'robot_description'")
-
-
-def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
-    """
-    Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
-
-    The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
-    those of a gripper, do not count, and no chain ends beyond them.
-
-    Raises
-    ------
-    ModelError
-        The URDF cannot be used.
-
-    """
-    found = urdf_description(text)
-    coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
-    joints = {-1: 0}
-    for i, parent in enumerate(found.parent.tolist()):  # every parent comes before its children
-        if parent in joints and i not in coupled:
-            joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
-    ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
-                  key=lambda i: -joints[i])
-    return found.links[0], [(found.links[i], joints[i]) for i in ends]
 
 
 def robot(values: dict[str, Any], text: str) -> Robot:

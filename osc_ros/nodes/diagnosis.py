@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from builtin_interfaces.msg import Time
@@ -56,6 +56,8 @@ class Diagnosis:
         Result of the start-up check.
     more : list of (str, object)
         Further keys and values of the diagnostics.
+    inputs : callable
+        Returns keys and values about the commands.
 
     Parameters
     ----------
@@ -72,6 +74,7 @@ class Diagnosis:
         self._node, self._loop, self._law = node, loop, law
         self._goals, self.finding = goals, ''
         self.more: list[tuple[str, object]] = []
+        self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple
         self._publishers: list[Any] = []
 
         def publisher(kind: Any, topic: str, depth: int = 10) -> Any:
@@ -169,7 +172,7 @@ class Diagnosis:
             level, f'{self._node.get_fully_qualified_name()[1:]}: control', text,
             self._law.robot.name, (*self._loop_values(timing), *self._goals.values(),
                                    *self._limit_values(status), *self._law_values(status),
-                                   *self.more),
+                                   *self.inputs(), *self.more),
             self._node.get_clock().now().to_msg()))
 
     def publish_failure(self, text: str) -> None:
@@ -196,7 +199,8 @@ class Diagnosis:
                  'after their stamps')):
             if applies:
                 return DiagnosticStatus.WARN, text
-        return DiagnosticStatus.OK, status.text
+        return DiagnosticStatus.OK, (
+            'free drive: the arm follows the hand' if status.is_free else status.text)
 
     def _loop_values(self, timing: Timing) -> Pairs:
         yield 'method', self._law.space.method
@@ -225,6 +229,9 @@ class Diagnosis:
 
     def _law_values(self, status: Status) -> Pairs:
         yield 'gain share', f'{status.gain_share:.3f}'
+        yield 'free drive', 'on' if status.is_free else 'off'
+        yield 'impedance', status.impedance
+        yield 'energy tank [J]', f'{status.tank:.3f}'
         yield 'start-up check', self.finding
         yield 'friction torque use', f'{status.friction_use:.3f}'
         yield 'disturbance torque use', f'{status.disturbance_use:.3f}'

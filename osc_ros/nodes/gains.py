@@ -107,6 +107,7 @@ def _bounds(found: Mapping[str, Any], period: float, delay: float) -> Iterator[_
         yield from _second_order(name, found[f'{name}.natural_frequency'],
                                  found[f'{name}.damping_ratio'], period, delay)
     yield from _posture(found, period, delay, fastest)
+    yield 'free.rate', found['free.rate'], fastest, False, ''
     yield 'force.damping', found['force.damping'], fastest, False, ''
     yield ('force.integral_rate', found['force.integral_rate'],
            largest_integral_rate(found['force.damping'], found['force.gain']), False,

@@ -45,6 +45,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory, MultiDOFJointTrajectory
 
 from osc_ros.control.engine import Stamp
 from osc_ros.control.guide import Jog
+from osc_ros.control.impedance import Impedance
 from osc_ros.control.task import pose, poses
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.errors import InputError
@@ -152,6 +153,11 @@ def twist_message(twist: Array, frame: str, time: Time) -> TwistStamped:
     return message
 
 
+def twist_array(message: Twist) -> Array:
+    """Return a twist (6,), [angular; linear], from a message."""
+    return _in_base(np.eye(4), message)
+
+
 def wrench_array(message: Wrench) -> Array:
     """
     Return a wrench (6,), [moment; force], from a message [N·m, N].
@@ -209,6 +215,37 @@ def inertia_message(Lambda: Array, time: Time) -> Float64MultiArray:
     return table_message(AXIS_NAMES, AXIS_NAMES, Lambda[np.ix_(LINEAR_FIRST, LINEAR_FIRST)], time)
 
 
+def impedance(message: Float64MultiArray) -> Impedance:
+    """
+    Return the impedance of a message with 6, 12 or 18 numbers, linear first.
+
+    The numbers are the stiffness, the damping ratio, and the feedforward wrench, each along x y z
+    and about x y z. The label of the first dimension, if there is one, is the stamp: see
+    `stamp_label`.
+
+    Raises
+    ------
+    InputError
+        Another number of numbers, a label that is no stamp, numbers that `Impedance` refuses.
+
+    """
+    numbers = np.array(message.data)
+    if len(numbers) not in (6, 12, 18):
+        raise InputError(f'{len(numbers)} numbers: accepted are 6 of stiffness, then 6 of damping '
+                         'ratio, then 6 of wrench, each x y z rx ry rz')
+    label = message.layout.dim[0].label if message.layout.dim else ''
+    time = -math.inf
+    if label:
+        try:
+            time = float(label)
+        except ValueError:
+            time = math.nan
+        if not math.isfinite(time):
+            raise InputError(f"label '{label}': accepted is a stamp in seconds, as '12.500000000'")
+    rows = numbers.reshape(-1, 6)[:, LINEAR_FIRST]
+    return Impedance(*rows, stamp=time)
+
+
 def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
          through: Callable[[Array, Array], Path] = Path) -> tuple[Path | Hold, float]:
     """
@@ -256,6 +293,63 @@ def path(data: bytes, now: float, frame_pose: Callable[[str], Array],
                          'no velocity and no acceleration at all')
     return Path(times, there, _in_base_axes(T, found.twists),
                 _in_base_axes(T, found.accelerations)), start
+
+
+def chunk(data: bytes, now: float, pose_at: Callable[[str, float], Array]
+          ) -> tuple[Array, Array, float]:
+    """
+    Return the times (m,) [s] and poses (m, 4, 4) of a chunk, and the time of its observation [s].
+
+    Parameters
+    ----------
+    data : bytes
+        A serialized MultiDOFJointTrajectory with one transform in each point, and no velocities or
+        accelerations. Its stamp is the time of the observation; zero means now.
+    now : float
+        Time of the newest joint state [s].
+    pose_at : callable
+        Returns the pose (4, 4) of a frame in the base frame at a time [s], or raises InputError.
+
+    Raises
+    ------
+    InputError
+        Fewer than two points, several transforms in a point, derivatives; or an error of
+        `osc_ros.control.task.poses`.
+
+    """
+    found = serialized.trajectory(data)
+    if len(found.times) < 2 or not (found.counts == (1, 0, 0)).all():
+        raise InputError(f'target_chunk: {len(found.times)} points with '
+                         f'{found.counts.sum(axis=0).tolist()} transforms, velocities and '
+                         'accelerations: accepted are two points or more, each with one transform '
+                         'and nothing else')
+    observed_at = found.stamp or now
+    T = pose_at(found.frame, observed_at)
+    return (observed_at + found.times, T @ poses(found.poses[:, :3], found.poses[:, 3:]),
+            observed_at)
+
+
+def chunk_message(times: Array, poses: Array, observed_at: float, frame: str
+                  ) -> MultiDOFJointTrajectory:
+    """Return a chunk as a message: poses (m, 4, 4) at times (m,) [s] after the observation."""
+    message = MultiDOFJointTrajectory()
+    message.header.frame_id, message.header.stamp = frame, stamp(observed_at)
+    for time, T in zip(times.tolist(), poses):
+        transform = Transform(translation=_vector(T[:3, 3]))
+        r = transform.rotation
+        r.x, r.y, r.z, r.w = _quaternion(T)
+        since = stamp(time)
+        message.points.append(MultiDOFJointTrajectoryPoint(
+            transforms=[transform],
+            time_from_start=Duration(sec=since.sec, nanosec=since.nanosec)))
+    return message
+
+
+def answer_message(level: bytes, topic: str, text: str, stamp: Time, time: float
+                   ) -> DiagnosticStatus:
+    """Return the answer to a command: its topic and stamp, the text, the time of the answer."""
+    return DiagnosticStatus(level=level, name=topic, message=text, values=[
+        KeyValue(key='stamp', value=label_of(stamp)), KeyValue(key='time', value=f'{time:.9f}')])
 
 
 def _in_base_axes(T: Array, linear_first: Array) -> Array:

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+import struct
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,15 @@ class Trajectory:
     poses: Array
     twists: Array
     accelerations: Array
+
+
+def stamp(data: bytes) -> tuple[int, int]:
+    """Return the stamp of a serialized message with a header: seconds and nanoseconds."""
+    if len(data) < 12:
+        return 0, 0
+    seconds, nanoseconds = struct.unpack_from('<iI' if data[:2] == LITTLE_ENDIAN else '>iI',
+                                              data, 4)
+    return seconds, nanoseconds
 
 
 def trajectory(data: bytes) -> Trajectory:

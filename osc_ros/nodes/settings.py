@@ -25,6 +25,7 @@ import numpy as np
 from osc_ros.control.contact import Contact
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
+from osc_ros.control.free import FreeDrive
 from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.kind import Kind
 from osc_ros.control.kinds.table import KINDS
@@ -125,7 +126,7 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
         Values that do not fit each other or the robot.
 
     """
-    return Settings(
+    settings = Settings(
         tasks=(_tip(values), *(_further_task(values, name) for name in values['tasks'])),
         posture=Posture(values['posture.natural_frequency'], values['posture.damping_ratio'],
                         values['posture.damping']),
@@ -136,6 +137,7 @@ def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> 
         observation=Observation(values['external_force.bandwidth'],
                                 values['external_force.efforts']),
         disturbance=None if values['disturbance.mode'] == 'none' else _disturbance(values))
+    return _free_drive(values).applied_to(settings) if values['mode'] == 'free' else settings
 
 
 def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
@@ -171,13 +173,24 @@ def supervision(values: Values, robot: Robot, limits: Limits) -> Supervision:
                        retreat_speed=values['contact.retreat_speed'])
 
 
+def _free_drive(values: Values) -> FreeDrive:
+    return FreeDrive(
+        damping=[values['free.rotation.damping'], values['free.translation.damping']],
+        rate=values['free.rate'],
+        speed=[values['free.rotation.speed'], values['free.translation.speed']],
+        axes=(*values['free.rotation.axes'], *values['free.translation.axes']),
+        lock=values['free.lock'], wall=values['free.wall'], depth=values['free.depth'],
+        friction=values['free.friction'])
+
+
 def _tip(values: Values) -> Task:
-    if values['mode'] == 'acceleration':
+    if values['mode'] != 'impedance':
         gains: Gains | Stiffness = Gains(*(_six(values, name) for name in (
             'natural_frequency', 'damping_ratio', 'speed', 'acceleration')))
     else:
         gains = Stiffness(*(_six(values, name) for name in (
-            'stiffness', 'damping_ratio', 'spring_limit')))
+            'stiffness', 'damping_ratio', 'spring_limit')),
+                          values['impedance.change_time'], values['impedance.tank'])
     return Task(gains, 'tip', '', _axes(values), values['task.frame'], values['task.activation'],
                 _force_control(values), _target_limits(values))
 

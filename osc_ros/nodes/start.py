@@ -48,6 +48,16 @@ def demo() -> NoReturn:
     _run('demo')
 
 
+def viewer() -> NoReturn:
+    """Run osc_viewer."""
+    _run('viewer')
+
+
+def identify() -> NoReturn:
+    """Run osc_identify."""
+    _run('identify')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()

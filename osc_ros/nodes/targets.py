@@ -20,6 +20,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import (
     InertiaStamped,
     PointStamped,
@@ -34,7 +36,8 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control import requests
@@ -45,10 +48,11 @@ from osc_ros.control.task import NO_ROTATION, pose, Task
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.control.waypoints import path_through, path_within
 from osc_ros.errors import InputError
-from osc_ros.nodes import messages
+from osc_ros.nodes import messages, serialized
 from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop
+from osc_ros.nodes.policy import PolicyInput
 
 Array = NDArray[np.float64]
 
@@ -61,7 +65,12 @@ class Targets:
 
     Every callback runs in the thread that spins the node. It prepares the command, and requests
     the rest of the loop. A refused message is logged with its reason and changes
-    nothing.
+    nothing. `~/answers` says what became of each command.
+
+    Attributes
+    ----------
+    policy : PolicyInput
+        Plans chunks and streams of poses.
 
     Parameters
     ----------
@@ -79,6 +88,8 @@ class Targets:
     def __init__(self, node: Node, loop: Loop, law: Law, frames: Frames, goals: Goals) -> None:
         self._node, self._loop, self._law = node, loop, law
         self._frames, self._goals = frames, goals
+        self.policy = PolicyInput(loop, law, self._frame_pose)
+        self._answers = node.create_publisher(DiagnosticStatus, '~/answers', 100)
         first, *further = self._law.levels
         prefixes = {first: '', **{name: f'{name}/' for name in further}}
         self._subscriptions = [
@@ -87,6 +98,7 @@ class Targets:
                 (TwistStamped, 'target_twist', self._on_twist),
                 # serialized: rclpy would make an object of every number, under the GIL
                 (MultiDOFJointTrajectory, 'target_trajectory', self._on_trajectory, 10, True),
+                (MultiDOFJointTrajectory, 'target_chunk', self._on_chunk, 10, True),
                 (WrenchStamped, 'target_wrench', self._on_wrench),
                 (WrenchStamped, 'measured_wrench', self._on_measured_wrench,
                  qos_profile_sensor_data))
@@ -98,10 +110,14 @@ class Targets:
               for kind, topic, callback in (
                   (JointState, 'target_posture', self._on_posture),
                   (InertiaStamped, 'payload', self._on_payload),
-                  (Vector3Stamped, 'gravity', self._on_gravity))),
+                  (Vector3Stamped, 'gravity', self._on_gravity),
+                  (Float64MultiArray, 'target_impedance', partial(self._on_impedance, first)))),
         ]
         self._services = [node.create_service(Trigger, name, callback) for name, callback in (
             ('~/hold', self._on_hold), ('~/release', self._on_release))]
+        self._services.append(
+            node.create_service(SetBool, '~/free_drive', self._on_free_drive))
+        self._mode = 'acceleration'  # after a free drive
 
     def _subscribe_task(self, task: str, prefix: str, kind: Any, topic: str,
                         callback: Callable[..., None], qos: Any = 10, raw: bool = False) -> Any:
@@ -114,11 +130,15 @@ class Targets:
             self._node.destroy_subscription(subscription)
         for service in self._services:
             self._node.destroy_service(service)
+        self._node.destroy_publisher(self._answers)
 
     def apply(self, values: Mapping[str, Any]) -> None:
         """Set the parameters that concern targets."""
         self._twist_timeout: float = values['target.twist_timeout']
+        self.policy.apply(values)
         self._sign = 1.0 if values['force.measured'] == 'by_robot' else -1.0
+        if values['mode'] != 'free':
+            self._mode: str = values['mode']
 
     @property
     def _active(self) -> bool:
@@ -134,21 +154,37 @@ class Targets:
     # motions
 
     def _on_pose(self, task: str, topic: str, message: PoseStamped) -> None:
-        self._follow(task, topic, lambda: (
-            Hold(self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)),
-            messages.seconds(message.header.stamp)))
+        def read() -> tuple[Motion | None, float]:
+            T = self._frame_pose(message.header.frame_id) @ messages.pose_array(message.pose)
+            stamp = messages.seconds(message.header.stamp)
+            return None if self.policy.follow_stream(task, T, stamp) else Hold(T), stamp
+
+        self._follow(task, topic, message.header.stamp, read)
 
     def _on_point(self, task: str, topic: str, message: PointStamped) -> None:
-        def read() -> tuple[Motion, float]:
+        def read() -> tuple[Motion | None, float]:
             point = pose(messages.point_array(message), NO_ROTATION)
             there = self._frame_pose(message.header.frame_id) @ point
             there[:3, :3] = point[:3, :3]
             return Hold(there), messages.seconds(message.header.stamp)
 
-        self._follow(task, topic, read)
+        self._follow(task, topic, message.header.stamp, read)
+
+    def _on_chunk(self, task: str, topic: str, data: bytes) -> None:
+        def read() -> tuple[None, float]:
+            entry, late = self.policy.follow_chunk(task, data)
+            if late > 0.0:
+                self._node.get_logger().warning(
+                    f'{topic} comes {late:.3f} s after the set-point began to slow down: it '
+                    f'{entry}', throttle_duration_sec=1.0)
+            self._text = str(entry)
+            return None, 0.0
+
+        self._follow(task, topic, messages.time_of(serialized.stamp(data)), read)
 
     def _on_trajectory(self, task: str, topic: str, data: bytes) -> None:
-        self._follow(task, topic, lambda: messages.path(
+        stamp = messages.time_of(serialized.stamp(data))
+        self._follow(task, topic, stamp, lambda: messages.path(
             data, self._loop.time, self._frame_pose, partial(self._path, task, topic)))
 
     def _path(self, task: str, topic: str, times: Array, poses: Array) -> Path:
@@ -165,15 +201,21 @@ class Targets:
         return next(task for task in self._law.settings.tasks if task.name == name)
 
     def _on_twist(self, task: str, topic: str, message: TwistStamped) -> None:
-        self._follow(task, topic, lambda: messages.jog(
+        self._follow(task, topic, message.header.stamp, lambda: messages.jog(
             message, self._loop.time, self._twist_timeout, self._frame_pose))
 
-    def _follow(self, task: str, topic: str,
-                read: Callable[[], tuple[Motion, float]]) -> None:
-        """Command the motion and start time that `read` returns; log a refusal."""
+    def _follow(self, task: str, topic: str, sent: Time,
+                read: Callable[[], tuple[Motion | None, float]]) -> None:
+        """
+        Command the motion and start time that `read` returns, and answer; log a refusal.
+
+        `sent` is the stamp of the message. `read` returns no motion if it has commanded it.
+
+        """
         if not self._active:
-            self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+            self._ignore(topic, sent)
             return
+        self._text = ''
         try:
             self._require_goal(task, topic)
             motion, stamp = read()
@@ -181,15 +223,31 @@ class Targets:
                 fitting = path_within(motion, self._task(task).limits)
                 self._log_delay(topic, float(motion.times[-1]), fitting)
                 motion = fitting
-            inside = self._loop.request(requests.follow, motion, stamp, task)
+            inside = motion is None or self._loop.request(requests.follow, motion, stamp, task)
         except InputError as error:
-            self._refuse(topic, 'target', error)
+            self._refuse(topic, 'target', error, sent)
             return
+        if motion is not None and topic.rpartition('/')[2] != 'target_pose':
+            self.policy.forget_stream(task)
+        now = self._loop.time  # before the goal can be reported as reached
         self._goals.begin(task)
         if not inside:
-            self._node.get_logger().warning(
-                f'{topic} is outside of the workspace box: the nearest position inside is used',
-                throttle_duration_sec=1.0)
+            self._text = 'outside of the workspace box: the nearest position inside is used'
+            self._node.get_logger().warning(f'{topic} is {self._text}', throttle_duration_sec=1.0)
+        self._answer(topic, sent, DiagnosticStatus.OK if inside else DiagnosticStatus.WARN,
+                     self._text, now)
+
+    def _ignore(self, topic: str, sent: Time) -> None:
+        """Log and answer that the controller is not active."""
+        self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+        self._answer(topic, sent, DiagnosticStatus.ERROR, 'the controller is not active')
+
+    def _answer(self, topic: str, sent: Time, level: bytes, text: str,
+                time: float | None = None) -> None:
+        """Publish what became of the command with the stamp `sent`, at a time [s]; now if None."""
+        if self._answers.get_subscription_count():
+            self._answers.publish(messages.answer_message(
+                level, topic, text, sent, self._loop.time if time is None else time))
 
     def _log_delay(self, topic: str, end: float, path: Path) -> None:
         """Log how much later than `end` [s] a path ends, if the limits have slowed it down."""
@@ -211,7 +269,7 @@ class Targets:
     def _on_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
         """Set the wrench of a task, in the axes of the message's frame, at the task's link."""
         if not self._active:
-            self._node.get_logger().warning(f'{topic} ignored: the controller is not active')
+            self._ignore(topic, message.header.stamp)
             return
         try:
             frame = self._task(task).frame
@@ -220,7 +278,9 @@ class Targets:
             is_rounding = np.abs(wrench) < ROUNDING * np.abs(wrench).max()
             self._loop.request(requests.push, np.where(is_rounding, 0.0, wrench), task)
         except InputError as error:
-            self._refuse(topic, 'one', error)
+            self._refuse(topic, 'one', error, message.header.stamp)
+            return
+        self._answer(topic, message.header.stamp, DiagnosticStatus.OK, '')
 
     def _on_measured_wrench(self, task: str, topic: str, message: WrenchStamped) -> None:
         """Shift a wrench from the origin of its frame, the sensor, to the link, and set it."""
@@ -233,6 +293,19 @@ class Targets:
                                task)
         except InputError as error:
             self._node.get_logger().error(f'{topic} refused: {error}', throttle_duration_sec=1.0)
+
+    def _on_impedance(self, task: str, message: Float64MultiArray) -> None:
+        if not self._active:
+            self._node.get_logger().warning(
+                'target_impedance ignored: the controller is not active',
+                throttle_duration_sec=1.0)
+            return
+        try:
+            self._loop.request(requests.set_impedance, messages.impedance(message), task)
+        except InputError as error:
+            self._node.get_logger().error(
+                f'target_impedance refused, the old one stays: {error}',
+                throttle_duration_sec=1.0)
 
     # posture, payload and gravity of the arm
 
@@ -264,18 +337,49 @@ class Targets:
             self._node.get_logger().error(f'gravity refused, the old one stays: {error}',
                                           throttle_duration_sec=1.0)
 
-    def _refuse(self, topic: str, what: str, reason: object) -> None:
+    def _refuse(self, topic: str, what: str, reason: object, sent: Time | None = None) -> None:
         self._node.get_logger().error(f'{topic} refused, the old {what} stays: {reason}')
+        if sent is not None:
+            self._answer(topic, sent, DiagnosticStatus.ERROR, str(reason))
 
     # services
 
     def _on_hold(self, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-        """Stop all targets."""
+        """Stop all targets; end a free drive."""
         response.success = self._active
         if self._active:
             self._loop.request(requests.hold)
+            if self._law.settings.free is not None and (reason := self._set_mode(self._mode)):
+                response.success, response.message = False, reason
+                return response
         response.message = 'stopping' if self._active else 'not active'
         return response
+
+    def _on_free_drive(self, request: SetBool.Request, response: SetBool.Response
+                       ) -> SetBool.Response:
+        """Set the parameter `mode` to free, or back to what it was."""
+        if request.data and not self._active:
+            response.success, response.message = False, 'not active: activate the controller first'
+            return response
+        reason = self._set_mode('free' if request.data else self._mode)
+        response.success = not reason
+        response.message = reason or (
+            'free drive: the arm follows the hand' if request.data else
+            f'free drive is off, mode {self._mode}: the arm holds where it is')
+        if response.success and request.data:
+            status = self._loop.request(requests.status)
+            if status.reaction not in requests.HARMLESS:
+                response.message += f', as soon as no watchdog acts ({status.text})'
+        return response
+
+    def _set_mode(self, mode: str) -> str:
+        """Set the parameter `mode`; return why it was refused, or an empty text."""
+        result = self._node.set_parameters_atomically([Parameter('mode', value=mode)])
+        if result.successful:
+            self._node.get_logger().info(
+                'free drive: the arm follows the hand' if mode == 'free' else
+                f'mode {mode}: the arm holds where it is')
+        return '' if result.successful else str(result.reason)
 
     def _on_release(self, request: Trigger.Request, response: Trigger.Response
                     ) -> Trigger.Response:

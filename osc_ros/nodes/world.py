@@ -32,6 +32,7 @@ from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.plant import Plant
 from osc_ros.sim.world import Box, FreeBall, World
 
+STRONGEST = np.array([200.0, 1000.0])  # norms of a push: the simulation must not diverge [N m, N]
 WRENCHES = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
 
 
@@ -66,8 +67,8 @@ ENTRIES = (
           'its origin; all others pass through. Empty: the tips', of=str),
     Entry('world.touch.radius', 0.01, 'Radius of these spheres [m]', lower=1e-4, upper=1.0),
     Entry('world.sensor_link', '', 'Link at whose origin ~/contact_wrench is measured, in its '
-          'axes; empty: tip'),
-    Entry('world.push_timeout', 0.5, 'A push on ~/push ends after this simulated time without '
+          'axes; empty: the tip'),
+    Entry('world.push_timeout', 0.2, 'A push on ~/push ends after this simulated time without '
           'another message for the link [s]', lower=1e-3, upper=3600.0),
 )
 
@@ -91,23 +92,23 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
             'position', 'radius', 'mass', 'stiffness', 'friction')))
     if not objects:
         return None
-    return World(values['world.touch.links'] or robot.tips, values['world.touch.radius'],
-                 **objects)
+    return World(robot.base, values['world.touch.links'] or robot.tips,
+                 values['world.touch.radius'], **objects)
 
 
 class Touch:
     """
     The topics ~/push and ~/contact_wrench of a simulator.
 
-    A push acts at the origin of the link that the message names by its frame_id. Its wrench is
-    given in the axes of that link on arrival, and keeps its direction while the link turns. It
-    lasts until the next message for this link, at most for world.push_timeout; every link has its
-    own push.
+    A push acts at the origin of the link that frame_id names, in its axes at the arrival of the
+    message; the direction stays while the link turns. With the base, or nothing, as frame_id it
+    acts at the origin of the tip, in base axes. It lasts until the next push on this link, at most
+    for world.push_timeout; every link has a push of its own. The stamp is not used.
 
     """
 
     def __init__(self, node: Node, plant: Plant, values: dict[str, Any], robot: Robot) -> None:
-        self._node, self._plant = node, plant
+        self._node, self._plant, self._robot = node, plant, robot
         self._sensor = values['world.sensor_link'] or robot.tip
         plant.sensor_wrench(self._sensor)  # refuses a link that is none
         self._timeout, self._until = values['world.push_timeout'], dict[str, float]()
@@ -115,16 +116,21 @@ class Touch:
         node.create_subscription(WrenchStamped, '~/push', self._on_push, WRENCHES)
 
     def _on_push(self, message: WrenchStamped) -> None:
-        link = message.header.frame_id
+        frame = message.header.frame_id or self._robot.base
+        link = self._robot.tip if frame == self._robot.base else frame
         try:
-            moment, force = (messages.wrench_array(message.wrench).reshape(2, 3)
-                             @ self._plant.pose(link)[:3, :3].T)
-            self._plant.push(link, force, moment)
+            wrench = messages.wrench_array(message.wrench).reshape(2, 3)
+            if np.any(np.linalg.norm(wrench, axis=1) > STRONGEST):
+                raise InputError(f'torque {wrench[0].tolist()}, force {wrench[1].tolist()}: '
+                                 f'accepted are norms up to {STRONGEST[0]:g} N m and '
+                                 f'{STRONGEST[1]:g} N')
+            moment, force = wrench @ self._plant.pose(frame)[:3, :3].T
         except InputError as error:
             self._node.get_logger().error(
-                f'~/push refused: {error} (header.frame_id names the link that is pushed)',
-                throttle_duration_sec=1.0)
+                f'~/push refused: {error} (header.frame_id: the link that is pushed, or '
+                f"'{self._robot.base}' for the tip, in base axes)", throttle_duration_sec=1.0)
             return
+        self._plant.push(link, force, moment)
         self._until[link] = self._plant.time + self._timeout
 
     def end_old_pushes(self) -> None:

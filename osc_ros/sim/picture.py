@@ -134,6 +134,21 @@ def _require_opengl(what: str, accepted: str) -> Iterator[None]:
         raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
 
 
+def shape_names(model: mujoco.MjModel) -> dict[str, int]:
+    """Return name in a scene -> index in the model, of all geoms of a simulated arm but planes."""
+    return {f'shape {k}': k for k in range(model.ngeom)
+            if model.geom_type[k] != mujoco.mjtGeom.mjGEOM_PLANE}
+
+
+def add_shapes(spec: mujoco.MjSpec, model: mujoco.MjModel) -> None:
+    """Add the shapes of `shape_names` to the root link of a scene's specification."""
+    for name, k in shape_names(model).items():
+        # not at the origin: MuJoCo would make that pose constant, and it is set later
+        spec.worldbody.first_body().add_geom(
+            type=mujoco.mjtGeom(model.geom_type[k]), name=name, size=model.geom_size[k],
+            rgba=model.geom_rgba[k], pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0])
+
+
 def arm_corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Array]:
     """Return lower and upper corner, (3,) each, of a box around the arm [m, scene frame]."""
     arm = slice(FLOOR + 1, None)

@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 import math
 import os
 from pathlib import Path
@@ -28,8 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.sim.description import FLOOR, require, Urdf
-from osc_ros.sim.picture import arm_corners, Image, picture, Viewer
-from osc_ros.sim.world import World, wrench_beyond
+from osc_ros.sim.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
+from osc_ros.sim.sensor import wrench_beyond
 
 Array = NDArray[np.float64]
 PerJoint = ArrayLike | Mapping[str, float] | None
@@ -46,10 +47,9 @@ class Plant:
 
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
-    itself. There are no collisions, except between ball and wall if both are given, and those of
-    `world`. Masses and
-    inertias are those of the URDF, or it is refused. The arm starts at rest at q = 0, or at the
-    nearest limit.
+    itself. There are no collisions, except between ball and wall if both are given, and those that
+    `furnish` adds. Masses and inertias are those of the URDF, or it is refused. The arm starts at
+    rest at q = 0, or at the nearest limit.
 
     Parameters
     ----------
@@ -68,8 +68,9 @@ class Plant:
     compensates : torque that a driver adds: 'none', 'gravity' or 'gravity+coriolis'
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
+    furnish : called with MuJoCo's specification, to add bodies beside the arm, in the axes of the
+        URDF's root: `Block.add`, `World.add`
     folder : folder of the URDF file, from which pictures and viewer find its meshes
-    world : table, wall and ball that the arm can touch; None: nothing
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
 
@@ -88,7 +89,7 @@ class Plant:
                  velocity_noise: float = 0.0, seed: int = 0, wall: ArrayLike | None = None,
                  ball: tuple[str, float] | None = None, compensates: str = 'none',
                  folder: str | os.PathLike[str] | None = None,
-                 world: World | None = None) -> None:
+                 furnish: Callable[[mujoco.MjSpec], None] | None = None) -> None:
         if not (math.isfinite(timestep) and timestep > 0.0):
             raise InputError(f'timestep is {timestep}; accepted: finite, > 0 s')
         if compensates not in COMPENSATES:
@@ -107,6 +108,7 @@ class Plant:
         armature = _amounts('rotor inertia', rotor_inertia, names, [0.0] * self.n)
         self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
+        self._is_noisy = bool(self._noise.any())
         self._random = np.random.default_rng(seed)
         self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
@@ -117,14 +119,10 @@ class Plant:
             _add_wall(spec, timestep)
         if ball is not None:
             require('link', ball[0], urdf.links)
-            spec.body(ball[0]).add_geom(
-                type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
-                size=[ball[1], 0.0, 0.0], **_contact(timestep))
-        self._world = world
-        if world is not None:
-            for link in world.touch:
-                require('link', link, urdf.links)
-            world.add_to(spec)
+            _add_ball(spec, *ball, timestep)
+        if furnish is not None:
+            urdf.compiled(spec)  # refuses a URDF by name before anything is added
+            furnish(spec)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
         self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
@@ -135,10 +133,6 @@ class Plant:
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
             self._place_wall(np.asarray(wall, dtype=np.float64))
-        if world is not None:
-            world.place_in(self._model, np.linalg.inv(self._T_base_root))
-        # a free ball, with 7 coordinates, is the last body
-        self._nq = self._model.nq - 7 * (world is not None and world.ball is not None)
         self._model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
@@ -225,9 +219,9 @@ class Plant:
 
     def push(self, link: str, force: ArrayLike, moment: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """
-        Apply a force (3,) at a link's origin and a moment (3,), base frame, until the next call.
+        Apply a force (3,) at a link's origin [N] and a moment (3,) [N·m], in base axes.
 
-        The unit is N and N·m; a reset ends it too.
+        They act until the next call for this link, or a reset.
 
         """
         require('link', link, self._links)
@@ -304,6 +298,8 @@ class Plant:
 
     def measured(self) -> tuple[Array, Array, Array]:
         """Return positions and velocities with sensor noise, and the last torque, (n,) each."""
+        if not self._is_noisy:
+            return self.q, self.qd, self._tau.copy()
         noise = self._random.standard_normal((2, self.n)) * self._noise[:, None]
         return self.q + noise[0], self.qd + noise[1], self._tau.copy()
 
@@ -328,6 +324,10 @@ class Plant:
         T_root_link[:3, :3] = data.xmat[self._links[link]].reshape(3, 3)
         T_root_link[:3, 3] = data.xpos[self._links[link]]
         return self._T_base_root @ T_root_link
+
+    def in_base(self, T: Array) -> Array:
+        """Return a pose (4, 4), given in the URDF's root, in the base frame."""
+        return self._T_base_root @ T
 
     def acceleration(self, tau: ArrayLike) -> Array:
         """Return the acceleration (n,) [rad/s² or m/s²] under tau, clipped as in `step`."""
@@ -356,26 +356,28 @@ class Plant:
         return picture(*self.scene(), path, width, height)
 
     @property
-    def qpos(self) -> Array:
-        """MuJoCo's joint positions, in its order [rad or m], a new array."""
-        return np.array(self._data.qpos[:self._nq])
+    def data(self) -> mujoco.MjData:
+        """MuJoCo's state."""
+        return self._data
 
-    def ball_position(self) -> Array:
-        """Return the centre (3,) of the world's ball in the base frame [m]; empty without it."""
-        centre = self._data.qpos[self._nq:self._nq + 3]
-        return (self._T_base_root[:3] @ [*centre, 1.0] if len(centre) else np.empty(0))
+    @property
+    def qpos(self) -> Array:
+        """Positions of the arm's joints in the order of a scene [rad or m], a new array."""
+        return np.array(self._data.qpos[np.sort(self._at)])
 
     def show_in(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Set arm and ball of a model for drawing, of `scene`, to their present places."""
+        """Set the arm and the bodies beside it in a `scene` to their present poses."""
         data.qpos, data.time = self.qpos, self.time
-        if self._nq < self._model.nq:  # the shape is on the root link, whose frame this is
-            model.geom('world ball').pos = self._data.qpos[self._nq:self._nq + 3]
+        mujoco.mj_kinematics(self._model, self._data)
+        for name, at in shape_names(self._model).items():
+            model.geom(name).pos = self._data.geom_xpos[at]
+            mujoco.mju_mat2Quat(model.geom(name).quat, self._data.geom_xmat[at])
         mujoco.mj_forward(model, data)
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
         model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder,
-                                 self._draw_world)
+                                 partial(add_shapes, model=self._model))
         data = mujoco.MjData(model)
         self.show_in(model, data)
         least, greatest = arm_corners(model, data)
@@ -387,10 +389,6 @@ class Plant:
         model.vis.global_.azimuth, model.vis.global_.elevation = 140.0, -15.0
         mujoco.mj_forward(model, data)
         return model, data
-
-    def _draw_world(self, spec: mujoco.MjSpec) -> None:
-        if self._world is not None:
-            self._world.draw_in(spec, np.linalg.inv(self._T_base_root))
 
     def _require_still(self, base: str) -> None:
         require('link', base, self._links)
@@ -428,6 +426,12 @@ def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
                             pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
                             **_contact(timestep))
+
+
+def _add_ball(spec: mujoco.MjSpec, link: str, radius: float, timestep: float) -> None:
+    """Add a ball without mass at the origin of a link."""
+    spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
+                             size=[radius, 0.0, 0.0], **_contact(timestep))
 
 
 def _vector(what: str, given: ArrayLike, size: int) -> Array:

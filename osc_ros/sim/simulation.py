@@ -42,6 +42,7 @@ Array = NDArray[np.float64]
 LONGEST_STEP = 1e-3  # of the physics [s]
 MIDDLE = 0.7  # share of the joints' ranges in which a start is searched
 STARTS = 300  # number of positions that are tried
+LATE = 0.2  # of the simulation behind real time, after which the window goes on from now [s]
 PICTURE = 1.0 / 30.0  # time between two pictures in the window [s]
 
 
@@ -102,7 +103,7 @@ class Simulation:
         Joint positions at the start [rad, m]. Default: the best conditioned of random positions
         in the middle of the joints' ranges.
     rate : float [Hz]
-        Rate of the law; the physics takes steps of at most LONGEST_STEP.
+        Rate of the law; the physics takes steps of at most `timestep`, default LONGEST_STEP.
     show : bool
         Show the arm in a window, and run no faster than real time.
     **plant
@@ -130,15 +131,17 @@ class Simulation:
                               ) from error
         robot = law.robot
         self.law, self.period = law, 1.0 / rate
-        self._steps = math.ceil(self.period / LONGEST_STEP - 1e-9)
+        longest = plant.get('timestep', LONGEST_STEP)
+        self._steps = max(1, math.ceil(self.period / longest - 1e-9))
         given = {'rotor_inertia': robot.rotor_inertia, 'gravity': robot.gravity,
                  'timestep': self.period / self._steps,
-                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None, **plant}
+                 'folder': Path(urdf).parent if isinstance(urdf, os.PathLike) else None,
+                 **{name: value for name, value in plant.items() if name != 'timestep'}}
         self.plant: Plant = Plant(urdf_text(urdf), robot.base, robot.joint_names, **given)
         self._start = well_conditioned_positions(law) if q is None else q
         self.reset()
         self._window = self.plant.viewer() if show else None
-        self._shown = -math.inf
+        self._shown = self._began = self._shown_time = -math.inf
 
     @property
     def time(self) -> float:
@@ -198,13 +201,16 @@ class Simulation:
 
     def step(self) -> Array:
         """Advance by one period; return the torques (n,) of the law [N·m, N]."""
-        return self._step()[2]
+        return self.advance()[2]
 
-    def _step(self) -> tuple[Array, Array, Array]:
+    def advance(self) -> tuple[Array, Array, Array]:
+        """Advance by one period; return measured q, qd and the law's torques for them, (n,)."""
         q, qd, _ = self.plant.measured()
         tau = self.law.torque(self.plant.time, q, qd)
         self.plant.step(tau, self._steps)
         self.law.plan()
+        if self._window is not None:
+            self._show()
         return q, qd, tau
 
     def run(self, seconds: float, each: Callable[[], object] | None = None) -> Record:
@@ -226,21 +232,22 @@ class Simulation:
         if not (math.isfinite(seconds) and seconds > 0.0):
             raise InputError(f'seconds is {seconds}: accepted is a finite number above 0')
         rows, law = [], self.law
-        began, start = perf_counter(), self.plant.time
         for _ in range(max(1, round(seconds / self.period))):
             if each is not None:
                 each()
-            rows.append((self.plant.time, *self._step(), law.pose, law.target.pose.copy(),
+            rows.append((self.plant.time, *self.advance(), law.pose, law.target.pose.copy(),
                          law.error))
-            if self._window is not None:
-                self._show(began + self.plant.time - start)
         return Record(*(np.array(column) for column in zip(*rows)))
 
-    def _show(self, due: float) -> None:
-        """Wait until `due`, a time of `perf_counter` [s], and draw the arm."""
+    def _show(self) -> None:
+        """Wait until real time is as far as the simulation, and draw the arm."""
         if self._window is None or not self._window.is_running():
             return  # the user has closed it
-        sleep(max(0.0, due - perf_counter()))
+        now, time = perf_counter(), self.plant.time
+        if time < self._shown_time or now - self._began > time + LATE:
+            self._began = now - time  # a reset, or a pause between two calls
+        self._shown_time = time
+        sleep(max(0.0, self._began + time - now))
         if perf_counter() - self._shown > PICTURE:
             self._window.sync()
             self._shown = perf_counter()

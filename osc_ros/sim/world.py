@@ -17,16 +17,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 import math
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
+from osc_ros.sim.description import require
+
+if TYPE_CHECKING:
+    from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
 
@@ -73,10 +76,16 @@ class FreeBall:
 @dataclass(frozen=True)
 class World:
     """
-    What the arm can touch, and with what it touches.
+    What the arm can touch, and with what it touches: a way to furnish a plant.
+
+    >>> world = World('panda_link0', ('panda_hand_tcp',),
+    ...               table=Box((0.5, 0.0, 0.2), (0.6, 0.8, 0.04)))
+    >>> arm = Simulation(urdf, law, furnish=world.add)              # doctest: +SKIP
 
     Attributes
     ----------
+    base : link name
+        Positions are in its frame; it does not move.
     touch : link names
         Each has a sphere about its origin that touches table, wall and ball; the rest of the
         arm passes through them.
@@ -87,6 +96,7 @@ class World:
 
     """
 
+    base: str
     touch: tuple[str, ...]
     radius: float = 0.01
     table: Box | None = None
@@ -108,30 +118,69 @@ class World:
         """The table and the wall by name, those that there are."""
         return {name: box for name, box in (('table', self.table), ('wall', self.wall)) if box}
 
-    def add_to(self, spec: mujoco.MjSpec) -> None:
-        """Add objects, spheres and their contacts to a model's specification."""
+    def add(self, spec: mujoco.MjSpec) -> None:
+        """
+        Add objects, spheres and their contacts to a specification: `furnish` of `Plant`.
+
+        Raises
+        ------
+        InputError : an unknown link; a stiffness that the physics step cannot integrate
+
+        """
+        model = spec.compile()  # of the arm alone, for the pose of its base and its mobility
+        for link in (self.base, *self.touch):
+            require('link', link, [model.body(k).name for k in range(1, model.nbody)])
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.impratio = FRICTION_RATIO
+        T_root_base, quaternion = _pose(model, self.base), np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, T_root_base[:3, :3].ravel())
         silent: dict[str, Any] = {'contype': 0, 'conaffinity': 0}  # contacts by pairs only
-        for name, box in self.boxes.items():
+        for (name, box), colour in zip(self.boxes.items(),
+                                       (WOOD, STONE) if self.table else (STONE,)):
             spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name=f'world {name}',
-                                    size=[0.5 * edge for edge in box.size], pos=[0.0, 0.0, -1.0],
-                                    quat=[0.6, 0.8, 0.0, 0.0], **silent)
+                                    size=[0.5 * edge for edge in box.size], rgba=colour,
+                                    pos=T_root_base[:3] @ [*box.position, 1.0], quat=quaternion,
+                                    **silent)
         for link in self.touch:
             spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name=f'touch {link}',
-                                     size=[self.radius, 0.0, 0.0], mass=0.0, **silent)
+                                     size=[self.radius, 0.0, 0.0], mass=0.0, rgba=STEEL, **silent)
         if self.ball is not None:
             inertia = 0.4 * self.ball.mass * self.ball.radius**2
             body = spec.worldbody.add_body(
-                name='world ball', pos=[0.0, 0.0, -1.0], mass=self.ball.mass,
-                inertia=[inertia] * 3, explicitinertial=True)
+                name='world ball', pos=T_root_base[:3] @ [*self.ball.position, 1.0],
+                ipos=np.zeros(3), mass=self.ball.mass, inertia=[inertia] * 3,
+                explicitinertial=True)
             body.add_freejoint(name='world ball')
-            body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='world ball',
+            body.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='world ball', rgba=RED,
                           size=[self.ball.radius, 0.0, 0.0], mass=0.0, **silent)
-        for first, second, _, friction in self._pairs():
+        self._add_contacts(spec, model)
+
+    def _add_contacts(self, spec: mujoco.MjSpec, arm: mujoco.MjModel) -> None:
+        """Add the contacts to a specification; `arm` is the model of the arm alone."""
+        # MuJoCo's inverse mass of each geom, by whose sum for both it divides all forces
+        mobility = {f'touch {link}': float(arm.body(link).invweight0[0]) for link in self.touch}
+        if self.ball is not None:
+            mobility['world ball'] = 1.0 / self.ball.mass
+        step = spec.option.timestep
+        for first, second, stiffness, friction in self._pairs():
+            inverse = mobility.get(first, 0.0) + mobility[second]
+            rate = stiffness * (1.0 - IMPEDANCE) * inverse  # natural frequency squared
+            most = (FASTEST / step) ** 2 / ((1.0 - IMPEDANCE) * inverse)
+            if stiffness > most:
+                raise InputError(f"stiffness of '{first}' is {stiffness:g} N/m, touched by "
+                                 f"'{second}'; accepted: at most {most:.3g} N/m with a timestep "
+                                 f'of {step:g} s')
             spec.add_pair(name=f'{first} {second}', geomname1=first, geomname2=second, condim=3,
                           friction=[friction, friction, 0.0, 0.0, 0.0],
+                          # critical damping; negative: the stiffness and damping themselves
+                          solref=[-rate, -2.0 * math.sqrt(rate)],
                           solimp=[IMPEDANCE, IMPEDANCE, 1e-3, 0.5, 2.0])
+
+    def ball_position(self, plant: Plant) -> Array:
+        """Return the centre (3,) of the ball in the base frame [m]."""
+        T = np.eye(4)
+        T[:3, 3] = plant.data.joint('world ball').qpos[:3]
+        return plant.in_base(T)[:3, 3]
 
     def _pairs(self) -> list[tuple[str, str, float, float]]:
         """Return two names of geoms, stiffness and friction of each contact that there can be."""
@@ -146,92 +195,13 @@ class World:
                       for one in spheres]
         return pairs
 
-    def place_in(self, model: mujoco.MjModel, T_root_base: Array) -> None:
-        """
-        Set poses of the objects and stiffness of the contacts in a compiled model.
 
-        Raises
-        ------
-        InputError : a stiffness that the physics step cannot integrate
-
-        """
-        for name, box in self.boxes.items():
-            _set_pose(model.geom(f'world {name}'), T_root_base, box.position)
-        if self.ball is not None:
-            start = model.joint('world ball').qposadr[0]
-            model.qpos0[start:start + 3] = T_root_base[:3] @ [*self.ball.position, 1.0]
-        step = model.opt.timestep
-        for first, second, stiffness, _ in self._pairs():
-            # MuJoCo's inverse mass of a contact, by which it divides all forces
-            inverse = sum(float(model.body_invweight0[model.geom(one).bodyid[0], 0])
-                          for one in (first, second))
-            rate = stiffness * (1.0 - IMPEDANCE) * inverse  # natural frequency squared
-            most = (FASTEST / step) ** 2 / ((1.0 - IMPEDANCE) * inverse)
-            if stiffness > most:
-                raise InputError(f"stiffness of '{first}' is {stiffness:g} N/m, touched by "
-                                 f"'{second}'; accepted: at most {most:.3g} N/m with a timestep "
-                                 f'of {step:g} s')
-            # critical damping; negative numbers are stiffness and damping themselves
-            model.pair(f'{first} {second}').solref = -rate, -2.0 * math.sqrt(rate)
-
-    def draw_in(self, spec: mujoco.MjSpec, T_root_base: Array) -> None:
-        """Add shapes to a specification for drawing, on the root link, which may be rotated."""
-        root = spec.worldbody.first_body()
-        quaternion = np.empty(4)
-        mujoco.mju_mat2Quat(quaternion, T_root_base[:3, :3].ravel())
-        for (name, box), colour in zip(self.boxes.items(),
-                                       (WOOD, STONE) if self.table else (STONE,)):
-            root.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name=f'world {name}', rgba=colour,
-                          size=[0.5 * edge for edge in box.size], quat=quaternion,
-                          pos=T_root_base[:3] @ [*box.position, 1.0])
-        for link in self.touch:
-            spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name=f'touch {link}',
-                                     size=[self.radius, 0.0, 0.0], rgba=STEEL)
-        if self.ball is not None:
-            root.add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='world ball', rgba=RED,
-                          size=[self.ball.radius, 0.0, 0.0],
-                          pos=T_root_base[:3] @ [*self.ball.position, 1.0])
-
-
-def wrench_beyond(model: mujoco.MjModel, data: mujoco.MjData, at: int,
-                  pushed: Mapping[int, Array]) -> Array:
-    """
-    Return the wrench (6,), [moment; force], that a sensor in a body measures, in its frame.
-
-    It is the wrench by the arm on its environment at the body's origin [N·m, N], of contacts and
-    of pushes on the body and on bodies that it carries, in the last physics step.
-
-    Parameters
-    ----------
-    model, data : of MuJoCo
-    at : index of the body
-    pushed : force and moment (2, 3) on a body about its origin, in the axes of MuJoCo's world
-
-    """
-    total, wrench = np.zeros((2, 3)), np.zeros(6)
-    origin = data.xpos[at]
-    for k, contact in enumerate(data.contact):
-        mujoco.mj_contactForce(model, data, k, wrench)
-        force = contact.frame.reshape(3, 3).T @ wrench[:3]  # by the first geom on the second
-        for geom, sign in ((contact.geom1, 1.0), (contact.geom2, -1.0)):
-            if _is_beyond(model, model.geom_bodyid[geom], at):
-                total += sign * np.array([np.cross(contact.pos - origin, force), force])
-    for body, (force, moment) in pushed.items():
-        if _is_beyond(model, body, at):
-            total -= [moment + np.cross(data.xpos[body] - origin, force), force]
-    return np.asarray((total @ data.xmat[at].reshape(3, 3)).ravel())
-
-
-def _is_beyond(model: mujoco.MjModel, body: int, at: int) -> bool:
-    """Whether a body is `at`, or is carried by it."""
-    while body > at:  # a parent has a lower index
-        body = model.body_parentid[body]
-    return bool(body == at)
-
-
-def _set_pose(geom: Any, T_root_base: Array, position: tuple[float, ...]) -> None:
-    geom.pos = T_root_base[:3] @ [*position, 1.0]
-    mujoco.mju_mat2Quat(geom.quat, T_root_base[:3, :3].ravel())
+def _pose(model: mujoco.MjModel, link: str) -> Array:
+    """Return the pose T_root_link (4, 4) of a link that does not move."""
+    data, T = mujoco.MjData(model), np.eye(4)
+    mujoco.mj_kinematics(model, data)
+    T[:3, :3], T[:3, 3] = data.body(link).xmat.reshape(3, 3), data.body(link).xpos
+    return T
 
 
 def _check(name: str, position: tuple[float, ...], sizes: tuple[float, ...], stiffness: float,

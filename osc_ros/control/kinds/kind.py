@@ -73,7 +73,7 @@ class Kind:
     name: ClassVar[str]
     controls: ClassVar[str]
     axes: ClassVar[tuple[str, ...] | None] = None
-    goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory')
+    goals: ClassVar[tuple[str, ...]] = ('pose', 'twist', 'trajectory', 'chunk')
 
     def numbers(self) -> Array:
         """The parameters (9,) for the compiled part, which reads them as `task[OWN:]`."""

@@ -1,0 +1,49 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Steps a second of the environments of gymnasium: `python benchmark/environments.py`."""
+
+from time import perf_counter
+
+import gymnasium
+
+import osc_ros.gym
+from osc_ros.gym.environment import RATE, SUBSTEPS
+
+STEPS, TURNS = 100, 5
+
+
+def main() -> None:
+    """Print the median rate of each environment on one core, over TURNS turns."""
+    for name in osc_ros.gym.STEPS:
+        for options in ({}, {'variable_impedance': True}):
+            env = gymnasium.make(f'osc_ros/{name}-v0', disable_env_checker=True, **options)
+            env.reset(seed=0)
+            env.action_space.seed(0)
+            rates = []
+            for _ in range(TURNS):
+                begin = perf_counter()
+                for _ in range(STEPS):
+                    *_, is_done, is_over, _ = env.step(env.action_space.sample())
+                    if is_done or is_over:
+                        env.reset()
+                rates.append(STEPS / (perf_counter() - begin))
+            rate = sorted(rates)[TURNS // 2]
+            print(f'{name} {options or ""}: {rate:.0f} steps/s, '
+                  f'{rate * SUBSTEPS / RATE:.1f} times real time')
+            env.close()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,116 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The contract between the client and what moves the arm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.task import Stiffness
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ArmState:
+    """
+    The newest state of an arm; poses, errors and twists are in the base frame.
+
+    Attributes
+    ----------
+    time : float [s]
+        On the clock of the arm.
+    q, qd : (n,) [rad, m and per s]
+        Measured joint positions and velocities, in the order of `Arm.joint_names`.
+    torque : (n,) [N·m, N]
+        Last commanded torques.
+    pose : (4, 4)
+        Measured pose of the tip.
+    error : (6,) [rad, m]
+        From the tip to its set-point, [angular; linear].
+
+    """
+
+    time: float
+    q: Array
+    qd: Array
+    torque: Array
+    pose: Array
+    error: Array
+
+
+class Backend(Protocol):
+    """
+    What a client needs of an arm.
+
+    All commands return when the controller has accepted them, and raise InputError with its
+    reason if it has not. Poses are (4, 4) in the base frame.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+
+    """
+
+    joint_names: tuple[str, ...]
+
+    def state(self) -> ArmState:
+        """Return the newest state."""
+
+    def go_to(self, pose: Array, duration: float | None) -> None:
+        """Set a goal, to be reached after `duration` [s], or as early as the limits allow."""
+
+    def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
+        """Follow poses (m, 4, 4) at times (m,) after the observation [s]; return a report."""
+
+    def jog(self, twist: Array) -> None:
+        """Move with a twist (6,) until the time-out of twists."""
+
+    def push(self, wrench: Array) -> None:
+        """Apply a wrench (6,) along the axes of force."""
+
+    def use_gains(self, spring: Stiffness | None) -> None:
+        """Make the tip a spring, or use the set natural frequencies again."""
+
+    def hold(self) -> None:
+        """Stop."""
+
+    def is_at_goal(self) -> bool:
+        """Whether the goal of the last command has been reached."""
+
+    def situation(self) -> str:
+        """Return a text on the arm and its goal, for errors."""
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """
+        Wait until a condition holds; return False if it did not within a time of the arm [s].
+
+        Raises
+        ------
+        ArmError
+            The controller has stopped to control the arm; its states do not come any more.
+
+        """
+
+    def listen(self, listener: Callable[[ArmState], None] | None) -> None:
+        """Call a function with every new state, or no longer."""
+
+    def close(self) -> None:
+        """Release what the backend holds."""

@@ -1,0 +1,94 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A recording of the states of an arm in a file of numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from osc_ros.client.backend import ArmState
+from osc_ros.errors import InputError
+
+FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error'
+
+
+class Recording:
+    """
+    Collects states until it is stopped, and then writes them to a file.
+
+    The file has one array for each field of `ArmState`, with one row for each state, and
+    `joint_names`: `numpy.load(path)['q']`.
+
+    Parameters
+    ----------
+    path : str or path
+        Its name ends with .npz.
+    joint_names : tuple of str
+    stopped : callable
+        Called when the recording stops.
+
+    Raises
+    ------
+    InputError
+        Another ending, or a folder that does not exist.
+
+    """
+
+    def __init__(self, path: str | os.PathLike[str], joint_names: tuple[str, ...],
+                 stopped: Callable[[], None]) -> None:
+        self.path = Path(path)
+        if self.path.suffix != '.npz' or not self.path.absolute().parent.is_dir():
+            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz "
+                             'in a folder that exists')
+        self._names, self._stopped = joint_names, stopped
+        self._states: list[ArmState] = []
+        self._is_open = True
+
+    def __len__(self) -> int:
+        """Return the number of states."""
+        return len(self._states)
+
+    def add(self, state: ArmState) -> None:
+        """Add a state, unless the recording has stopped."""
+        if self._is_open:
+            self._states.append(state)
+
+    def stop(self) -> Path:
+        """Write the file; return its path."""
+        if self._is_open:
+            self._is_open = False
+            self._stopped()
+            # a copy, because a thread may be within `add`
+            self._states = states = list(self._states)
+            columns: dict[str, Any] = {
+                name: np.array([getattr(state, name) for state in states])
+                for name in FIELDS}
+            np.savez_compressed(self.path, joint_names=np.array(self._names), **columns)
+        return self.path
+
+    def __enter__(self) -> Recording:
+        """Return the recording."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Write the file."""
+        self.stop()

@@ -1,0 +1,211 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""An arm that is simulated in this process, for the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.client.backend import ArmState
+from osc_ros.control.arrival import Arrival, REACHED, Tolerance
+from osc_ros.control.guide import Jog
+from osc_ros.control.law import Law
+from osc_ros.control.settings import Settings
+from osc_ros.control.task import Stiffness
+from osc_ros.control.trajectory import Hold
+from osc_ros.errors import InputError
+from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.robot import Robot
+from osc_ros.sim.simulation import Simulation
+
+Array = NDArray[np.float64]
+
+TWIST_TIMEOUT = 0.2  # a twist is followed for this time [s]
+TOLERANCE = Tolerance(rotation=1e-2, translation=2e-3, settle_time=0.1)
+CHECKS = 50.0  # rate at which the distance to the goal is checked [Hz]
+
+
+class Shipped(NamedTuple):
+    """Base, tip and initial joint positions of a robot that comes with osc_ros."""
+
+    base: str
+    tip: str
+    home: tuple[float, ...]
+
+
+_FRANKA = (0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398)
+_UR = (0.0, -1.6, 1.9, -1.87, -1.570796, 0.0)
+SHIPPED = {
+    'fr3': Shipped('fr3_link0', 'fr3_hand_tcp', _FRANKA),
+    'gen3': Shipped('base_link', 'end_effector_link',
+                    (0.0, 0.26, 3.141593, -2.27, 0.0, 0.96, 1.570796)),
+    'iiwa14': Shipped('base_link', 'tool0', (0.0, 0.6, 0.0, -1.5, 0.0, 1.0, 0.0)),
+    'panda': Shipped('panda_link0', 'panda_hand_tcp', _FRANKA),
+    'ur10e': Shipped('base_link', 'tool0', _UR),
+    'ur5e': Shipped('base_link', 'tool0', _UR)}
+
+
+class SimulatedBackend:
+    """
+    A law and MuJoCo in this process; the simulated time advances only in `wait`.
+
+    There is no supervisor: watchdogs are in the nodes.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    arm : Simulation
+
+    Parameters
+    ----------
+    robot, base, tip :
+        See `Arm.simulated`.
+    q : (n,), optional
+        Joint positions at the start.
+    settings : Settings, optional
+        Of the law.
+    **options
+        Of `Simulation`.
+
+    Raises
+    ------
+    InputError, ModelError
+        Arguments that cannot be used.
+
+    """
+
+    def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
+                 q: ArrayLike | None = None, settings: Settings | None = None,
+                 **options: Any) -> None:
+        urdf: str | os.PathLike[str] = robot
+        if isinstance(robot, str) and '<' not in robot:
+            urdf = shipped_urdf(robot)
+            known = SHIPPED[robot]
+            base, tip = base or known.base, tip or known.tip
+            q = known.home if q is None else q
+        if not (base and tip):
+            raise InputError('a robot of your own needs the links base and tip: '
+                             "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
+                             + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
+        law = Law(Robot.from_urdf(urdf, base, tip), settings)
+        self.arm = Simulation(urdf, law, q, **options)
+        self.joint_names: tuple[str, ...] = law.robot.joint_names
+        self._set = law.settings.tasks[0].gains
+        self._arrival, self._checked = Arrival(), -np.inf
+        self._listener: Callable[[ArmState], None] | None = None
+        self._advance()
+
+    @property
+    def _law(self) -> Law:
+        return self.arm.law
+
+    def _advance(self) -> None:
+        """Simulate one period."""
+        time, (q, qd, tau) = self.arm.time, self.arm.advance()
+        law = self._law
+        self._state = ArmState(time, q, qd, tau, law.pose, law.error.copy())
+        if abs(time - self._checked) > 1.0 / CHECKS - 1e-9:
+            self._check()
+        if self._listener is not None:
+            self._listener(self._state)
+
+    def _check(self) -> None:
+        """Compare the pose of the tip with the goal."""
+        self._checked = self._state.time
+        level = next(iter(self._law.levels.values()))
+        self._arrival.update(self._state.time, level.approach().error(), TOLERANCE)
+
+    def state(self) -> ArmState:
+        """Return the newest state."""
+        return self._state
+
+    def _begin(self) -> None:
+        """Record that a motion was commanded."""
+        self._arrival.begin()
+        self._check()
+
+    def go_to(self, pose: Array, duration: float | None) -> None:
+        """Set a goal; see `Backend`."""
+        arrival = -np.inf if duration is None else self._state.time + duration
+        self._law.follow(Hold(pose, arrival))
+        self._begin()
+
+    def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
+        """Follow a chunk; see `Backend`."""
+        entry = self._law.follow_chunk(observed_at + times, poses, self._state.time, observed_at)
+        self._begin()
+        return str(entry)
+
+    def jog(self, twist: Array) -> None:
+        """Move with a twist; see `Backend`."""
+        self._law.follow(Jog(twist, self._state.time + TWIST_TIMEOUT))
+        self._begin()
+
+    def push(self, wrench: Array) -> None:
+        """Apply a wrench; see `Backend`."""
+        self._law.push(wrench)
+
+    def use_gains(self, spring: Stiffness | None) -> None:
+        """Make the tip a spring, or not; see `Backend`."""
+        settings = self._law.settings
+        first, *others = settings.tasks
+        self._law.change(replace(settings, tasks=(
+            replace(first, gains=self._set if spring is None else spring), *others)))
+
+    def hold(self) -> None:
+        """Stop; see `Backend`."""
+        self._law.stop()
+        self._begin()
+
+    def is_at_goal(self) -> bool:
+        """Whether the goal has been reached; see `Backend`."""
+        return self._arrival.state == REACHED
+
+    def situation(self) -> str:
+        """Return a text on the arm and its goal; see `Backend`."""
+        level = next(iter(self._law.levels.values()))
+        if level.goal is None:
+            return 'there is no goal'
+        reasons = [text for applies, text in (
+            (level.guide.waits, 'the target waits for the arm'),
+            (level.guide.clamped, 'the target is at the edge of the workspace'),
+            (self._law.saturated.any(), 'torque at its limit')) if applies]
+        return (f'{1e3 * self._arrival.distance:.1f} mm and '
+                f'{np.degrees(self._arrival.angle):.1f}° are left'
+                + ''.join(f', {text}' for text in reasons))
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Simulate until a condition holds; see `Backend`."""
+        end = self._state.time + timeout - 0.5 * self.arm.period
+        while not until():
+            if self._state.time >= end:
+                return False
+            self._advance()
+        return True
+
+    def listen(self, listener: Callable[[ArmState], None] | None) -> None:
+        """Call a function with every state; see `Backend`."""
+        self._listener = listener
+
+    def close(self) -> None:
+        """Close the window and the law."""
+        self.arm.close()
+        self._law.close()

@@ -1,0 +1,355 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""An arm that a running osc_controller or osc_arm controls, for the client: over ROS topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+import os
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
+from lifecycle_msgs.srv import GetState
+import numpy as np
+from numpy.typing import NDArray
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import MultiDOFJointTrajectory
+
+from osc_ros.client.backend import ArmState
+from osc_ros.control.task import Stiffness
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.nodes import messages
+from osc_ros.nodes.qos import LATCHED_QOS
+
+Array = NDArray[np.float64]
+
+ANSWERED = 2.0  # longest time until a command is answered [s]
+SILENCE = 5.0  # longest time between two joint states [s]
+CHANGED = 10.0  # longest time until changed settings are in force [s]
+START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; for a real arm '
+         'see doc/real_arm.md and doc/arm.md')
+GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
+         'rotation.damping_ratio')
+
+
+class TopicBackend:
+    """
+    A node in a thread of its own, whose context is its own too.
+
+    Every command is a message on the topics of doc/ros.md, whose answer on `~/answers` is waited
+    for.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+
+    Parameters
+    ----------
+    node : str
+        Name of the controller, with its namespace.
+    timeout : float
+        Longest time until it answers, is active and has sent a state [s].
+
+    Raises
+    ------
+    ArmTimeoutError
+        See `Arm.ros`.
+
+    """
+
+    def __init__(self, node: str, timeout: float) -> None:
+        self._name = '/' + node.strip('/')
+        self._news = Condition()
+        self._answers: list[DiagnosticStatus] = []
+        self._joints: JointState | None = None
+        self._command: JointState | None = None
+        self._pose: PoseStamped | None = None
+        self._error: TwistStamped | None = None
+        self._reached: PoseStamped | None = None
+        self._trouble, self._said, self._last_state = '', 'nothing', -np.inf
+        self._goal_since = np.inf  # time of the answer to the last motion [s]
+        self._listener: Callable[[ArmState], None] | None = None
+        self._set: list[Any] | None = None  # gains before `use_gains`
+        self.joint_names: tuple[str, ...] = ()
+        self._names: list[str] = []  # of the joint states
+        self._order: list[int] = []
+        self._is_open = True
+        self._context = Context()
+        rclpy.init(context=self._context)
+        self._node = rclpy.create_node(
+            f'osc_client_{os.getpid()}_{id(self) % 100000}', context=self._context,
+            enable_rosout=False, start_parameter_services=False)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._connect()
+        self._thread = Thread(target=self._spin, daemon=True, name='osc_client')
+        self._thread.start()
+        try:
+            self._open(monotonic() + timeout, timeout)
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
+        node, name = self._node, self._name
+        self._publishers = {topic: node.create_publisher(kind, f'{name}/{topic}', 10)
+                            for kind, topic in ((PoseStamped, 'target_pose'),
+                                                (TwistStamped, 'target_twist'),
+                                                (WrenchStamped, 'target_wrench'),
+                                                (MultiDOFJointTrajectory, 'target_trajectory'),
+                                                (MultiDOFJointTrajectory, 'target_chunk'))}
+        self._clients = {service: node.create_client(kind, f'{name}/{service}')
+                         for kind, service in (
+                             (Trigger, 'hold'), (GetState, 'get_state'),
+                             (SetParametersAtomically, 'set_parameters_atomically'),
+                             (GetParameters, 'get_parameters'))}
+        self._answer_topic = node.create_subscription(
+            DiagnosticStatus, f'{name}/answers', self._on_answer, 100)
+        namespace = name.rpartition('/')[0]
+        for kind, topic, field, qos in (
+                (PoseStamped, f'{name}/pose', '_pose', 10),
+                (TwistStamped, f'{name}/pose_error', '_error', 10),
+                (JointState, f'{name}/commands_stamped', '_command', 10),
+                (PoseStamped, f'{name}/goal_reached', '_reached', LATCHED_QOS)):
+            node.create_subscription(kind, topic, self._keeper(field), qos)
+        node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
+                                 qos_profile_sensor_data)
+        node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
+
+    def _keeper(self, field: str) -> Callable[[Any], None]:
+        """Return a callback that stores the newest message in an attribute."""
+        def keep(message: Any) -> None:
+            with self._news:
+                setattr(self, field, message)
+                self._news.notify_all()
+        return keep
+
+    def _spin(self) -> None:
+        while self._is_open:
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def _open(self, deadline: float, timeout: float) -> None:
+        """Wait until the controller is there, active, and has sent all parts of a state."""
+        def until(condition: Callable[[], bool], error: Callable[[], str]) -> None:
+            while not condition():
+                if monotonic() > deadline:
+                    raise ArmTimeoutError(f'{error()} within {timeout:g} s')
+                with self._news:
+                    self._news.wait(0.05)
+
+        until(lambda: self._clients['get_state'].service_is_ready() and all(
+            publisher.get_subscription_count() for publisher in self._publishers.values())
+            and self._node.count_publishers(self._answer_topic.topic_name) > 0,
+            lambda: f"no controller '{self._name}' answers; {START}; none was there")
+        state = ['']
+
+        def is_active() -> bool:
+            state[0] = self._call('get_state', GetState.Request(), ANSWERED).current_state.label
+            return state[0] == 'active'
+
+        until(is_active, lambda: (
+            f"the controller '{self._name}' is {state[0]}: "
+            + ('its parameter autostart activates it when joint states come, or: '
+               if state[0] == 'inactive' else '')
+            + f'`ros2 lifecycle set {self._name} '
+            + f"{'activate' if state[0] == 'inactive' else 'configure'}`; it was not active"))
+        until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
+
+    def _missing(self) -> list[str]:
+        """Return the topics of the state from which nothing has come."""
+        return [topic for topic, message in (
+            ('joint_states', self._joints), (f'{self._name}/commands_stamped', self._command),
+            (f'{self._name}/pose (see report_rate)', self._pose),
+            (f'{self._name}/pose_error', self._error)) if message is None]
+
+    # messages
+
+    def _on_answer(self, message: DiagnosticStatus) -> None:
+        with self._news:
+            self._answers = [*self._answers[-99:], message]
+            self._news.notify_all()
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        with self._news:
+            for status in message.status:
+                if status.name == f'{self._name[1:]}: control':
+                    is_bad = status.level == DiagnosticStatus.ERROR or status.message in (
+                        'inactive', 'idle')
+                    self._trouble = status.message if is_bad else ''
+                    self._said = status.message
+            self._news.notify_all()
+
+    def _on_joints(self, message: JointState) -> None:
+        command = self._command
+        if command is None:
+            return
+        if not self.joint_names:
+            self.joint_names = tuple(command.name)
+        if not set(self.joint_names) <= set(message.name):
+            return  # of another arm
+        with self._news:
+            self._joints, self._last_state = message, monotonic()
+            if list(message.name) != self._names:
+                self._names = list(message.name)
+                self._order = [self._names.index(name) for name in self.joint_names]
+            self._news.notify_all()
+        if self._listener is not None and not self._missing():
+            self._listener(self.state())
+
+    def state(self) -> ArmState:
+        """Return the newest state; pose and error come at the controller's report_rate."""
+        with self._news:
+            joints, command, pose, error = self._joints, self._command, self._pose, self._error
+        n = len(self._order)
+        velocity = joints.velocity if joints.velocity else [np.nan] * len(joints.position)
+        return ArmState(
+            messages.seconds(joints.header.stamp), np.array(joints.position)[self._order],
+            np.array(velocity)[self._order], np.array(command.effort)[:n],
+            messages.pose_array(pose.pose), messages.twist_array(error.twist))
+
+    # commands
+
+    def _call(self, service: str, request: Any, timeout: float) -> Any:
+        """Return the response of a service of the controller."""
+        future = self._clients[service].call_async(request)
+        deadline = monotonic() + timeout
+        while not future.done():
+            if monotonic() > deadline:
+                raise ArmTimeoutError(f"the controller '{self._name}' does not answer to "
+                                      f'{service}; {START}')
+            with self._news:
+                self._news.wait(0.002)
+        return future.result()
+
+    def _send(self, topic: str, message: Any, stamp: Any = None) -> str:
+        """Publish a command, and return the text of its answer."""
+        message.header.stamp = self._joints.header.stamp if stamp is None else stamp
+        label = messages.label_of(message.header.stamp)
+        with self._news:
+            self._answers = []
+            self._publishers[topic].publish(message)
+            deadline = monotonic() + ANSWERED
+            while True:
+                for answer in self._answers:
+                    found = {pair.key: pair.value for pair in answer.values}
+                    if answer.name == topic and found.get('stamp') == label:
+                        return self._accepted(topic, answer, float(found['time']))
+                self._news.wait(0.05)
+                if monotonic() > deadline:
+                    raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
+                                          f'{topic} within {ANSWERED:g} s; {START}')
+
+    def _accepted(self, topic: str, answer: DiagnosticStatus, time: float) -> str:
+        if answer.level == DiagnosticStatus.ERROR:
+            raise InputError(answer.message)
+        if topic != 'target_wrench':
+            self._goal_since = time
+        return str(answer.message)
+
+    def go_to(self, pose: Array, duration: float | None) -> None:
+        """Set a goal; see `Backend`."""
+        if duration is None:
+            self._send('target_pose', messages.pose_message(pose, '', self._joints.header.stamp))
+        else:
+            self._send('target_trajectory', messages.chunk_message(
+                np.array([duration]), pose[None], 0.0, ''))
+
+    def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
+        """Follow a chunk; see `Backend`."""
+        message = messages.chunk_message(times, poses, observed_at, '')
+        return self._send('target_chunk', message, message.header.stamp)
+
+    def jog(self, twist: Array) -> None:
+        """Move with a twist; see `Backend`."""
+        self._send('target_twist', messages.twist_message(twist, '', self._joints.header.stamp))
+
+    def push(self, wrench: Array) -> None:
+        """Apply a wrench; see `Backend`."""
+        self._send('target_wrench', messages.wrench_message(
+            wrench, '', self._joints.header.stamp))
+
+    def use_gains(self, spring: Stiffness | None) -> None:
+        """Make the tip a spring, or not; see `Backend`."""
+        if self._set is None:
+            found = self._call('get_parameters', GetParameters.Request(names=list(GAINS)),
+                               ANSWERED).values
+            self._set = [rclpy.parameter.parameter_value_to_python(value) for value in found]
+        wanted = self._set if spring is None else [
+            'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
+                           for part in (row[3:], row[:3]))]
+        request = SetParametersAtomically.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg()
+            for name, value in zip(GAINS, wanted)])
+        result = self._call('set_parameters_atomically', request, CHANGED).result
+        if not result.successful:
+            raise InputError(result.reason)
+
+    def hold(self) -> None:
+        """Stop; see `Backend`."""
+        answer = self._call('hold', Trigger.Request(), ANSWERED)
+        if not answer.success:
+            raise ArmError(f"the controller '{self._name}' says: {answer.message}")
+        self._goal_since = np.inf
+
+    def is_at_goal(self) -> bool:
+        """Whether the goal has been reached; see `Backend`."""
+        return self._reached is not None and (
+            messages.seconds(self._reached.header.stamp) >= self._goal_since)
+
+    def situation(self) -> str:
+        """Return a text on the arm and its goal; see `Backend`."""
+        error = self.state().error
+        return (f'{1e3 * np.linalg.norm(error[3:]):.1f} mm and '
+                f'{np.degrees(np.linalg.norm(error[:3])):.1f}° from the set-point, the controller '
+                f'says: {self._said}')
+
+    # time
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds; see `Backend`."""
+        begin = messages.seconds(self._joints.header.stamp)
+        self._trouble = ''
+        with self._news:
+            while not until():
+                if self._trouble:
+                    raise ArmError(f"the controller '{self._name}' says: {self._trouble}")
+                if monotonic() - self._last_state > SILENCE:
+                    raise ArmTimeoutError(f'no joint_states for {SILENCE:g} s')
+                if messages.seconds(self._joints.header.stamp) >= begin + timeout:
+                    return False
+                self._news.wait(0.1)
+        return True
+
+    def listen(self, listener: Callable[[ArmState], None] | None) -> None:
+        """Call a function with every state, in the node's thread; see `Backend`."""
+        self._listener = listener
+
+    def close(self) -> None:
+        """End the thread, the node and its context."""
+        self._listener, self._is_open = None, False
+        self._thread.join()
+        self._executor.shutdown()
+        self._node.destroy_node()
+        rclpy.try_shutdown(context=self._context)

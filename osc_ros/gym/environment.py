@@ -1,0 +1,235 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The common part of the environments: arm, actions, observations, one step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.client.simulated import SHIPPED
+from osc_ros.control.law import Law
+from osc_ros.control.settings import Settings
+from osc_ros.control.task import Stiffness, TargetLimits, Task
+from osc_ros.control.trajectory import Hold
+from osc_ros.errors import InputError
+from osc_ros.model.files import shipped_urdf
+from osc_ros.model.robot import Robot
+from osc_ros.sim.simulation import Simulation
+
+Array = NDArray[np.float64]
+Observation = dict[str, NDArray[np.float32]]
+
+CONTROLS = 'delta', 'pose'
+RATE, SUBSTEPS = 500.0, 25  # of law and physics [Hz]; of them in a step
+LOOK = 5  # periods of the law from one call of `_look` to the next
+LARGEST = np.array([0.05, 0.05, 0.05, 0.2, 0.2, 0.2])  # change of the pose in a step [m], [rad]
+TILT = 0.6  # largest rotation from the initial orientation about each axis [rad]
+SOFTEST, STIFFEST = np.array([100.0, 5.0]), np.array([2000.0, 60.0])  # [N/m], [N·m/rad]
+FARTHEST = 3.0  # largest coordinate in an observation [m]
+WANDER = 0.05  # largest change of the initial position of each joint [rad]
+
+
+class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """
+    An arm whose tip is moved by actions at 20 Hz; law and physics run at 500 Hz.
+
+    An action has numbers from -1 to 1: x y z, and rotations about x y z of the base. With
+    `control` 'delta' they change the pose of the goal by at most LARGEST a step. With 'pose' they
+    are the goal itself: the position in the `box`, and the rotation from the initial orientation
+    by at most TILT about each axis. With `variable_impedance` two more numbers are the stiffness
+    of translation and rotation, from SOFTEST to STIFFEST on a logarithmic scale.
+
+    Observations have the keys of crisp_gym, position first, and angles as Euler angles xyz [rad]:
+
+    - observation.state.cartesian (6,): pose of the tip
+    - observation.state.joints (n,): joint positions
+    - observation.state.target (6,): the goal that the actions have set
+    - observation.environment_state: depends on the environment
+
+    Parameters
+    ----------
+    control : 'delta' or 'pose'
+    variable_impedance : bool
+    robot : 'panda' or 'fr3'
+    render_mode : 'rgb_array', optional
+        Pictures show the arm only, and need OpenGL.
+
+    Raises
+    ------
+    InputError
+        An unknown control or robot; in `step`, an action outside of the action space.
+
+    """
+
+    metadata = {'render_modes': ['rgb_array'], 'render_fps': RATE / SUBSTEPS}
+    box = np.array([[0.3, -0.3, 0.2], [0.6, 0.3, 0.6]])  # of the goal [m]
+    axes = ('motion',) * 6
+    more_actions = 0
+    more_states = 3
+    plant: dict[str, Any] = {}
+
+    def __init__(self, control: str = 'delta', variable_impedance: bool = False,
+                 robot: str = 'panda', render_mode: str | None = None) -> None:
+        if control not in CONTROLS:
+            raise InputError(f"control is '{control}': accepted is one of {', '.join(CONTROLS)}")
+        if robot not in ('panda', 'fr3'):
+            raise InputError(f"robot is '{robot}': accepted is one of panda, fr3")
+        self.render_mode = render_mode
+        self._control, self._is_variable = control, variable_impedance
+        known, urdf = SHIPPED[robot], shipped_urdf(robot)
+        model = Robot.from_urdf(urdf, known.base, known.tip)
+        gains = Stiffness([60.0] * 3 + [2000.0] * 3) if variable_impedance else Task().gains
+        task = Task(gains, axes=self.axes, limits=TargetLimits(box=self.box))
+        self.arm = Simulation(urdf, Law(model, Settings.of(model, tasks=(task,))), known.home,
+                              RATE, timestep=1.0 / RATE, **{
+                                  name: value(known.tip) if callable(value)
+                                  and name == 'ball' else value
+                                  for name, value in self.plant.items()})
+        self._home, self._tip = np.array(known.home), known.tip
+        self._upright = self.arm.pose()[:3, :3]
+        size = 6 + 2 * variable_impedance + self.more_actions
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (size,), np.float32)
+        self._largest = self._bounds(model.n)
+        self.observation_space: Any = gymnasium.spaces.Dict({
+            name: gymnasium.spaces.Box(-bound, bound, bound.shape, np.float32)
+            for name, bound in self._largest.items()})
+        self._set_stiffness = np.zeros(2)
+
+    def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
+        """Return the largest absolute values of each observation."""
+        pose = np.array([FARTHEST] * 3 + [4.0] * 3, np.float32)
+        return {'observation.state.cartesian': pose,
+                'observation.state.joints': np.full(n, 7.0, np.float32),
+                'observation.state.target': pose,
+                'observation.environment_state': np.full(self.more_states, FARTHEST, np.float32)}
+
+    # what an environment defines
+
+    def _begin(self) -> None:
+        """Draw goals from `np_random`, and place things."""
+        raise NotImplementedError
+
+    def _environment_state(self) -> Array:
+        raise NotImplementedError
+
+    def _judge(self) -> tuple[float, bool]:
+        """Return the reward of the last step, and whether the task is done."""
+        raise NotImplementedError
+
+    def _use_more(self, action: Array) -> None:
+        """Use the entries of the action that this class does not know."""
+
+    def _look(self) -> None:
+        """Run after each LOOK periods of the law."""
+
+    # gymnasium
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None
+              ) -> tuple[Observation, dict[str, Any]]:
+        """Put the arm near its home, and return the first observation."""
+        super().reset(seed=seed)
+        away = self.np_random.uniform(-WANDER, WANDER, len(self._home))
+        self.arm.reset(self._home + away)
+        self._goal = self.arm.pose()
+        self._turn = Rotation.from_matrix(self._goal[:3, :3] @ self._upright.T)
+        self._begin()
+        return self._observation(), {}
+
+    def step(self, action: NDArray[np.float32]
+             ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Move for 50 ms; return observation, reward, whether it is done, False, and infos."""
+        given = self._checked(action)
+        self._move_goal(given[:6])
+        if self._is_variable:
+            self._stiffen(given[6:8])
+        self._use_more(given[6 + 2 * self._is_variable:])
+        self.arm.law.follow(Hold(self._goal))
+        for k in range(SUBSTEPS):
+            self.arm.advance()
+            if k % LOOK == LOOK - 1:
+                self._look()
+        reward, is_done = self._judge()
+        return self._observation(), float(reward), is_done, False, {'is_success': is_done}
+
+    def render(self) -> Any:
+        """Return a picture of the arm (480, 640, 3)."""
+        return self.arm.plant.picture() if self.render_mode == 'rgb_array' else None
+
+    def close(self) -> None:
+        """Release the law."""
+        self.arm.close()
+        self.arm.law.close()
+
+    def _checked(self, action: Any) -> Array:
+        """Return an action as an array of float64, if it is in the action space."""
+        given = np.asarray(action, dtype=np.float64)
+        if given.shape != self.action_space.shape:
+            raise InputError(f'action of shape {given.shape}: accepted is '
+                             f'{self.action_space.shape}')
+        if not (np.abs(given) <= 1.0).all():
+            raise InputError(f'action {given.tolist()}: accepted are numbers from -1 to 1')
+        return given
+
+    def _move_goal(self, action: Array) -> None:
+        goal, (lower, upper) = self._goal.copy(), self.box
+        if self._control == 'delta':
+            goal[:3, 3] += LARGEST[:3] * action[:3]
+            turn = Rotation.from_rotvec(LARGEST[3:] * action[3:]) * self._turn
+        else:
+            goal[:3, 3] = lower + 0.5 * (1.0 + action[:3]) * (upper - lower)
+            turn = Rotation.from_rotvec(TILT * action[3:])
+        goal[:3, 3] = np.minimum(np.maximum(goal[:3, 3], lower), upper)
+        self._turn = Rotation.from_rotvec(np.clip(turn.as_rotvec(), -TILT, TILT))
+        goal[:3, :3] = self._turn.as_matrix() @ self._upright
+        self._goal = goal
+
+    def _stiffen(self, action: Array) -> None:
+        """Set the stiffness of the tip, if it has changed."""
+        if (action == self._set_stiffness).all():
+            return
+        self._set_stiffness = action
+        moving, turning = SOFTEST * (STIFFEST / SOFTEST) ** (0.5 + 0.5 * action)
+        law = self.arm.law
+        law.change(replace(law.settings, tasks=(replace(
+            law.settings.tasks[0], gains=Stiffness([turning] * 3 + [moving] * 3)),)))
+
+    def _tip_position(self) -> Array:
+        return np.asarray(self.arm.law.pose[:3, 3])
+
+    def _observation(self) -> Observation:
+        rows = self._rows()
+        return {name: np.clip(rows[name], -bound, bound).astype(np.float32)
+                for name, bound in self._largest.items()}
+
+    def _rows(self) -> dict[str, Array]:
+        """Return the observation by key."""
+        return {'observation.state.cartesian': _euler(self.arm.pose()),
+                'observation.state.joints': self.arm.q,
+                'observation.state.target': _euler(self._goal),
+                'observation.environment_state': self._environment_state()}
+
+
+def _euler(T: Array) -> Array:
+    """Position [m] and Euler angles xyz [rad] (6,) of a pose (4, 4)."""
+    R = T.tolist()
+    return np.array([R[0][3], R[1][3], R[2][3], math.atan2(R[2][1], R[2][2]),
+                     math.asin(min(max(-R[2][0], -1.0), 1.0)), math.atan2(R[1][0], R[0][0])])

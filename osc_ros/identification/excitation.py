@@ -1,0 +1,345 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+Excitation trajectories: Fourier series of the joints, optimized within limits.
+
+Every joint follows q(t) = q₀ + Σ a_k (cos kωt - 1) + b_k sin kωt with ω = 2π/duration and
+Σ k b_k = Σ k² a_k = 0, so that it starts and ends at q₀, at rest and without acceleration
+(Swevers et al., "Optimal robot excitation and identification", IEEE Trans. Robotics and Automation
+13 (1997)). Coefficients are drawn and improved at random; each candidate is scaled until it is
+within all limits, so every candidate can be executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import null_space
+
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.errors import InputError
+from osc_ros.identification.base import BaseParameters
+from osc_ros.identification.inertial import inertial_parameters, moved, SIZE
+from osc_ros.identification.regressor import link_positions, regressor_of, Sweep, sweep
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+HARMONICS = 5
+SPARE = 0.12  # of the range of a joint is left free at both ends
+CHECKED = 80  # samples of a candidate at which the limits are checked
+LEAST_AMPLITUDE = 0.4  # of a joint, relative to what its own limits allow
+SHRINK, SMALLEST = 0.8, 0.05  # factor of a candidate out of limits, and the least one
+STARTS, STEPS = 60, 800  # random candidates, and improvements of the best one
+# Expected sizes of the columns' parameters: mass, first moments, inertias [kg, kg m, kg m²].
+SIZES = np.array([1.0, *[0.1] * 3, *[0.01] * 6])
+DRY = 0.05  # expected friction, as a share of the effort limit
+PAYLOAD, ARM = 'payload', 'arm'
+
+
+@dataclass(frozen=True, eq=False)
+class MotionLimits:
+    """
+    Limits of an excitation trajectory.
+
+    Attributes
+    ----------
+    lower, upper : (n,)
+        Joint positions [rad, m].
+    velocity, acceleration, torque : (n,)
+        [rad/s], [rad/s²], [N m]; torque of the model, with gravity.
+    box : (2, 3)
+        Lower and upper corner of the box that the tips stay in, base frame [m].
+
+    """
+
+    lower: Array
+    upper: Array
+    velocity: Array
+    acceleration: Array
+    torque: Array
+    box: Array
+
+    @classmethod
+    def of(cls, robot: Robot, q: Array, share: float, excursion: float, box: Array
+           ) -> MotionLimits:
+        """
+        Return limits that are a share of the robot's.
+
+        Parameters
+        ----------
+        robot : Robot
+        q : (n,)
+            Where the trajectory starts and ends.
+        share : float
+            Of the velocity and effort limits, 0 to 0.9.
+        excursion : float [rad, m]
+            Largest distance of a joint from q.
+        box : (2, 3)
+
+        Raises
+        ------
+        InputError
+            A share or an excursion out of range, a box that is empty, an arm that is outside of
+            its box or its limits at q.
+
+        """
+        if not 0.0 < share <= 0.9:
+            raise InputError(f'share {share}: accepted is more than 0, at most 0.9')
+        if not 0.0 < excursion <= 3.2:
+            raise InputError(f'excursion {excursion}: accepted is more than 0, at most 3.2 rad')
+        box = finite_array('box', box, (2, 3))
+        lower, upper = robot.position_limits.T
+        spare = np.where(np.isfinite(upper - lower), SPARE * (upper - lower), 0.0)
+        velocity = np.minimum(share * robot.velocity_limits, 2.0)
+        found = cls(np.maximum(q - excursion, lower + spare),
+                    np.minimum(q + excursion, upper - spare), velocity, 5.0 * velocity,
+                    share * robot.effort_limits, box)
+        for i in np.flatnonzero((q < found.lower) | (q > found.upper)).tolist():
+            raise InputError(f"joint '{robot.joint_names[i]}' is at {q[i]:.3f}, within 12 % of "
+                             f'its range of a limit ({lower[i]:g} to {upper[i]:g}): accepted is a '
+                             'start farther inside')
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """
+    A periodic motion of the joints.
+
+    Attributes
+    ----------
+    start : (n,)
+        Position at the start and the end [rad, m].
+    cosine, sine : (n, h)
+        Coefficients of the harmonics [rad, m].
+    duration : float [s]
+    condition : float
+        Condition number of the scaled regressor.
+
+    """
+
+    start: Array
+    cosine: Array
+    sine: Array
+    duration: float
+    condition: float = np.inf
+
+    def at(self, time: float | Array) -> tuple[Array, Array, Array]:
+        """Return positions, velocities, accelerations (k, n) at times (k,); outside: at rest."""
+        t = np.clip(np.atleast_1d(time), 0.0, self.duration)
+        rate = 2.0 * np.pi / self.duration * np.arange(1, self.cosine.shape[1] + 1)
+        c, s = np.cos(np.outer(t, rate)), np.sin(np.outer(t, rate))
+        a, b = self.cosine.T, self.sine.T
+        rates = rate[:, None]
+        return (self.start + (c - 1.0) @ a + s @ b, c @ (rates * b) - s @ (rates * a),
+                -c @ (rates ** 2 * a) - s @ (rates ** 2 * b))
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """
+    What a trajectory does at its extremes.
+
+    Attributes
+    ----------
+    lower, upper : (n,)
+        Joint positions [rad, m].
+    speed, torque : (n,)
+        Largest speed, and torque of the model as a share of the effort limit.
+    box : (2, 3)
+        Smallest box that contains the tips [m].
+    bodies : (2, 3)
+        Smallest box that contains the origins of all bodies and the tips [m].
+    tip_speed : float [m/s]
+
+    """
+
+    lower: Array
+    upper: Array
+    speed: Array
+    torque: Array
+    box: Array
+    bodies: Array
+    tip_speed: float
+
+
+class Planner:
+    """
+    Finds excitation trajectories for one robot.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : (n,)
+        Start and end.
+    limits : MotionLimits
+    wanted : str
+        'payload' or 'arm'.
+    link : str, optional
+        Link of the payload; default: the first tip.
+
+    Raises
+    ------
+    InputError
+        The arm is outside of its limits at q.
+
+    """
+
+    def __init__(self, robot: Robot, q: Array, limits: MotionLimits, wanted: str = PAYLOAD,
+                 link: str | None = None) -> None:
+        self.robot, self.limits, self._q = robot, limits, finite_array('q', q, (robot.n,))
+        self._parameters = inertial_parameters(robot.inertia).ravel()
+        body, T = robot.frames[link or robot.tip]
+        self._body = slice(SIZE * body, SIZE * (body + 1))
+        self._to_body = np.column_stack([moved(unit, T) for unit in np.eye(SIZE)])
+        self._base = BaseParameters.of(robot) if wanted == ARM else None
+        effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
+        self._row, self._dry = 1.0 / (0.01 * effort), DRY * effort
+        self._basis = _basis()
+        rest = np.zeros((2, robot.n))
+        self._require_start(rest)
+
+    def _require_start(self, rest: Array) -> None:
+        motion, torque, _ = self._motion(*np.stack([self._q[None], rest[:1], rest[:1]]))
+        for i in np.flatnonzero(np.abs(torque[0]) > self.limits.torque).tolist():
+            raise InputError(
+                f"joint '{self.robot.joint_names[i]}' needs {abs(torque[0, i]):.1f} N m for its "
+                f'weight here, accepted are {self.limits.torque[i]:.1f} (a share of its limit): '
+                'start in another pose, or raise the share')
+        tips = self._tips(motion)
+        if (tips < self.limits.box[0]).any() or (tips > self.limits.box[1]).any():
+            raise InputError(f'the tip is at {np.round(tips[0], 3).tolist()} m, outside of the '
+                             f'box {self.limits.box.tolist()}: accepted is a box around it')
+
+    def trajectory(self, duration: float = 10.0, seed: int = 0,
+                   tell: Callable[[float], object] = lambda condition: None) -> Trajectory:
+        """
+        Return a trajectory with a low condition number.
+
+        Parameters
+        ----------
+        duration : float [s]
+        seed : int
+            Another seed leads to another trajectory, as for a validation.
+        tell : callable
+            Called with the condition number after each improvement.
+
+        Raises
+        ------
+        InputError
+            A duration below 4 s; limits so narrow that no motion tells the parameters.
+
+        """
+        if not 4.0 <= duration <= 120.0:
+            raise InputError(f'duration {duration} s: accepted are 4 to 120 s')
+        rng = np.random.default_rng(seed)
+        shape = (self.robot.n, self._basis.shape[0] + 1)
+        draws = [rng.standard_normal(shape) for _ in range(STARTS)]
+        scored = [(self._candidate(draw, duration), draw) for draw in draws]
+        best, x = min(scored, key=lambda pair: pair[0].condition)
+        size = 0.5
+        for _ in range(STEPS):
+            joints = rng.random(self.robot.n) < 0.4
+            draw = x + size * rng.standard_normal(shape) * joints[:, None]
+            candidate = self._candidate(draw, duration)
+            if candidate.condition < best.condition:
+                best, x, size = candidate, draw, min(1.5 * size, 1.0)
+                tell(best.condition)
+            else:
+                size = max(0.97 * size, 0.05)
+        if not np.isfinite(best.condition):
+            raise InputError('no motion within these limits tells the parameters: accepted are a '
+                             'larger box, a larger excursion or a larger share')
+        return best
+
+    def _candidate(self, draw: Array, duration: float) -> Trajectory:
+        """Return the trajectory of a draw, scaled to the limits, with its condition number."""
+        coefficients = draw[:, :-1] @ self._basis
+        unit = Trajectory(self._q, coefficients[:, :HARMONICS], coefficients[:, HARMONICS:],
+                          duration)
+        times = np.linspace(0.0, duration, CHECKED)
+        q, qd, qdd = unit.at(times)
+        away = q - self._q
+        limits = self.limits
+        with np.errstate(divide='ignore', invalid='ignore'):
+            least = np.nanmin([
+                (limits.upper - self._q) / np.maximum(away.max(axis=0), 1e-12),
+                (self._q - limits.lower) / np.maximum(-away.min(axis=0), 1e-12),
+                limits.velocity / np.abs(qd).max(axis=0),
+                limits.acceleration / np.abs(qdd).max(axis=0)], axis=0)
+        # the last number of a draw reduces a joint's amplitude, to LEAST_AMPLITUDE at least
+        share = 1.0 / (1.0 + np.exp(np.minimum(draw[:, -1], 50.0) - 2.0))
+        scale = 0.97 * least * (LEAST_AMPLITUDE + (1.0 - LEAST_AMPLITUDE) * share)
+        factor = 1.0
+        while factor > SMALLEST:
+            by = factor * scale
+            motion, torque, Y = self._motion(self._q + by * away, by * qd, by * qdd)
+            tips = self._tips(motion)
+            if ((np.abs(torque) <= self.limits.torque).all() and (tips >= limits.box[0]).all()
+                    and (tips <= limits.box[1]).all()):
+                condition = self._condition(Y, by * qd)
+                return Trajectory(self._q, by[:, None] * unit.cosine, by[:, None] * unit.sine,
+                                  duration, condition)
+            factor *= SHRINK
+        return unit
+
+    def _motion(self, q: Array, qd: Array, qdd: Array) -> tuple[Sweep, Array, Array]:
+        motion = sweep(self.robot, q, qd, qdd)
+        Y = regressor_of(self.robot, motion)
+        return motion, Y @ self._parameters + self.robot.rotor_inertia * qdd, Y
+
+    def _tips(self, motion: Sweep) -> Array:
+        return np.concatenate([link_positions(self.robot, motion, tip)
+                               for tip in self.robot.tips])
+
+    def _condition(self, Y: Array, qd: Array) -> float:
+        """Return the condition number of the wanted columns with friction, scaled."""
+        k, n = qd.shape
+        if self._base is None:
+            inertial = Y[:, :, self._body] @ self._to_body * SIZES
+        else:
+            inertial = Y[:, :, self._base.independent] * SIZES[self._base.independent % SIZE]
+        friction = np.zeros((k, n, 3 * n))
+        for i in range(n):
+            friction[:, i, 3 * i:3 * i + 3] = self._dry[i] * np.column_stack(
+                [np.tanh(qd[:, i] / 0.02), np.ones(k), qd[:, i]])
+        A = np.concatenate([inertial, friction], axis=2) * self._row[:, None]
+        values = np.linalg.eigvalsh(np.einsum('kip,kiq->pq', A, A, optimize=True))
+        return float(np.sqrt(values[-1] / values[0])) if values[0] > 0.0 else np.inf
+
+    def extent(self, trajectory: Trajectory) -> Extent:
+        """Return the extremes of a trajectory."""
+        q, qd, qdd = trajectory.at(np.linspace(0.0, trajectory.duration, 400))
+        motion, torque, _ = self._motion(q, qd, qdd)
+        tips = self._tips(motion)
+        points = np.concatenate([motion.p_base.reshape(-1, 3), tips])
+        steps = np.diff(tips.reshape(len(self.robot.tips), -1, 3), axis=1)
+        return Extent(q.min(axis=0), q.max(axis=0), np.abs(qd).max(axis=0),
+                      np.abs(torque).max(axis=0) / self.robot.effort_limits,
+                      np.array([tips.min(axis=0), tips.max(axis=0)]),
+                      np.array([points.min(axis=0), points.max(axis=0)]),
+                      float(np.linalg.norm(steps, axis=2).max() * 399 / trajectory.duration))
+
+
+def _basis() -> Array:
+    """Return coefficients (2 h - 2, 2 h) of motions without velocity, acceleration at the ends."""
+    k = np.arange(1, HARMONICS + 1)
+    conditions = np.zeros((2, 2 * HARMONICS))
+    conditions[0, :HARMONICS], conditions[1, HARMONICS:] = k ** 2, k
+    return np.asarray(null_space(conditions).T)

@@ -1,0 +1,128 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Weighted least squares of torques, with standard deviations that allow for correlated errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+PASSES = 3  # each with weights from the residuals of the one before
+SMALLEST = 1e-9  # singular values below this share of the largest are zero
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """
+    Result of a regression.
+
+    Attributes
+    ----------
+    values, deviations : (p,)
+        Estimates and their standard deviations; infinite where the data tell nothing.
+    covariance : (p, p)
+    residual : (k, n)
+        Measured minus predicted torques; NaN in rows that were left out [N m].
+    sigma : (n,)
+        Standard deviation of the residual of each joint [N m].
+    inflation : float
+        Factor of the variances due to the correlation of the residuals in time.
+    condition : float
+        Condition number of the whitened columns, each scaled to a norm of 1.
+    A, y : (rows, p), (rows,)
+        Whitened columns and torques.
+
+    """
+
+    values: Array
+    deviations: Array
+    covariance: Array
+    residual: Array
+    sigma: Array
+    inflation: float
+    condition: float
+    A: Array
+    y: Array
+
+
+def fit(columns: Array, torque: Array, use: NDArray[np.bool_]) -> Fit:
+    """
+    Return the weighted least-squares estimate of parameters.
+
+    The weights are the inverse standard deviations of the residuals of each joint. The variances
+    are multiplied by the number of samples per independent sample, from the residuals'
+    autocorrelation.
+
+    Parameters
+    ----------
+    columns : (k, n, p)
+    torque : (k, n) [N m]
+    use : (k, n) bool
+        Rows that take part.
+
+    Raises
+    ------
+    InputError
+        Fewer rows than parameters.
+
+    """
+    k, n, count = columns.shape
+    if np.count_nonzero(use) <= count:
+        raise InputError(f'{np.count_nonzero(use)} samples of torques for {count} parameters: '
+                         'accepted is a longer motion')
+    sigma = np.array([np.std(torque[use[:, i], i]) if use[:, i].any() else 1.0
+                      for i in range(n)])
+    sigma = np.maximum(sigma, 1e-6 * max(float(sigma.max()), 1e-9))
+    for _ in range(PASSES):
+        A = (columns / sigma[:, None])[use]
+        y = (torque / sigma)[use]
+        norms = np.linalg.norm(A, axis=0)
+        norms[norms == 0.0] = 1.0
+        U, s, V = np.linalg.svd(A / norms, full_matrices=False)
+        known = s > SMALLEST * s[0]
+        values = (V[known].T @ ((U[:, known].T @ y) / s[known])) / norms
+        residual = np.where(use, torque - columns @ values, np.nan)
+        share = (len(y) - np.count_nonzero(known)) / len(y)
+        sigma = np.array([
+            np.sqrt(np.nanmean(residual[:, i] ** 2) / share) if use[:, i].any() else sigma[i]
+            for i in range(n)])
+        sigma = np.maximum(sigma, 1e-9 * max(float(sigma.max()), 1e-9))
+    A, y = (columns / sigma[:, None])[use], (torque / sigma)[use]
+    inflation = max(_samples_per_independent_sample(residual[:, i]) for i in range(n))
+    half = V[known].T / s[known] / norms[:, None]
+    covariance = inflation * half @ half.T
+    deviations = np.sqrt(np.diagonal(covariance))
+    unknown = (np.abs(V[~known]) > 1e-6).any(axis=0)
+    return Fit(values, np.where(unknown, np.inf, deviations), covariance, residual, sigma,
+               inflation, float(s[0] / max(s[-1], 1e-300)), A, y)
+
+
+def _samples_per_independent_sample(residual: Array) -> float:
+    """Return 1 + 2 Σ ρ_k over the lags before the autocorrelation's first negative value."""
+    x = residual[np.isfinite(residual)]
+    if len(x) < 10 or not x.any():
+        return 1.0
+    x = x - x.mean()
+    correlation = np.correlate(x, x, 'full')[len(x) - 1:]
+    correlation /= correlation[0]
+    negative = np.flatnonzero(correlation < 0.0)
+    end = int(negative[0]) if len(negative) else len(correlation)
+    return float(max(1.0, 1.0 + 2.0 * correlation[1:min(end, len(x) // 4)].sum()))

@@ -1,0 +1,43 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The links of a URDF that can be base and tip of an arm."""
+
+from __future__ import annotations
+
+from osc_ros.model.urdf import description as urdf_description
+
+
+def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
+    """
+    Return the root of a URDF, and the links that end a chain, with their numbers of moving joints.
+
+    The longest chain comes first. Joints that mimic others, and joints that others mimic, such as
+    those of a gripper, do not count, and no chain ends beyond them.
+
+    Raises
+    ------
+    ModelError
+        The URDF cannot be used.
+
+    """
+    found = urdf_description(text)
+    coupled = {*found.mimics, *(mimic.source for mimic in found.mimics.values())}
+    joints = {-1: 0}
+    for i, parent in enumerate(found.parent.tolist()):  # every parent comes before its children
+        if parent in joints and i not in coupled:
+            joints[i] = joints[parent] + (found.kinds[i] != 'fixed')
+    ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
+                  key=lambda i: -joints[i])
+    return found.links[0], [(found.links[i], joints[i]) for i in ends]

@@ -1,0 +1,122 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The visual elements of a URDF: what to draw on each link."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+Array = NDArray[np.float64]
+
+GREY = (0.7, 0.72, 0.75, 1.0)
+SIZES = {'box': 'size', 'cylinder': 'radius length', 'sphere': 'radius', 'mesh': 'scale'}
+
+
+@dataclass(frozen=True)
+class Visual:
+    """
+    One shape on a link.
+
+    Attributes
+    ----------
+    link : str
+    pose : (4, 4)
+        Pose of the shape in the frame of the link [m].
+    kind : str
+        'box', 'cylinder' (along z), 'sphere' or 'mesh'.
+    size : tuple of float
+        Box: edges; cylinder: radius, length; sphere: radius [m]; mesh: scale along x y z.
+    mesh : str
+        URI or path of the mesh as in the URDF; empty for other shapes.
+    color : tuple of 4 float
+        Red, green, blue, opacity, 0 to 1.
+
+    """
+
+    link: str
+    pose: Array
+    kind: str
+    size: tuple[float, ...]
+    mesh: str
+    color: tuple[float, ...]
+
+
+def visuals(urdf_text: str) -> list[Visual]:
+    """
+    Return all usable visual elements of a URDF.
+
+    An element with an unknown shape or bad numbers is left out: a picture is no reason to refuse
+    an arm. A text that is no XML has none.
+
+    """
+    try:
+        root = ElementTree.fromstring(urdf_text)
+    except ElementTree.ParseError:
+        return []
+    colors = {material.get('name'): _color(material) for material in root.findall('material')}
+    found = []
+    for link in root.findall('link'):
+        for element in link.findall('visual'):
+            with suppress(ValueError):
+                found += _visual(link.get('name', ''), element, colors)
+    return found
+
+
+def _visual(link: str, element: ElementTree.Element,
+            colors: dict[str | None, tuple[float, ...] | None]) -> list[Visual]:
+    geometry = element.find('geometry')
+    material = element.find('material')
+    own = None
+    if material is not None:
+        own = _color(material) or colors.get(material.get('name'))
+    for shape in geometry if geometry is not None else ():
+        if shape.tag in SIZES:
+            absent = '1 1 1' if shape.tag == 'mesh' else None
+            size = tuple(number for name in SIZES[shape.tag].split()
+                         for number in _numbers(shape.get(name, absent)))
+            if len(size) == {'box': 3, 'cylinder': 2, 'sphere': 1, 'mesh': 3}[shape.tag]:
+                return [Visual(link, _pose(element.find('origin')), shape.tag, size,
+                               shape.get('filename', ''), own or GREY)]
+    return []
+
+
+def _color(material: ElementTree.Element) -> tuple[float, ...] | None:
+    color = material.find('color')
+    with suppress(ValueError):
+        found = _numbers(None if color is None else color.get('rgba'))
+        return found if len(found) == 4 else None
+    return None
+
+
+def _pose(origin: ElementTree.Element | None) -> Array:
+    T = np.eye(4)
+    if origin is not None:
+        T[:3, 3] = _numbers(origin.get('xyz', '0 0 0'))
+        T[:3, :3] = Rotation.from_euler('xyz', _numbers(origin.get('rpy', '0 0 0'))).as_matrix()
+    return T
+
+
+def _numbers(text: str | None) -> tuple[float, ...]:
+    """Return the numbers of an attribute; raise ValueError unless all are finite."""
+    found = tuple(map(float, (text or '').split()))
+    if not np.isfinite(found).all():
+        raise ValueError(text)
+    return found

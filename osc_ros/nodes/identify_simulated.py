@@ -1,0 +1,176 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""An arm in MuJoCo with a payload, friction, wrong masses and noise, to try identification on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.law import Law
+from osc_ros.control.posture import Posture
+from osc_ros.control.settings import Settings
+from osc_ros.identification.consistent import Bodies
+from osc_ros.identification.corrected_urdf import corrected_urdf
+from osc_ros.identification.drive import (
+    BLEND,
+    DAMPING,
+    FREQUENCY,
+    Guard,
+    posture_goal,
+    SETTLE,
+    StoppedError,
+    UNKNOWN,
+)
+from osc_ros.identification.excitation import Trajectory
+from osc_ros.identification.inertial import inertial_parameters
+from osc_ros.identification.recording import Recording
+from osc_ros.model.robot import Robot
+from osc_ros.sim.payload import with_payload
+from osc_ros.sim.plant import Plant
+
+Array = NDArray[np.float64]
+
+PERIOD = 2e-3  # of the control loop [s]
+GUARDED = 10  # periods from one check of the guard to the next
+RIPPLES = 100.0  # periods of the torque ripple in a turn of a joint: one in a turn of its motor
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """
+    How the simulated arm differs from its description.
+
+    Attributes
+    ----------
+    mass : float [kg]
+    center : (3,) [m]
+    inertia : (6,)
+        xx xy xz yy yz zz about the centre of mass [kg m²].
+    links : float
+        Standard deviation of the log-Cholesky parameters of the links' inertias, about half of
+        the relative error of the masses.
+    coulomb, viscous : float
+        Friction as a share of each joint's effort limit, [1] and [s/rad]; single joints have 0.6
+        to 1.4 times as much.
+    encoder : float
+        Standard deviation of the positions [rad].
+    ripple : float
+        Amplitude of an unmeasured torque, sinusoidal in the joint's angle with RIPPLES periods a
+        turn, and standard deviation of the measured torques, as a share of the effort limit.
+
+    """
+
+    mass: float = 1.2
+    center: tuple[float, float, float] = (0.02, -0.015, 0.06)
+    inertia: tuple[float, ...] = (0.004, 0.0, 0.0, 0.003, 0.0, 0.002)
+    links: float = 0.0
+    coulomb: float = 0.012
+    viscous: float = 0.012
+    encoder: float = 2e-5
+    ripple: float = 0.003
+
+
+class SimulatedMover:
+    """
+    An arm in MuJoCo under a law whose model is the description.
+
+    Parameters
+    ----------
+    text : str
+        The URDF.
+    robot : Robot
+        Made from it.
+    q : (n,)
+        Start [rad, m].
+    truth : Truth
+    seed : int
+
+    """
+
+    def __init__(self, text: str, robot: Robot, q: Array, truth: Truth, seed: int = 1) -> None:
+        self.robot, self.text, self._truth = robot, text, truth
+        self._rng = np.random.default_rng(seed)
+        given = inertial_parameters(robot.inertia)
+        bodies = np.flatnonzero(given[:, 0] > 0.0)
+        self._parameters = given.copy()
+        if truth.links:
+            changes = truth.links * self._rng.standard_normal((len(bodies), 10))
+            self._parameters[bodies] = Bodies(given[bodies]).parameters(changes)
+            text = corrected_urdf(text, robot, self._parameters)
+        effort = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, 100.0)
+        self._coulomb, self._viscous = (
+            share * effort * self._rng.uniform(0.6, 1.4, robot.n)
+            for share in (truth.coulomb, truth.viscous))
+        self._ripple = truth.ripple * effort
+        self._plant = Plant(
+            with_payload(text, robot.tip, {
+                'payload.mass': truth.mass, 'payload.center_of_mass': truth.center,
+                'payload.inertia': truth.inertia}),
+            robot.base, robot.joint_names, rotor_inertia=robot.rotor_inertia,
+            gravity=robot.gravity, damping=self._viscous, friction=self._coulomb)
+        self._plant.reset(q)
+        settings = Settings.of(robot, posture=Posture(FREQUENCY, DAMPING), blend_time=BLEND,
+                               disturbance=UNKNOWN)
+        self._law = Law(robot, replace(settings, tasks=tuple(
+            replace(task, activation=0.0) for task in settings.tasks)))
+        self._law.latch(q)
+        self._start = np.array(q)
+
+    def positions(self) -> Array:
+        """Return the present joint positions (n,)."""
+        return self._plant.q
+
+    def perform(self, trajectory: Trajectory, guard: Guard) -> Recording:
+        """
+        Execute a trajectory; return its recording.
+
+        Raises
+        ------
+        StoppedError
+            The guard has stopped the motion.
+
+        """
+        rows, begin = [], self._plant.time + SETTLE
+        while self._plant.time < begin + trajectory.duration + SETTLE:
+            since = self._plant.time - begin
+            q, qd = self._plant.q, self._plant.qd
+            objection = '' if len(rows) % GUARDED else guard.objection(since, q, qd)
+            if objection:
+                raise StoppedError(f'stopped at {since:.2f} s: {objection}')
+            self._law.set_posture(posture_goal(trajectory, since, self.robot))
+            tau = self._law.torque(self._plant.time, q, qd)
+            rows.append((self._plant.time, q, tau))
+            self._plant.step(tau + self._ripple * np.sin(RIPPLES * q), round(PERIOD / 1e-3))
+            self._law.plan()
+        time, q, tau = (np.array(column) for column in zip(*rows))
+        return Recording(self.robot.joint_names, time,
+                         q + self._truth.encoder * self._rng.standard_normal(q.shape),
+                         tau + self._ripple * self._rng.standard_normal(tau.shape))
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""
+
+    def facts(self) -> dict[str, Any]:
+        """Return the true payload, friction and links."""
+        return {'payload.mass': self._truth.mass,
+                'payload.center_of_mass': list(self._truth.center),
+                'payload.inertia': list(self._truth.inertia),
+                'friction.coulomb': self._coulomb.tolist(),
+                'friction.viscous': self._viscous.tolist(),
+                'parameters': self._parameters.tolist()}

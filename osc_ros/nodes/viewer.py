@@ -1,0 +1,233 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Node osc_viewer: a page in the browser that shows and commands a controller, over ROS only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from queue import SimpleQueue
+import signal
+import sys
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from osc_ros.errors import OscError
+from osc_ros.nodes import description
+from osc_ros.nodes.run import run_and_exit
+from osc_ros.nodes.viewer_link import ControllerLink
+
+Array = NDArray[np.float64]
+
+LOCALHOST, PORT = '127.0.0.1', 8080
+RATE = 30.0  # of the pictures, and most targets per second [Hz]
+EXAMPLE = """example:
+  osc_viewer --port 8090                                    of the controller in this ROS domain
+  osc_viewer --ros-args -r __ns:=/left                      of the controller in a namespace
+
+It prints its address. From another machine: ssh -L 8080:localhost:8080 ROBOT, then open
+http://localhost:8080 here. Ctrl-C ends it; the controller goes on. Exit status: 0 after Ctrl-C,
+1 if it cannot start, 2 for wrong arguments."""
+
+
+class Requests:
+    """
+    The requests of the page, until the thread of the node carries them out.
+
+    Of targets, pushes and values of one parameter only the newest is kept.
+
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[str] = SimpleQueue()
+        self._targets: dict[str, Array] = {}
+        self._values: dict[str, Any] = {}
+        self._pushes: dict[str, Array | None] = {}
+
+    def target(self, task: str, pose: Array) -> None:
+        """Publish a target pose (4, 4) in the base frame."""
+        self._targets[task] = pose
+
+    def push(self, force: Array | None) -> None:
+        """Push the tip of the simulated arm with a force (3,) [N]; None: no more."""
+        self._pushes[''] = force
+
+    def set_parameter(self, name: str, value: Any) -> None:
+        """Set a parameter of the controller."""
+        self._values[name] = value
+
+    def call(self, name: str) -> None:
+        """Call 'start', 'stop', 'hold', 'release', 'free_drive on' or 'free_drive off'."""
+        self._calls.put(name)
+
+    def carry_out(self, link: ControllerLink) -> None:
+        """Hand all requests to the link."""
+        while not self._calls.empty():
+            name = self._calls.get()
+            if name in ('start', 'stop'):
+                getattr(link, name)()
+            elif name.startswith('free_drive'):
+                link.set_free_drive(name.endswith(' on'))
+            else:
+                link.trigger(name)
+        for values, use in ((self._targets, link.target), (self._values, link.set_parameter)):
+            for key in list(values):
+                use(key, values.pop(key))
+        if self._pushes:
+            force = self._pushes.pop('')
+            link.push(np.zeros(3) if force is None else force)
+
+
+class Viewer(Node):  # type: ignore[misc]
+    """
+    Serves the page, and connects it to a controller.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        host, port, controller, simulator.
+
+    """
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        super().__init__('osc_viewer')
+        from osc_ros.viewer.page import Page  # only here: an error says what to install
+        self._states = Node('_osc_viewer_states')
+        self._requests = Requests()
+        self._link = ControllerLink(self, self._states, options.controller, options.simulator)
+        self._folder: Path | None = None
+        self._page = Page(options.host, options.port, self._requests, self._file_of)
+        self._missing: list[str] = []
+        if self._page.port != options.port:
+            self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')
+        self._say_address(options.host)
+        self._always = options.listen_always
+        self._parent = os.getppid() if options.end_with_parent else 0
+        self.create_timer(1.0 / RATE, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def stop(self) -> None:
+        """End the page."""
+        self._link.close()
+        self._page.close()
+        self._states.destroy_node()
+
+    def _say_address(self, host: str) -> None:
+        shown = 'localhost' if host == '127.0.0.1' else host
+        self.get_logger().info(f'open http://{shown}:{self._page.port} in a browser (over SSH '
+                               f'first: ssh -L {self._page.port}:localhost:{self._page.port} '
+                               'THIS_MACHINE)')
+        if host not in ('127.0.0.1', 'localhost', '::1'):
+            self.get_logger().warning(
+                f'bound to {host}: everybody who reaches this address can move the arm')
+
+    def _tick(self) -> None:
+        if self._parent and os.getppid() != self._parent:
+            signal.raise_signal(signal.SIGTERM)
+        self._link.listen(self._always or self._page.browsers > 0)
+        self._requests.carry_out(self._link)
+        self._link.update()
+        self._folder = description.folder(
+            {'robot_description_file': '', **self._link.reading.parameters})
+        self._page.update(self._link.reading)
+        if self._page.missing_meshes != self._missing:
+            self._missing = self._page.missing_meshes
+            self.get_logger().info(f'{len(self._missing)} meshes are not on this machine, so '
+                                   f'capsules stand for them: {self._missing[:3]}')
+
+    def _file_of(self, uri: str) -> Path | None:
+        return mesh_file(uri, self._folder)
+
+
+def mesh_file(uri: str, folder: Path | None) -> Path | None:
+    """
+    Return the file of a mesh on this machine; None if there is none.
+
+    Parameters
+    ----------
+    uri : str
+        As in the URDF: package://PACKAGE/…, file://…, or a path.
+    folder : Path, optional
+        Of the URDF, for relative paths.
+
+    """
+    found = urlparse(uri)
+    if found.scheme == 'package':
+        path = _package(found.netloc, found.path.lstrip('/'))
+    elif found.scheme in ('', 'file'):
+        path = (folder or Path()) / unquote(found.path)
+    else:
+        return None
+    return path if path is not None and path.is_file() else None
+
+
+def _package(name: str, path: str) -> Path | None:
+    """Return a file in the share folder of a ROS package; None without this package."""
+    try:
+        from ament_index_python.packages import get_package_share_directory
+        return Path(get_package_share_directory(name)) / unquote(path)
+    except (ImportError, LookupError, ValueError, OSError):
+        return None
+
+
+def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
+    """Return the options, and the arguments of ROS."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    cut = given.index('--ros-args') if '--ros-args' in given else len(given)
+    parser = argparse.ArgumentParser(
+        prog='osc_viewer', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description='Show and command osc_controller or osc_arm in a browser.')
+    parser.add_argument('--host', default=LOCALHOST,
+                        help=f'address that the page is bound to ({LOCALHOST})')
+    parser.add_argument('--port', type=int, default=PORT,
+                        help=f'of the page; if it is taken, the next one ({PORT})')
+    parser.add_argument('--controller', default='osc_controller',
+                        help='name of the node that is shown (osc_controller)')
+    parser.add_argument('--simulator', default='osc_simulator',
+                        help='name of the node that is pushed (osc_simulator)')
+    parser.add_argument('--listen-always', action='store_true',
+                        help='subscribe to the reports of the controller also while no browser '
+                        'is open (a benchmark uses it)')
+    parser.add_argument('--end-with-parent', action='store_true',
+                        help='end when the process that started it has ended')
+    options = parser.parse_args(given[:cut])
+    if not 0 < options.port < 65536:
+        parser.error(f'--port {options.port}: accepted is 1 to 65535')
+    return options, given[cut:]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the node until SIGINT or SIGTERM."""
+    options, rest = options_of(arguments)
+
+    def node() -> Viewer:
+        try:
+            return Viewer(options)
+        except ModuleNotFoundError as error:
+            if error.name not in ('viser', 'trimesh'):
+                raise
+            raise OscError(f"the page needs {error.name}: pip install 'osc_ros[viewer]'"
+                           ) from None
+
+    run_and_exit(node, ['osc_viewer', *rest])
+
+
+if __name__ == '__main__':
+    main()

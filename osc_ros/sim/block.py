@@ -1,0 +1,67 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A block beside a simulated arm: its body in MuJoCo, its pose, and where it is put."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.sim.plant import Plant
+
+Array = NDArray[np.float64]
+
+
+class Block:
+    """
+    A box that rests on the plant's wall, and that the plant's ball can push.
+
+    >>> block = Block((0.04, 0.04, 0.03), mass=0.3)                # doctest: +SKIP
+    >>> arm = Simulation(urdf, law, wall=table, ball=('tool0', 0.02), furnish=block.add)
+
+    Parameters
+    ----------
+    half : (3,)
+        Half of its sizes [m].
+    mass : float [kg]
+    friction : float
+        Coefficient, on the wall and on the ball.
+
+    """
+
+    def __init__(self, half: tuple[float, float, float], mass: float, friction: float = 0.3
+                 ) -> None:
+        self.half, self._mass, self._friction = half, mass, friction
+
+    def add(self, spec: mujoco.MjSpec) -> None:
+        """Add the block to a specification: `furnish` of `Plant`."""
+        x, y, z = np.square(self.half) / 3.0
+        body = spec.worldbody.add_body(
+            name='block', mass=self._mass, explicitinertial=True,
+            inertia=[self._mass * (y + z), self._mass * (x + z), self._mass * (x + y)])
+        body.add_freejoint(name='block')
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name='block', size=list(self.half),
+                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1)
+
+    def put(self, plant: Plant, position: ArrayLike) -> None:
+        """Put the block at rest with its centre at a position (3,) [m], in the URDF's root."""
+        joint = plant.data.joint('block')
+        joint.qpos = [*np.asarray(position, dtype=np.float64).tolist(), 1.0, 0.0, 0.0, 0.0]
+        joint.qvel = np.zeros(6)
+
+    def position(self, plant: Plant) -> Array:
+        """Return the position (3,) of the centre [m], in the URDF's root."""
+        return np.array(plant.data.joint('block').qpos[:3])

@@ -1,0 +1,150 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The panel: state and words of the controller, buttons, and meters of the tip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+import re
+from typing import Any
+
+import numpy as np
+
+from osc_ros.viewer.actions import Actions
+from osc_ros.viewer.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
+
+COLORS = {OK: '#2f855a', WARN: '#b7791f', ERROR: '#c53030', STALE: '#4a5568'}
+WORST = 0.999  # damping is shown below this least controlled share
+MOST_WORDS = 4  # number of log lines that are shown
+MANY_JOINTS = 4  # number of joints near a limit that are named
+
+
+class Panel:
+    """
+    Shows the state of the controller, and turns clicks into requests.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    actions : Actions
+
+    """
+
+    def __init__(self, server: Any, actions: Actions) -> None:
+        self._actions, gui = actions, server.gui
+        self._banner = gui.add_html('')
+        self._buttons: dict[str, Any] = {}
+        self._motion = gui.add_button_group('arm', ('start', 'hold', 'stop'))
+        self._motion.on_click(lambda event: actions.call(event.target.value))
+        self._buttons['free_drive'] = gui.add_checkbox('free drive', False, disabled=True)
+        self._buttons['free_drive'].on_update(self._on_free_drive)
+        self._buttons['release'] = gui.add_button('release latched watchdogs', disabled=True)
+        self._buttons['release'].on_click(lambda event: actions.call('release'))
+        self._words = gui.add_markdown('')
+        with gui.add_folder('Tip'):
+            gui.add_markdown('distance from a singularity (least controlled share)')
+            self._meter = gui.add_progress_bar(0.0, color='gray')
+            self._facts = gui.add_markdown('')
+
+    def update(self, reading: Reading) -> None:
+        """Show a reading."""
+        self._banner.content = banner(reading)
+        self._words.content = words(reading)
+        self._facts.content = facts(reading)
+        self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
+        for name, button in self._buttons.items():
+            button.disabled = name not in reading.offers
+        share = reading.least_share
+        self._meter.value = 0.0 if share is None else float(np.clip(100.0 * share, 0.0, 100.0))
+        self._meter.color = ('gray' if share is None else 'red' if share < 0.3
+                             else 'yellow' if share < WORST else 'green')
+
+    def _on_free_drive(self, event: Any) -> None:
+        if event.client_id is not None:  # a user, not this program
+            self._actions.call('free_drive on' if event.target.value else 'free_drive off')
+
+
+def banner(reading: Reading) -> str:
+    """Return the state of the controller and the text of its diagnostics, in HTML."""
+    level = STALE if reading.lifecycle == ABSENT else reading.level
+    text = reading.text or {
+        ABSENT: 'waiting for the controller', 'inactive': 'press start',
+        'unconfigured': 'press start'}.get(reading.lifecycle, '')
+    goal = reading.status.get('goal', '')
+    color = COLORS.get(level, COLORS[STALE])
+    return (f'<div id="osc-state" style="background:{color};color:white;'
+            'padding:8px 12px;margin:6px 10px;border-radius:6px;font-size:14px">'
+            f'<b>{escape(reading.lifecycle)}</b>'
+            + (f'<br>{escape(text)}' if text != reading.lifecycle else '')
+            + (f'<br>goal: {escape(goal)}' if goal else '') + '</div>')
+
+
+def words(reading: Reading) -> str:
+    """Return what the watchdogs and the log say, newest first, in Markdown."""
+    counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in
+              reading.status.items() if name.startswith('watchdog ') and count not in ('0', '')]
+    lines = [f'**watchdogs tripped:** {", ".join(counts) or "none"}']
+    check = reading.status.get('start-up check', '')
+    if check:
+        lines.append(f'start-up check: {check}')
+    lines += [f'**{level}:** {text}' for level, text in different(reading.words)]
+    return '\n\n'.join(lines)
+
+
+def different(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the newest lines, newest first; of lines that differ only in numbers, the newest."""
+    found: dict[str, tuple[str, str]] = {}
+    for level, text in reversed(list(said)):
+        found.setdefault(re.sub(r'[0-9.]+', '', text), (level, text))
+    return list(found.values())[:MOST_WORDS]
+
+
+def facts(reading: Reading) -> str:
+    """Return mobility, forces and near limits in Markdown."""
+    lines = []
+    weakest = reading.status.get('weakest direction', '')
+    share = reading.least_share
+    if share is not None:
+        lines.append(f'least controlled share **{share:.3f}**'
+                     + (f', weakest direction: {weakest}' if share < WORST else ''))
+    if reading.mobility is not None:
+        values, _ = reading.mobility
+        lines.append('Λ⁻¹, position: ' + ', '.join(f'{x:.3g}' for x in values) + ' 1/kg')
+    if reading.error is not None:
+        lines.append(f'error {1e3 * np.linalg.norm(reading.error[3:]):.2f} mm, '
+                     f'{np.degrees(np.linalg.norm(reading.error[:3])):.2f}°')
+    if reading.force is not None:
+        lines.append(f'force of the tip task {_vector(reading.force[3:])} N (blue)')
+    if reading.external is not None:
+        lines.append(f'external force {_vector(reading.external[3:])} N (orange), quality '
+                     + reading.status.get('external wrench quality', '?'))
+    shares = reading.torque_shares
+    if shares is not None and reading.robot is not None and np.isfinite(shares).any():
+        most = int(np.nanargmax(np.abs(shares)))
+        lines.append(f'largest torque: {reading.robot.joint_names[most]} at '
+                     f'{100.0 * abs(shares[most]):.0f} % of its limit')
+    near = [f'{name} ({distance:.2f} to go)' for name, distance in reading.near_limits().values()]
+    lines.append('near a limit: ' + (', '.join(near[:MANY_JOINTS]) or 'no joint')
+                 + (', …' if near[MANY_JOINTS:] else ''))
+    for name, text in (('joints held by limits', 'held by limits'),
+                       ('saturated joints', 'torque at its limit')):
+        if reading.status.get(name):
+            lines.append(f'⚠ {text}: {reading.status[name]}')
+    return '\n\n'.join(lines)
+
+
+def _vector(x: Any) -> str:
+    return ' '.join(f'{0.0 + round(one, 1):.1f}' for one in x.tolist())

@@ -1,0 +1,173 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What the viewer knows of the controller, and numbers that are derived from it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+ABSENT = 'absent'
+OK, WARN, ERROR, STALE = range(4)  # levels of diagnostic_msgs/DiagnosticStatus
+WORDS = 50  # number of log lines that are kept
+NEAR = 0.1  # a joint is near its limit within this share of its range
+
+
+@dataclass(frozen=True)
+class Follower:
+    """
+    A further task of the controller.
+
+    Attributes
+    ----------
+    name, link : str
+    is_point : bool
+        Whether its target is a point (kind look_at), not a pose.
+    axis : (3,)
+        Of the kind look_at: the axis of the link that points at the target.
+
+    """
+
+    name: str
+    link: str
+    is_point: bool
+    axis: Array
+
+
+@dataclass
+class Reading:
+    """
+    The newest of everything that the viewer has heard; None or empty until it has come.
+
+    Attributes
+    ----------
+    robot : Robot, optional
+    urdf_text : str
+    followers : tuple of Follower
+    parameters : dict
+        Parameters of the controller by name.
+    lifecycle : str
+        State of the controller; 'absent' if there is none.
+    offers : frozenset of str
+        What can be asked for now: 'hold', 'release', 'free_drive', 'push', 'lifecycle'.
+    q, effort : (n,)
+    pose : (4, 4)
+        Of the tip.
+    error, force : (6,)
+        Distance of the set-point from the tip, and the tip's wrench, [angular; linear], base axes.
+    external : (6,)
+        External wrench at the tip that the controller estimates, [angular; linear], base axes.
+    goal_errors : dict of str to (6,)
+        Distance of the goal of a task; the key '' is the tip's task.
+    Lambda : (6, 6)
+        Linear first.
+    terms : dict of str to (n,)
+        Parts of the torque; their sum is the torque.
+    level, text, status : int, str, dict
+        Diagnostics of the controller: level, message, values.
+    words : deque of (str, str)
+        Level and text of warnings of the controller, newest last.
+    refusals : dict of str to str
+        Why the last value of a parameter, or the last request of this name, was refused.
+
+    """
+
+    robot: Robot | None = None
+    urdf_text: str = ''
+    followers: tuple[Follower, ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+    lifecycle: str = ABSENT
+    offers: frozenset[str] = frozenset()
+    q: Array | None = None
+    effort: Array | None = None
+    pose: Array | None = None
+    error: Array | None = None
+    force: Array | None = None
+    external: Array | None = None
+    goal_errors: dict[str, Array] = field(default_factory=dict)
+    Lambda: Array | None = None
+    terms: dict[str, Array] = field(default_factory=dict)
+    level: int = STALE
+    text: str = ''
+    status: dict[str, str] = field(default_factory=dict)
+    words: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
+    refusals: dict[str, str] = field(default_factory=dict)
+
+    def forget_motion(self) -> None:
+        """Drop all that a controller that is gone has said about its motion."""
+        self.pose = self.error = self.force = self.external = self.Lambda = None
+        self.goal_errors, self.terms, self.status = {}, {}, {}
+        self.level, self.text = STALE, ''
+
+    @property
+    def torque(self) -> Array | None:
+        """Commanded torques (n,): the sum of the terms; else the measured efforts; or None."""
+        return sum(self.terms.values()) if self.terms else self.effort  # type: ignore[return-value]
+
+    @property
+    def effort_limits(self) -> Array:
+        """Torque limits (n,) in force; infinite where there is none."""
+        given = self.parameters.get('limits.effort') or ()
+        if self.robot is None or len(given) == self.robot.n:
+            return np.array(given, dtype=np.float64)
+        return self.robot.effort_limits
+
+    @property
+    def torque_shares(self) -> Array | None:
+        """Torque of each joint (n,) as a signed share of its limit; None without torques."""
+        torque = self.torque
+        if torque is None or len(torque) != len(self.effort_limits):
+            return None
+        return np.asarray(torque / self.effort_limits)
+
+    def near_limits(self) -> dict[int, tuple[str, float]]:
+        """Joints near a position limit: for each its name, and its distance [rad, m]."""
+        if self.robot is None or self.q is None or len(self.q) != self.robot.n:
+            return {}
+        low, high = self.robot.position_limits.T
+        distance, span = np.minimum(self.q - low, high - self.q), high - low
+        return {int(i): (self.robot.joint_names[i], float(distance[i]))
+                for i in np.flatnonzero(np.isfinite(span) & (distance < NEAR * span))}
+
+    @property
+    def mobility(self) -> tuple[Array, Array] | None:
+        """
+        Acceleration of the tip per force: eigenvalues (3,) [1/kg] and axes (3, 3) of Λ⁻¹.
+
+        Of its translational part, with the rotations left free. None if Λ is not known.
+
+        """
+        if self.Lambda is None:
+            return None
+        values, axes = np.linalg.eigh(np.linalg.pinv(self.Lambda, hermitian=True)[:3, :3])
+        if np.linalg.det(axes) < 0.0:
+            axes[:, 0] *= -1.0
+        return np.maximum(values, 0.0), axes
+
+    @property
+    def least_share(self) -> float | None:
+        """Least controlled share, 0 (singular) to 1, of all directions of the tip."""
+        try:
+            return float(self.status['least controlled share'])
+        except (KeyError, ValueError):
+            return None

@@ -1,0 +1,150 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Sliders for parameters of the controller, which show the values that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from osc_ros.viewer.actions import Actions
+from osc_ros.viewer.reading import Follower, Reading
+
+SETTLED = 1.0  # after a user has moved a slider, it shows the controller's value again [s]
+ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'  # values of parameter mode
+
+
+@dataclass(frozen=True)
+class Range:
+    """
+    One slider: the parameter, its label, the range and step, and the modes that use it.
+
+    A parameter that is an array gets the value of the slider for every entry.
+
+    """
+
+    name: str
+    label: str
+    low: float
+    high: float
+    step: float
+    modes: tuple[str, ...] = (ACCELERATION, IMPEDANCE)
+
+
+RANGES = (
+    Range('translation.natural_frequency', 'ω position [rad/s]', 1.0, 60.0, 0.5, (ACCELERATION,)),
+    Range('rotation.natural_frequency', 'ω rotation [rad/s]', 1.0, 60.0, 0.5, (ACCELERATION,)),
+    Range('translation.stiffness', 'k position [N/m]', 10.0, 2000.0, 10.0, (IMPEDANCE,)),
+    Range('rotation.stiffness', 'k rotation [N m/rad]', 1.0, 200.0, 1.0, (IMPEDANCE,)),
+    Range('translation.damping_ratio', 'damping ratio position', 0.1, 2.0, 0.05),
+    Range('rotation.damping_ratio', 'damping ratio rotation', 0.1, 2.0, 0.05),
+    Range('task.activation', 'activation tip', 0.0, 1.0, 0.05),
+    Range('posture.natural_frequency', 'ω posture [rad/s]', 0.0, 20.0, 0.5),
+    Range('posture.damping_ratio', 'damping ratio posture', 0.0, 2.0, 0.05),
+)
+
+
+def ranges(followers: tuple[Follower, ...]) -> Iterator[Range]:
+    """Yield the sliders of a controller with these further tasks."""
+    yield from RANGES
+    for one in followers:
+        yield Range(f'{one.name}.activation', f'activation {one.name}', 0.0, 1.0, 0.05)
+
+
+def watched(followers: tuple[str, ...]) -> list[str]:
+    """Return the names of all parameters that the page shows, for further tasks by name."""
+    return ['mode', 'limits.effort', *(one.name for one in RANGES),
+            *(f'{name}.activation' for name in followers)]
+
+
+def numbers(value: Any) -> list[float]:
+    """Return the value of a parameter as a list of numbers; empty if it is none."""
+    if value is None or isinstance(value, str):
+        return []
+    return [float(x) for x in value] if hasattr(value, '__len__') else [float(value)]
+
+
+class Sliders:
+    """
+    A folder with sliders and the choice of the mode.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    actions : Actions
+
+    """
+
+    def __init__(self, server: Any, actions: Actions) -> None:
+        self._server, self._actions = server, actions
+        self._folder = server.gui.add_folder('Gains')
+        self._followers: tuple[Follower, ...] | None = None
+        self._sliders: dict[str, Any] = {}
+        self._ranges: dict[str, Range] = {}
+        self._moved: dict[str, float] = {}
+        self._mode: Any = None
+        with self._folder:
+            self._note = server.gui.add_markdown('', order=1e6)
+
+    def update(self, reading: Reading) -> None:
+        """Show the values of a reading."""
+        if not reading.parameters:
+            return
+        if self._followers != reading.followers:
+            self._rebuild(reading)
+        mode = reading.parameters.get('mode', ACCELERATION)
+        if self._may_show('mode'):
+            self._mode.value = mode
+        notes = []
+        for name, slider in self._sliders.items():
+            has = numbers(reading.parameters.get(name))
+            slider.disabled = not has or mode not in self._ranges[name].modes
+            if not has:
+                continue
+            mean = sum(has) / len(has)
+            if len(set(has)) > 1:
+                notes.append(f'`{name}` is {" ".join(f"{x:g}" for x in has)}')
+            if self._may_show(name):
+                slider.max = max(self._ranges[name].high, mean)
+                slider.min = min(self._ranges[name].low, mean)
+                slider.value = mean
+        notes += [f'⚠ **refused:** `{name}`: {text}' for name, text in reading.refusals.items()]
+        self._note.content = '\n\n'.join(notes)
+
+    def _may_show(self, name: str) -> bool:
+        """Whether a slider is not being moved by a user."""
+        return monotonic() - self._moved.get(name, -SETTLED) >= SETTLED
+
+    def _rebuild(self, reading: Reading) -> None:
+        for old in (*self._sliders.values(), *([self._mode] if self._mode else [])):
+            old.remove()
+        self._followers, self._sliders, self._moved = reading.followers, {}, {}
+        self._ranges = {one.name: one for one in ranges(reading.followers)}
+        with self._folder:
+            self._mode = self._server.gui.add_dropdown('mode', (ACCELERATION, IMPEDANCE))
+            self._mode.on_update(lambda event: self._set('mode', event))
+            for one in self._ranges.values():
+                slider = self._server.gui.add_slider(one.label, one.low, one.high, one.step,
+                                                     one.low, hint=one.name)
+                slider.on_update(lambda event, name=one.name: self._set(name, event))
+                self._sliders[one.name] = slider
+
+    def _set(self, name: str, event: Any) -> None:
+        """Set a parameter, if a user and not this program has moved the slider."""
+        if event.client_id is not None:
+            self._moved[name] = monotonic()
+            self._actions.set_parameter(name, event.target.value)

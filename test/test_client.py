@@ -1,0 +1,361 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""One set of tests of `osc_ros.Arm` over the simulation of the process and over ROS topics."""
+
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import yaml
+
+import osc_ros
+from osc_ros.client.simulated import SHIPPED
+from osc_ros.control.trajectory import Hold
+from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.model.files import ROBOTS, shipped_urdf
+
+CHECKOUT = Path(__file__).parents[1]
+HOME = SHIPPED['panda'].home
+LAG = 0.1  # time of the arm that passes while a command is on its way over DDS, in lockstep [s]
+
+
+class RosArm:
+    """A simulator in lockstep and a controller, in a thread of this process, and their client."""
+
+    def __init__(self, rclpy, **parameters):
+        """Start the nodes."""
+        from osc_ros.nodes.controller import Controller
+        from osc_ros.nodes.run import EventsExecutor
+        from osc_ros.nodes.simulator import Simulator
+        robot = {'robot_description_file': 'panda', 'base': SHIPPED['panda'].base,
+                 'tip': SHIPPED['panda'].tip}
+
+        def given(**values):
+            return [rclpy.parameter.Parameter(name.replace('__', '.'), value=value)
+                    for name, value in values.items()]
+
+        self.nodes = [
+            Simulator(parameter_overrides=given(**robot, lockstep=True, publish_tf=False,
+                                                initial_positions=list(HOME))),
+            Controller(parameter_overrides=given(**robot, state_timeout=30.0, **parameters))]
+        self.executor = EventsExecutor()
+        for node in self.nodes:
+            self.executor.add_node(node)
+        self.goes_on = True
+        self.thread = Thread(target=self._spin, daemon=True)
+        self.thread.start()
+
+    def _spin(self):
+        while self.goes_on:
+            self.executor.spin_once(timeout_sec=0.02)
+
+    def close(self):
+        """End the nodes."""
+        self.goes_on = False
+        self.thread.join()
+        for node in reversed(self.nodes):
+            node.stop()
+            node.destroy_node()
+        self.executor.shutdown()
+
+
+@pytest.fixture(scope='module')
+def over_ros(ros):
+    nodes = RosArm(ros)
+    with osc_ros.Arm.ros(timeout=120.0) as arm:
+        yield arm
+    nodes.close()
+
+
+@pytest.fixture(scope='module')
+def in_process():
+    with osc_ros.Arm.simulated('panda') as arm:
+        yield arm
+
+
+@pytest.fixture(params=['simulated', 'ros'])
+def arm(request):
+    """Return an arm at home with its default gains, over each backend."""
+    found = request.getfixturevalue('over_ros' if request.param == 'ros' else 'in_process')
+    found.impedance(None)
+    found.move_to(home_pose())
+    return found
+
+
+def home_pose():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('panda'), *SHIPPED['panda'][:2])
+    from osc_ros.dynamics.kinematics import link_pose
+    return link_pose(robot, np.array(HOME), 'panda_hand_tcp')
+
+
+def distance(T, D):
+    return np.linalg.norm(T[:3, 3] - D[:3, 3])
+
+
+def test_arm_moves_to_a_pose_in_each_form_and_returns_the_state_there(arm):
+    goal = arm.pose(shift=(0.0, 0.05, 0.0), turn=(0.0, 0.0, 0.1))
+    state = arm.move_to(goal)
+    assert distance(state.pose, goal) < 2e-3
+    assert state.q.shape == state.qd.shape == state.torque.shape == (7,)
+    assert arm.joint_names == tuple(f'panda_joint{i}' for i in range(1, 8))
+    arm.move_to(goal[:3, 3] + [0.0, 0.0, 0.05])
+    here = arm.pose()
+    np.testing.assert_allclose(here[:3, :3], goal[:3, :3], atol=0.011)
+    arm.move_to([*home_pose()[:3, 3], 1.0, 0.0, 0.0, 0.0])
+    assert distance(arm.pose(), home_pose()) < 2e-3
+
+
+def test_motion_with_a_duration_takes_it(arm):
+    began = arm.state().time
+    state = arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)), duration=1.0)
+    assert 1.0 < state.time - began < 1.5 + LAG
+
+
+def test_motion_without_waiting_is_waited_for_later(arm):
+    goal = arm.pose(shift=(0.0, 0.1, 0.0))
+    arm.move_to(goal, duration=1.0, wait=False)
+    assert distance(arm.pose(), goal) > 0.02
+    assert distance(arm.wait().pose, goal) < 2e-3
+
+
+def test_chunks_are_followed_and_their_end_is_a_goal(arm):
+    begin = arm.pose()
+    for k in range(3):
+        now = arm.state().time
+        poses = np.repeat(begin[None], 12, axis=0)
+        poses[:, 1, 3] += 0.05 * (0.1 * np.arange(1, 13) + 0.6 * k)
+        assert 'after the observation' in arm.follow(poses, 0.1, observed_at=now)
+        arm.sleep(0.6)
+    goal = begin.copy()
+    goal[1, 3] += 0.05 * 2.4
+    assert distance(arm.wait().pose, goal) < 2e-3
+
+
+def test_arm_jogs_until_the_time_out_and_holds(arm):
+    y = arm.pose()[1, 3]
+    for _ in range(5):
+        arm.jog([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+        arm.sleep(0.1)
+    arm.sleep(0.5)
+    travelled = arm.pose()[1, 3] - y
+    assert 0.03 < travelled < 0.1 * (0.7 + 5.0 * LAG)
+    arm.sleep(0.2)
+    assert arm.pose()[1, 3] - y == pytest.approx(travelled, abs=2e-3)
+
+
+def test_hold_stops_on_the_way(arm):
+    goal = arm.pose(shift=(0.0, 0.2, 0.0))
+    arm.move_to(goal, duration=4.0, wait=False)
+    arm.sleep(1.0)
+    arm.hold()
+    arm.sleep(0.5)
+    here = arm.pose()
+    assert distance(here, goal) > 0.05
+    arm.sleep(0.5)
+    assert distance(arm.pose(), here) < 1e-3
+
+
+def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
+    arm.impedance([30.0] * 3 + [1000.0] * 3, damping_ratio=0.9)
+    goal = arm.pose(shift=(0.0, 0.0, 0.05))
+    arm.move_to(goal, wait=False)
+    arm.sleep(3.0)
+    away = distance(arm.pose(), goal)
+    arm.impedance(None)
+    assert away < 0.02
+
+
+@pytest.mark.parametrize('command, text', [
+    (lambda arm: arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0]), 'is one of motion, accepted there'),
+    (lambda arm: arm.follow([arm.pose(), arm.pose(shift=(0.5, 0.0, 0.0))], 0.1),
+     'the path asks for'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, observed_at=arm.state().time - 1.0),
+     'the chunk is over'),
+    (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
+    (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses or more'),
+    (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'not a rotation'),
+    (lambda arm: arm.move_to([1.0, 2.0]), 'accepted are'),
+    (lambda arm: arm.jog([0.0] * 5), 'twist'),
+    (lambda arm: arm.sleep(0.0), 'above 0')])
+def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, command, text):
+    before = arm.pose()
+    if text.startswith('stiffness') and 'simulated' in type(arm._backend).__module__:
+        pytest.skip('the law reduces a stiffness that is too high; the node refuses it')
+    with pytest.raises(InputError, match=text):
+        command(arm)
+    arm.sleep(0.1)
+    assert distance(arm.pose(), before) < 1e-3
+
+
+def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
+    with pytest.raises(ArmTimeoutError, match='not reached in 1 s.* mm'):
+        arm.move_to([0.5, 0.7, 1.5], timeout=1.0)
+    arm.hold()
+
+
+def test_recording_has_a_row_for_each_state(arm, tmp_path):
+    path = tmp_path / 'run.npz'
+    with arm.record(path) as recording:
+        with pytest.raises(InputError, match='is being recorded'):
+            arm.record(tmp_path / 'other.npz')
+        arm.move_to(arm.pose(shift=(0.0, 0.02, 0.0)))
+    found = np.load(path)
+    assert len(found['time']) == len(recording) > 20
+    assert (np.diff(found['time']) > 0.0).all()
+    assert found['q'].shape == found['torque'].shape == (len(recording), 7)
+    assert tuple(found['joint_names']) == arm.joint_names
+    assert found['pose'].shape[1:] == (4, 4)
+
+
+def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
+    for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
+        with pytest.raises(InputError, match='accepted is a file with the ending .npz'):
+            in_process.record(path)
+
+
+def test_both_arms_move_alike(in_process, over_ros):
+    """Same goal from the same pose: positions, torques and the time of arrival agree."""
+    ends = []
+    for arm in (in_process, over_ros):
+        arm.move_to(home_pose())
+        arm.sleep(1.0)
+        began = arm.state().time
+        arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
+        arm.sleep(1.0)
+        state = arm.state()
+        ends.append((state, state.time - began))
+    (one, took), (other, took_over_ros) = ends
+    np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
+    np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
+    assert took == pytest.approx(took_over_ros, abs=3.0 * LAG)
+
+
+def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
+    from osc_ros.nodes import messages
+    over_ros.move_to(home_pose())
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.2, 0.0)), duration=2.0, wait=False)
+    over_ros.sleep(0.8)
+    observed = over_ros.state()
+    over_ros.sleep(0.3)
+    deltas = np.repeat(np.eye(4)[None], 10, axis=0)
+    deltas[:, 2, 3] = np.linspace(0.0, 0.05, 10)  # along z of the tip, which points down
+    over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+        0.2 * np.arange(1.0, 11.0), deltas, observed.time, 'panda_hand_tcp')))
+    end = over_ros.wait().pose
+    assert distance(end, observed.pose @ deltas[-1]) < 2e-3 + LAG * 0.2  # pose and time differ
+
+
+def with_stamp(message):
+    return message, message.header.stamp
+
+
+def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
+    from osc_ros.nodes import messages
+    deltas = np.repeat(np.eye(4)[None], 2, axis=0)
+    with pytest.raises(InputError, match='when the chunk was observed, is not known'):
+        over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
+            np.array([10.0, 11.0]), deltas, max(over_ros.state().time - 5.0, 1e-3),
+            'panda_hand_tcp')))
+
+
+def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
+    from rcl_interfaces.srv import SetParametersAtomically
+    from rclpy.parameter import Parameter
+
+    def use(mode):
+        request = SetParametersAtomically.Request(
+            parameters=[Parameter('target.stream', value=mode).to_parameter_msg()])
+        found = over_ros._backend._call('set_parameters_atomically', request, 10.0)
+        assert found.result.successful, found.result.reason
+
+    over_ros.move_to(home_pose())
+    begin = over_ros.pose()
+    use('follow')
+    speeds, before = [], over_ros.state()
+    for k in range(20):
+        goal = begin.copy()
+        goal[1, 3] += 0.01 * k
+        over_ros.move_to(goal, wait=False)
+        state = over_ros.sleep(0.1)
+        speeds.append((state.pose[1, 3] - before.pose[1, 3]) / (state.time - before.time))
+        before = state
+    assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
+    use('stop')
+    assert min(speeds[8:]) > 0.03
+
+
+def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros):
+    with pytest.raises(ArmTimeoutError, match='no controller.*simulation.launch.py'):
+        osc_ros.Arm.ros('/nobody/osc_controller', timeout=0.3)
+
+
+def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros):
+    from osc_ros.nodes.controller import Controller
+    from osc_ros.nodes.run import EventsExecutor
+    controller = Controller(cli_args=['--ros-args', '-r', '__ns:=/idle'], parameter_overrides=[
+        ros.parameter.Parameter(name, value=value) for name, value in (
+            ('robot_description_file', 'panda'), ('base', SHIPPED['panda'].base),
+            ('tip', SHIPPED['panda'].tip), ('autostart', False))])
+    executor, goes_on = EventsExecutor(), [True]
+    executor.add_node(controller)
+    controller.trigger_configure()
+
+    def spin():
+        while goes_on[0]:
+            executor.spin_once(timeout_sec=0.02)
+
+    nodes = Thread(target=spin, daemon=True)
+    nodes.start()
+    try:
+        with pytest.raises(ArmTimeoutError, match='is inactive: .*ros2 lifecycle set'):
+            osc_ros.Arm.ros('/idle/osc_controller', timeout=5.0)
+    finally:
+        goes_on[0] = False
+        nodes.join()
+        executor.shutdown()
+        controller.stop()
+        controller.destroy_node()
+
+
+def test_robots_of_the_client_are_those_of_the_package():
+    assert sorted(SHIPPED) == sorted(path.stem for path in ROBOTS.glob('*.urdf'))
+    for name, robot in SHIPPED.items():
+        found = yaml.safe_load((CHECKOUT / 'config' / f'{name}.yaml').read_text(encoding='utf-8'))
+        common, simulator = (found[node]['ros__parameters']
+                             for node in ('/**', '/**/osc_simulator'))
+        assert (robot.base, robot.tip) == (common['base'], common['tip'])
+        assert list(robot.home) == simulator['initial_positions']
+
+
+def test_own_robot_needs_its_links():
+    with pytest.raises(InputError, match=r'needs the links base and tip.*panda'):
+        osc_ros.Arm.simulated(shipped_urdf('panda'))
+
+
+def test_client_without_ros_imports_no_rclpy():
+    import subprocess
+    import sys
+    code = ("import sys, osc_ros; osc_ros.Arm.simulated; import osc_ros.client.simulated; "
+            "sys.exit('rclpy' in sys.modules)")
+    assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0
+
+
+def test_arm_stops_if_its_block_raises():
+    with pytest.raises(KeyError), osc_ros.Arm.simulated('panda') as arm:
+        arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)
+        arm.sleep(0.2)
+        raise KeyError
+    assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], Hold)

@@ -1,0 +1,87 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The programs in examples/ do what they say; devices by recorded input."""
+
+import json
+from pathlib import Path
+import runpy
+import sys
+
+import numpy as np
+import pytest
+
+import osc_ros
+
+EXAMPLES = Path(__file__).parents[1] / 'examples'
+
+
+def program(name):
+    """Return the names of an example that is not run."""
+    return runpy.run_path(str(EXAMPLES / f'{name}.py'), run_name=name)
+
+
+def test_three_lines_move_an_arm(capsys):
+    program('three_lines')
+    assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
+
+
+def test_policy_draws_its_circle_without_a_stop(capsys):
+    program('policy')['main'](['--chunks', '4'])
+    out = capsys.readouterr().out
+    assert out.count('after the observation') == 4 and 'at rest at' in out
+
+
+def test_teleoperation_moves_while_the_switch_is_held(tmp_path):
+    found = program('teleoperation')
+    device = found['device_of'](str(EXAMPLES / 'recorded_stick.jsonl'))
+    with osc_ros.Arm.simulated('panda') as arm, arm.record(tmp_path / 'run.npz') as recording:
+        found['teleoperate'](arm, device, 1.0)
+    run = np.load(recording.path)
+    y, time = run['pose'][:, 1, 3] - run['pose'][0, 1, 3], run['time']
+    assert np.abs(y[time < 0.5]).max() < 1e-3  # the switch is open
+    assert 0.05 < y[np.searchsorted(time, 1.9)] < 0.12
+    moved = y[(time > 1.8) & (time < 2.0)]
+    assert np.ptp(moved) < 2e-3  # and open again, with the stick the other way
+    assert 0.12 < y[-1] < 0.23
+    assert np.ptp(y[time > time[-1] - 0.2]) < 1e-3
+
+
+def test_arm_holds_its_pose_when_the_device_goes(tmp_path):
+    found = program('teleoperation')
+    lines = [{'time': 0.0, 'deflection': [0, 0, 0, 0, 1, 0], 'is_held': True},
+             {'time': 0.5, 'gone': True}, {'time': 9.0}]
+    path = tmp_path / 'gone.jsonl'
+    path.write_text('\n'.join(map(json.dumps, lines)))
+    with osc_ros.Arm.simulated('panda') as arm:
+        with pytest.raises(found['DeviceError'], match='has gone'):
+            found['teleoperate'](arm, found['device_of'](str(path)), 1.0)
+        here = arm.pose()
+        assert np.linalg.norm(arm.sleep(0.3).pose - here) < 1e-3
+
+
+@pytest.mark.parametrize('name, text', [
+    ('stick', 'accepted are keyboard, gamepad, spacemouse'), ('keyboard', 'needs a terminal'),
+    ('gamepad', 'evdev|plugged'), ('spacemouse', 'evdev|plugged')])
+def test_device_that_is_not_there_is_a_clear_error(name, text, monkeypatch):
+    monkeypatch.setattr(sys, 'stdin', open('/dev/null'))
+    with pytest.raises(SystemExit, match=text):
+        program('teleoperation')['main']([name])
+
+
+@pytest.mark.parametrize('key, place', [('w', 3), ('f', 5), ('o', 2), ('x', None)])
+def test_keys_are_their_own_switch(key, place):
+    reading = program('teleoperation')['reading_of_key'](key)
+    assert reading.is_held == (place is not None)
+    assert np.flatnonzero(reading.deflection).tolist() == ([] if place is None else [place])

@@ -1,0 +1,165 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""osc_info: its dynamics against Pinocchio, its findings, and what it says of bad models."""
+
+import json
+
+import numpy as np
+import pinocchio
+import pytest
+
+from osc_ros import Robot, shipped_urdf
+from osc_ros.info.arm_dynamics import jacobian, mass_matrix, weight
+from osc_ros.info.command import main
+from osc_ros.info.findings import findings
+
+TOLERANCE = 1e-9  # of quantities of the order of 1 to 100, by two sets of formulas
+PANDA = 'panda_link0', 'panda_hand_tcp'
+
+ARM = """<robot name="two">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0.25 0 0"/><mass value="{mass}"/>
+    <inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0.2 0 0"/><mass value="1"/>
+    <inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="tip"/>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/>
+    <axis xyz="0 1 0"/><limit lower="-2" upper="2" effort="{effort}" velocity="{speed}"/></joint>
+  <joint name="elbow" type="{kind}"><parent link="upper"/><child link="lower"/>
+    <origin xyz="0.5 0 0"/><axis xyz="0 1 0"/>
+    <limit lower="-2.5" upper="2.5" effort="50" velocity="2"/></joint>
+  <joint name="end" type="fixed"><parent link="lower"/><child link="tip"/>
+    <origin xyz="0.4 0 0"/></joint>
+</robot>"""
+
+
+@pytest.fixture
+def arm(tmp_path):
+    """Return a function that writes the URDF of an arm with two joints."""
+    def write(**changes):
+        path = tmp_path / 'arm.urdf'
+        path.write_text(ARM.format(**{'mass': 2, 'effort': 100, 'speed': 2, 'kind': 'revolute',
+                                      **changes}))
+        return str(path)
+    return write
+
+
+def output(capsys, *arguments):
+    """Run osc_info; return its exit status and output."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in arguments])
+    return ended.value.code, ''.join(capsys.readouterr())
+
+
+def test_dynamics_are_those_of_pinocchio():
+    text = shipped_urdf('panda').read_text()
+    robot = Robot.from_urdf(text, *PANDA)
+    whole = pinocchio.buildModelFromXML(text)
+    fingers = [whole.getJointId(name) for name in whole.names if 'finger' in name]
+    model = pinocchio.buildReducedModel(whole, fingers, pinocchio.neutral(whole))
+    data, q = model.createData(), np.array([0.3, -0.7, 0.2, -2.0, 0.4, 1.5, 0.8])
+    assert mass_matrix(robot, q) == pytest.approx(pinocchio.crba(model, data, q), abs=TOLERANCE)
+    assert weight(robot, q) == pytest.approx(
+        pinocchio.computeGeneralizedGravity(model, data, q), abs=TOLERANCE)
+    J = pinocchio.computeFrameJacobian(model, data, q, model.getFrameId(PANDA[1]),
+                                       pinocchio.LOCAL_WORLD_ALIGNED)
+    assert jacobian(robot, q) == pytest.approx(J[[3, 4, 5, 0, 1, 2]], abs=TOLERANCE)
+
+
+def test_findings_of_a_planar_arm_are_those_of_paper_and_pencil(arm):
+    found = findings(open(arm()).read(), 'base', 'tip', np.array([0.0, np.pi / 2]))
+    assert found.freedoms == 2
+    # at rest the shoulder carries 2 kg at 0.25 m and 1 kg at 0.5 m, both horizontally
+    assert abs(found.weight[0]) == pytest.approx(9.81 * (2 * 0.25 + 1 * 0.5))
+    assert np.isinf(found.effective_mass[4])  # it cannot move along y
+    assert found.reach[1] == pytest.approx(0.9, abs=0.02)
+    assert found.lumped['elbow'] == ['lower', 'tip']
+    assert any('2 of 6 axes' in note for note in found.notes)
+    assert not found.problems
+
+
+def test_singular_postures_of_an_arm_with_a_wrist_are_elbow_and_wrist_stretched():
+    text = shipped_urdf('ur5e').read_text()
+    found = findings(text, 'base_link', 'tool0', np.array([0.0, -1.2, 1.5, -1.9, -1.57, 0.0]))
+    singular = {one.joint: one.position for one in found.singularities}
+    assert singular['elbow_joint'] == pytest.approx(0.0, abs=0.04)
+    assert singular['wrist_2_joint'] == pytest.approx(0.0, abs=0.04)
+    assert 'shoulder_pan_joint' not in singular  # the whole arm turns
+
+
+def test_report_of_a_shipped_robot(capsys):
+    code, text = output(capsys, 'panda', '--no-timing')
+    assert code == 0
+    for part in ('panda_joint4', 'moving mass', "joint 'panda_finger_joint2': mimics",
+                 'kg m²', 'singular postures', 'rad/s at 500 Hz', 'can be controlled'):
+        assert part in text
+
+
+def test_json_has_everything_and_no_infinite_numbers(capsys, arm):
+    code, text = output(capsys, arm(), '--json', '--no-timing')
+    found = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert code == 0
+    assert [joint['name'] for joint in found['joints']] == ['shoulder', 'elbow']
+    assert found['effective inertia']['y'] is None
+    assert found['controllable'] is True
+
+
+@pytest.mark.parametrize('changes, said', [
+    ({'effort': 5}, "joint 'shoulder': the weight takes"),
+    ({'mass': -2}, "link 'upper'"),
+    ({'kind': 'hinge'}, "joint 'elbow': type 'hinge' is unknown"),
+    ({'kind': 'floating'}, 'of one freedom'),
+])
+def test_check_ends_with_1_and_says_what_to_mend(capsys, arm, changes, said):
+    code, text = output(capsys, arm(**changes), '--check', '--home', '0,1'
+                        if changes.get('kind') in (None, 'hinge') else '0')
+    assert code == 1, text
+    assert said in text
+    assert 'CANNOT BE CONTROLLED' in text
+
+
+def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(capsys, arm):
+    code, text = output(capsys, arm(effort=0), '--check')
+    assert code == 0
+    assert "no effort limit for 'shoulder': taken as unlimited" in text
+    assert 'can be controlled' in text
+
+
+@pytest.mark.parametrize('arguments, code, said', [
+    (['pand'], 2, "did you mean 'panda'?"),
+    (['panda', '--tip', 'panda_hand_tc'], 1, "did you mean 'panda_hand_tcp'"),
+    (['panda', '--home', '0,x'], 2, 'accepted are numbers'),
+    (['panda', '--home', '0,1'], 2, 'accepted is a finite number for each of panda_joint1'),
+    (['panda', '--lock', 'panda_joint3=a'], 2, 'accepted is JOINT=POSITION'),
+    (['panda', '--lock', 'panda_joint33=0'], 1, 'panda_joint33'),
+])
+def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):
+    found, text = output(capsys, *arguments, '--check')
+    assert found == code, text
+    assert said in text
+
+
+def test_locked_joint_is_said(capsys):
+    code, text = output(capsys, 'panda', '--lock', 'panda_joint3=0.5', '--no-timing')
+    assert code == 0
+    assert "joint 'panda_joint3': locked at 0.5" in text
+    assert '6 joints' in text
+
+
+@pytest.mark.slow
+def test_update_is_measured(capsys):
+    code, text = output(capsys, 'panda')
+    assert code == 0
+    assert 'half of a period at' in text
