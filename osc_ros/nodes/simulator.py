@@ -277,6 +277,7 @@ class Simulator(Node):  # type: ignore[misc]
         if self._tick % self._report_every == 0:
             stamp = self._state.header.stamp
             self._clock_topic.publish(ClockMessage(clock=stamp))
+            self._touch.report(stamp)
             self._poses.publish(
                 messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
         if self._transforms is not None and self._tick % self._tf_every == 0:

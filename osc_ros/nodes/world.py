@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import PointStamped, WrenchStamped
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -30,7 +30,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.nodes import messages
 from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.plant import Plant
-from osc_ros.sim.world import Box, FreeBall, World
+from osc_ros.sim.world import ball_position, Box, FreeBall, World
 
 STRONGEST = np.array([200.0, 1000.0])  # norms of a push: the simulation must not diverge [N m, N]
 WRENCHES = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)
@@ -98,7 +98,7 @@ def world_of(values: dict[str, Any], robot: Robot) -> World | None:
 
 class Touch:
     """
-    The topics ~/push and ~/contact_wrench of a simulator.
+    The topics ~/push, ~/contact_wrench and ~/ball_position of a simulator.
 
     A push acts at the origin of the link that frame_id names, in its axes at the arrival of the
     message; the direction stays while the link turns. With the base, or nothing, as frame_id it
@@ -112,6 +112,8 @@ class Touch:
         self._sensor = values['world.sensor_link'] or robot.tip
         plant.sensor_wrench(self._sensor)  # refuses a link that is none
         self._timeout, self._until = values['world.push_timeout'], dict[str, float]()
+        self._ball = (node.create_publisher(PointStamped, '~/ball_position', 10)
+                      if values['world.ball.radius'] else None)
         self._measured = node.create_publisher(WrenchStamped, '~/contact_wrench', WRENCHES)
         node.create_subscription(WrenchStamped, '~/push', self._on_push, WRENCHES)
 
@@ -144,3 +146,12 @@ class Touch:
         if self._measured.get_subscription_count():
             self._measured.publish(messages.wrench_message(
                 self._plant.sensor_wrench(self._sensor), self._sensor, time))
+
+    def report(self, time: Time) -> None:
+        """Publish the position of the ball, if there is one."""
+        if self._ball is not None:
+            message = PointStamped()
+            message.header.frame_id, message.header.stamp = self._robot.base, time
+            place = message.point
+            place.x, place.y, place.z = ball_position(self._plant).tolist()
+            self._ball.publish(message)

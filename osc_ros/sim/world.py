@@ -37,7 +37,6 @@ Array = NDArray[np.float64]
 # the spring has (1 - d) K, so d is small.
 IMPEDANCE = 0.05
 FASTEST = 0.5  # most natural frequency of a contact, times the physics step: explicit integration
-FRICTION_RATIO = 10.0  # stiffness of friction relative to that of the normal direction
 WOOD, STONE, RED = (0.76, 0.6, 0.42, 1.0), (0.55, 0.6, 0.68, 0.6), (0.8, 0.25, 0.2, 1.0)
 STEEL = (0.25, 0.27, 0.3, 1.0)
 
@@ -52,7 +51,7 @@ class Box:
     position : (3,) of its centre, base frame [m]
     size : (3,) lengths of its edges [m]
     stiffness : of contacts with it, at rest [N/m]
-    friction : coefficient of Coulomb friction
+    friction : coefficient of Coulomb friction; below some cm/s the force grows with the speed
 
     """
 
@@ -131,7 +130,6 @@ class World:
         for link in (self.base, *self.touch):
             require('link', link, [model.body(k).name for k in range(1, model.nbody)])
         spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-        spec.option.impratio = FRICTION_RATIO
         T_root_base, quaternion = _pose(model, self.base), np.empty(4)
         mujoco.mju_mat2Quat(quaternion, T_root_base[:3, :3].ravel())
         silent: dict[str, Any] = {'contype': 0, 'conaffinity': 0}  # contacts by pairs only
@@ -176,11 +174,6 @@ class World:
                           solref=[-rate, -2.0 * math.sqrt(rate)],
                           solimp=[IMPEDANCE, IMPEDANCE, 1e-3, 0.5, 2.0])
 
-    def ball_position(self, plant: Plant) -> Array:
-        """Return the centre (3,) of the ball in the base frame [m]."""
-        T = np.eye(4)
-        T[:3, 3] = plant.data.joint('world ball').qpos[:3]
-        return plant.in_base(T)[:3, 3]
 
     def _pairs(self) -> list[tuple[str, str, float, float]]:
         """Return two names of geoms, stiffness and friction of each contact that there can be."""
@@ -194,6 +187,13 @@ class World:
             pairs += [('world ball', one, self.ball.stiffness, self.ball.friction)
                       for one in spheres]
         return pairs
+
+
+def ball_position(plant: Plant) -> Array:
+    """Return the centre (3,) of the world's ball in the base frame [m]."""
+    T = np.eye(4)
+    T[:3, 3] = plant.data.joint('world ball').qpos[:3]
+    return plant.in_base(T)[:3, 3]
 
 
 def _pose(model: mujoco.MjModel, link: str) -> Array:
