@@ -161,7 +161,7 @@ def test_user_presses_on_the_table_with_10_n_and_slides_along_it(spin):
                   **{'translation.axes': ['motion', 'motion', 'force'], 'force.gain': 0.3,
                      'force.integral_rate': 2.0})
     rig.wrenches.publish(wrench((0.0, 0.0, -10.0)))
-    rig.run(3.0)
+    rig.run(2.5)
     assert rig.felt[-1].header.frame_id == HAND
     assert rig.force()[2] == pytest.approx(-10.0, abs=0.2)
     assert rig.plant.pose(HAND)[2, 3] == pytest.approx(0.45, abs=2e-3)  # its sphere on the top
@@ -173,13 +173,14 @@ def test_user_presses_on_the_table_with_10_n_and_slides_along_it(spin):
         rig.slide(0.0, 0.05, 0.0)
         forces.append(rig.force())
 
-    rig.run(2.0, slide)
-    assert rig.tip()[1] - begin > 0.06
+    rig.run(1.0, slide)
+    assert rig.tip()[1] - begin > 0.03
     np.testing.assert_allclose(np.array(forces)[:, 2], -10.0, atol=1.5)
     # Coulomb friction: the table drags the tip back with 0.3 of the normal force
     assert forces[-1][1] == pytest.approx(TABLE.friction * 10.0, abs=0.5)
 
 
+@pytest.mark.slow
 def test_hand_guides_the_arm_by_messages_until_nobody_repeats_them(spin):
     rig = Pressed(spin, {'friction': [0.0] * 7, 'damping': [0.0] * 7})
     spin(rig.free.service_is_ready, why='for the service')
@@ -204,6 +205,7 @@ def test_hand_guides_the_arm_by_messages_until_nobody_repeats_them(spin):
     np.testing.assert_array_equal(rig.force(), np.zeros(3))  # not beyond the sensor
 
 
+@pytest.mark.slow
 def test_arm_rolls_the_ball_over_the_table(spin):
     ball = {'world.ball.radius': 0.04, 'world.ball.position': [0.307, 0.09, 0.48]}
     table = {**WORLD, 'world.table.position': [0.45, 0.0, 0.42]}
@@ -219,16 +221,19 @@ def test_arm_rolls_the_ball_over_the_table(spin):
     np.testing.assert_allclose(messages.vector_array(place[-1].point), centre, atol=5e-3)
 
 
-@pytest.mark.parametrize(('bad', 'message'), [
-    (wrench((1.0, 0.0, 0.0), 'kitchen'), "'kitchen'"),
-    (wrench((np.nan, 0.0, 0.0), 'panda_link0'), 'accepted are finite numbers'),
-    (wrench((1e5, 0.0, 0.0), 'panda_link0'), 'accepted are norms up to 200 N m and 1000 N'),
-], ids=('frame', 'nan', 'strength'))
-def test_push_that_cannot_be_is_refused_and_the_other_push_stays(spin, bad, message):
+def test_push_that_cannot_be_is_refused_and_the_other_push_stays(spin):
     rig = Pressed(spin, {'world.push_timeout': 60.0})
     rig.pushes.publish(wrench((0.0, 5.0, 0.0), ''))
-    rig.pushes.publish(bad)
-    spin(lambda: spin.said('~/push refused') and spin.said(message), why='for the refusal')
+    for bad, message in (
+            (wrench((1.0, 0.0, 0.0), 'kitchen'), "'kitchen'"),
+            (wrench((np.nan, 0.0, 0.0)), 'accepted are finite numbers'),
+            (wrench((1e5, 0.0, 0.0)), 'accepted are norms up to 200 N m and 1000 N')):
+        def heard(message=message, bad=bad):
+            rig.pushes.publish(bad)  # again and again: the log is throttled
+            return spin.said(message)
+
+        spin(heard, why='for the refusal')
+    assert spin.said('~/push refused')
     rig.run(0.02)
     np.testing.assert_allclose(rig.force(), [0.0, -5.0, 0.0], atol=0.05)
 
