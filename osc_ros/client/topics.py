@@ -334,10 +334,11 @@ class TopicBackend:
         """Return the URDF that came on robot_description; empty if none has come."""
         return '' if self._description is None else str(self._description.data)
 
-    def offer(self, service: str, answer: Callable[[], str]) -> None:
-        """Offer a service std_srvs/Trigger that calls `answer` and responds with its text."""
+    def offer(self, service: str, act: Callable[[], None]) -> None:
+        """Offer a service std_srvs/Trigger that calls `act`."""
         def respond(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
-            response.success, response.message = True, answer()
+            act()
+            response.success = True
             return response
         self._node.create_service(Trigger, service, respond)
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing, suppress
+from functools import partial
 import math
 from pathlib import Path as File
 from queue import SimpleQueue
@@ -140,7 +141,7 @@ def _record(options: argparse.Namespace) -> int:
         if not options.yes and not _is_agreed('Begin free drive?'):
             return 3
         marks: SimpleQueue[str | None] = SimpleQueue()
-        session.backend.offer('osc_teach/mark', lambda: marks.put('') or 'marked')
+        session.backend.offer('osc_teach/mark', partial(marks.put, ''))
         if options.duration is None:
             Thread(target=_read_lines, args=[marks], daemon=True).start()
         found: list[Any] = []

@@ -117,8 +117,7 @@ def taught_path(robot: Robot, times: Array, q: Array) -> Taught:
         The arm did not move.
 
     """
-    moved = [np.flatnonzero(np.abs(q - q[end]).max(axis=1) > MOVED) if len(q) else []
-             for end in (0, -1)]
+    moved = [np.flatnonzero((np.abs(q - q[end:][:1]) > MOVED).any(axis=1)) for end in (0, -1)]
     if not (len(moved[0]) and len(moved[1])):
         raise InputError(f'the arm did not move: accepted is a motion of {MOVED:g} rad or more')
     begin = max(times[0], times[moved[0][0]] - STANDING)
@@ -194,7 +193,9 @@ def save(taught: Taught, file: File) -> None:
 
 def messages_of(taught: Taught) -> dict[str, Any]:
     """Return both trajectories in the layout of their ROS messages."""
-    header = {'stamp': {'sec': 0, 'nanosec': 0}, 'frame_id': taught.base}
+    def header() -> dict[str, Any]:
+        return {'stamp': {'sec': 0, 'nanosec': 0}, 'frame_id': taught.base}
+
     joints, tips = [], []
     rotations = Rotation.from_matrix(taught.poses[:, :3, :3]).as_quat()
     for time, q, T, r in zip(taught.times.tolist(), taught.q, taught.poses, rotations):
@@ -205,15 +206,14 @@ def messages_of(taught: Taught) -> dict[str, Any]:
         tips.append({'transforms': [{'translation': dict(zip('xyz', _rounded(T[:3, 3]))),
                                      'rotation': dict(zip('xyzw', _rounded(r)))}],
                      'velocities': [], 'accelerations': [], 'time_from_start': dict(since)})
-    return {'joint_trajectory': {'header': header, 'joint_names': list(taught.joint_names),
+    return {'joint_trajectory': {'header': header(), 'joint_names': list(taught.joint_names),
                                  'points': joints},
             'multi_dof_joint_trajectory': {
-                'header': {'stamp': dict(header['stamp']), 'frame_id': taught.base},
-                'joint_names': [taught.tip], 'points': tips}}
+                'header': header(), 'joint_names': [taught.tip], 'points': tips}}
 
 
 def _rounded(numbers: Array) -> list[float]:
-    return np.round(numbers, DIGITS).tolist()
+    return [round(float(x), DIGITS) for x in numbers]
 
 
 def load(file: File) -> Taught:
