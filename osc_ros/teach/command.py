@@ -155,8 +155,9 @@ def _record(options: argparse.Namespace) -> int:
         except ArmError as error:
             print(f'osc_teach: {error}', file=sys.stderr)
             status = 1
-        print('free drive is off: the arm holds' if not session.is_free() else
-              'the arm stays in free drive, as it was before')
+        with suppress(ArmError):  # a controller that is gone must not cost the recording
+            print('free drive is off: the arm holds' if not session.is_free() else
+                  'the arm stays in free drive, as it was before')
         _write(taught_of(found), options)
         return status
 

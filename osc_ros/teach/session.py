@@ -66,7 +66,8 @@ class Plan:
     Attributes
     ----------
     taught : Taught
-        With the times of the play.
+    times : (m,)
+        Of its points when it is played [s].
     path : Path, optional
         Of the tip, from time 0 on; None for poses.
     duration : float
@@ -77,6 +78,7 @@ class Plan:
     """
 
     taught: Taught
+    times: Array
     path: Path | None
     duration: float
     away: float
@@ -208,9 +210,9 @@ class Session:
             if (T[:3, 3] < self.limits.box[0]).any() or (T[:3, 3] > self.limits.box[1]).any():
                 raise InputError(f'point {k} at {np.round(T[:3, 3], 3).tolist()} m is outside of '
                                  f'the workspace box {self.limits.box.tolist()}')
-        path = None
+        path, times = None, taught.times / speed
         if taught.kind == PATH:
-            path = path_through(taught.times / speed, taught.poses, self.limits)
+            path = path_through(times, taught.poses, self.limits)
             factor = excess(path, self.limits)
             try:
                 path = path_within(path, self.limits)
@@ -222,7 +224,8 @@ class Session:
                              '`ros2 service call …/free_drive std_srvs/srv/SetBool '
                              "'{data: false}'`")
         away, turn = self._require_near(taught, reach)
-        return Plan(taught, path, 0.0 if path is None else float(path.times[-1]), away, turn)
+        return Plan(taught, times, path, 0.0 if path is None else float(path.times[-1]), away,
+                    turn)
 
     def _require_joints(self, taught: Taught, speed: float) -> None:
         """Refuse positions and velocities beyond the limits of the joints."""
@@ -286,7 +289,6 @@ class Session:
         path, taught = plan.path, plan.taught
         if path is None:
             raise InputError('poses: accepted by play_poses')
-        times = path.times if len(path.times) == len(taught.times) else taught.times
         now, due = self.state()[0], [-np.inf]
 
         def is_over() -> bool:
@@ -295,11 +297,11 @@ class Session:
                 due[0] = time + POSTURE_PERIOD
                 at = time - now - LEAD
                 self.backend.set_posture(np.array([
-                    np.interp(at, times, column) for column in taught.q.T]))
+                    np.interp(at, plan.times, column) for column in taught.q.T]))
             return self.backend.is_at_goal()
 
         with self.recorded() as states:
-            self.backend.follow_path(LEAD + times, taught.poses)
+            self.backend.follow_path(LEAD + plan.times, taught.poses)
             if not self.wait(is_over, plan.duration + LEAD + PATIENCE):
                 raise ArmTimeoutError('the end of the path was not reached: '
                                       + self.backend.situation())
