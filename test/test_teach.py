@@ -171,6 +171,7 @@ class Guided:
         self.arm = RosArm(ros)
         self.plant = self.arm.nodes[0]._plant
         self.node, self.begin, self.goes_on = Node('hand'), np.inf, True
+        self.is_ready = False  # to push as soon as the arm is in free drive
         self.pushes = self.node.create_publisher(WrenchStamped, 'osc_simulator/push', 10)
         self.way = []
         self.thread = Thread(target=self._push, daemon=True)
@@ -178,7 +179,10 @@ class Guided:
 
     def _push(self):
         """Push along y, then up, from the time `begin` on; note where the tip is."""
+        controller = self.arm.nodes[1]
         while self.goes_on:
+            if self.is_ready and controller.get_parameter('mode').value == 'free':
+                self.is_ready, self.begin = False, self.plant.time + 1.0
             since = self.plant.time - self.begin
             message = WrenchStamped()
             message.header.frame_id = 'panda_link0'
@@ -222,8 +226,8 @@ def test_guided_path_is_recorded_and_played_back(hand, tmp_path, capsys):
     while hand.plant.time < 0.2:
         sleep(0.01)
     start = hand.tip()
-    hand.begin = hand.plant.time + 1.0
-    assert run('record', file, '--duration', '2.2', '--mcap') == 0, capsys.readouterr().err
+    hand.is_ready = True
+    assert run('record', file, '--duration', '2.5', '--mcap') == 0, capsys.readouterr().err
     assert file.with_suffix('.mcap').exists()
     path = load(file)
     moved = path.poses[-1, :3, 3] - start

@@ -142,12 +142,12 @@ def _record(options: argparse.Namespace) -> int:
             return 3
         marks: SimpleQueue[str | None] = SimpleQueue()
         session.backend.offer('osc_teach/mark', partial(marks.put, ''))
-        if options.duration is None:
-            Thread(target=_read_lines, args=[marks], daemon=True).start()
         found: list[Any] = []
         status, taught_of = 0, session.poses_of if options.poses else session.path_of
         try:
             with session.guided():
+                if options.duration is None:
+                    Thread(target=_read_lines, args=[marks], daemon=True).start()
                 (_collect_poses if options.poses else _collect_path)(session, marks, options,
                                                                       found)
         except KeyboardInterrupt:
