@@ -44,6 +44,7 @@ LAYERS = {
               'hardware', 'arm', 'viewer'),
     'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
+    'teach': ('model', 'dynamics', 'control', 'nodes', 'client'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'
