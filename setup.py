@@ -40,6 +40,7 @@ VIEWER = ['viser>=1.1.1,<2']
 DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
 GYM = [*SIM, 'gymnasium==1.4.0']
+DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -74,9 +75,10 @@ setup(
         'mpi': MPI,
         'franka': FRANKA,
         'gym': GYM,
+        'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+        'test': [*DEMO, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
                  'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
