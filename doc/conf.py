@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 INDEX = 'doc/README'
 
 project = 'osc_ros'
+default_role = 'code'
 author = 'The osc_ros maintainers'
 project_copyright = '2026, The osc_ros maintainers'
 root_doc = 'README'
@@ -41,6 +42,7 @@ myst_enable_extensions = ['colon_fence', 'dollarmath']
 myst_heading_anchors = 4  # the same anchors as GitHub's
 mathjax_path = 'https://cdn.jsdelivr.net/npm/mathjax@3.2.2/es5/tex-mml-chtml.js'
 napoleon_google_docstring = False
+napoleon_use_ivar = True
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 autodoc_member_order = 'bysource'
