@@ -20,7 +20,6 @@ from importlib import import_module
 import sys
 from typing import NoReturn
 
-from osc_ros.commandline import node_parser, parsed_node
 from osc_ros.nodes.interrupts import end_quietly
 
 STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
@@ -77,11 +76,12 @@ def identify() -> NoReturn:
 
 
 def _run(name: str) -> NoReturn:
+    end_quietly()  # before the import of rclpy and Numba, which takes seconds
     if name in NODES:
+        from osc_ros.commandline import node_parser, parsed_node
         description, example = NODES[name]
         parsed_node(node_parser(f'osc_{name}', description=description,
                                 epilog=f'{example}\n\n{STATUS}'), None)
-    end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()
     sys.exit(0)
 
