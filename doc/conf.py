@@ -17,8 +17,8 @@ Sphinx configuration of the site: the pages that GitHub shows, with the same lin
 
 The source folder is the root of the repository, so that links between pages are the same in both.
 The navigation is that of doc/README.md: each heading with a table is a section, each row a page;
-further links in the first columns of a row are sub-pages. A paragraph that is only a link to a
-Python file becomes the text of this file.
+further links of a row are sub-pages. A paragraph that is only a link to a Python file shows this
+file, and a link whose text is the name of a page shows the title of the page.
 
 """
 
@@ -42,7 +42,8 @@ myst_enable_extensions = ['colon_fence', 'dollarmath']
 myst_heading_anchors = 4  # the same anchors as GitHub's
 mathjax_path = 'https://cdn.jsdelivr.net/npm/mathjax@3.2.2/es5/tex-mml-chtml.js'
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+napoleon_use_param = False  # with it, the n of a shape (n, 2) would become a link
+napoleon_custom_sections = [('Attributes', 'params_style')]  # 'a, b : int' is one entry
 napoleon_use_rtype = False
 napoleon_preprocess_types = False
 autodoc_member_order = 'bysource'
@@ -84,13 +85,17 @@ def toctree(pages: list[str], caption: str = '') -> str:
 
 
 def amend(app, name: str, source: list[str]) -> None:
-    """Add navigation and the text of examples to a page; leave out links to folders."""
+    """Add navigation, the text of examples and titles of pages; leave out links to folders."""
     if not (ROOT / f'{name}.md').is_file():
         return
     folder = (ROOT / name).parent
 
-    def without_folder(match: re.Match) -> str:
-        return match[1] if (folder / match[2]).is_dir() else match[0]
+    def readable(match: re.Match) -> str:
+        label, target, anchor = match[1], match[2], match[3] or ''
+        if (folder / target).is_dir():
+            return label
+        is_name = label in (target, target.rpartition('/')[2])
+        return f'[]({target}{anchor})' if is_name and page_of(f'{name}.md', target) else match[0]
 
     def with_text(match: re.Match) -> str:
         return (f'{match[0]}\n\n:::{{literalinclude}} {match[2]}\n:language: python\n'
@@ -98,7 +103,7 @@ def amend(app, name: str, source: list[str]) -> None:
 
     text = re.sub(rf'(?m)^{LINK.pattern}$', lambda match: with_text(match)
                   if match[2].endswith('.py') else match[0], source[0])
-    text = LINK.sub(without_folder, text)
+    text = LINK.sub(readable, text)
     found = sections()
     if name == root_doc:
         for caption, rows in found.items():
