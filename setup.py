@@ -91,6 +91,7 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
+            f'osc_tune = {PACKAGE}.nodes.start:tune',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

@@ -58,6 +58,11 @@ def identify() -> NoReturn:
     _run('identify')
 
 
+def tune() -> NoReturn:
+    """Run osc_tune."""
+    _run('tune')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()
