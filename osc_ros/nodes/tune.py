@@ -35,7 +35,7 @@ from osc_ros.tuning.advice import advice, options
 from osc_ros.tuning.measurement import Laboratory
 from osc_ros.tuning.progress import Bar
 from osc_ros.tuning.results import lines, numbers, Results
-from osc_ros.tuning.robustness import MASSES, PERIODS, robustness
+from osc_ros.tuning.robustness import FACTORS, PERIODS, robustness
 
 EXAMPLE = """examples:
   osc_tune --robot panda
@@ -75,7 +75,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'of the robot; osc_simulator: the simulated arm')
     parser.add_argument('--delay', type=float, metavar='MS', help='time from a joint state until '
                         'the torque for it acts [ms] (one period)')
-    parser.add_argument('--quick', action='store_true', help='no map of delays and masses')
+    parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
     parser.add_argument('--output', type=Path, default=Path('osc_tune'),
                         help='folder of the results (osc_tune)')
     parser.add_argument('--json', type=Path, help='also write all numbers to this file')
@@ -98,7 +98,7 @@ def _tune(given: argparse.Namespace) -> int:
     folder = share_directory() / 'config'
     files = [folder / f"{'own' if given.urdf else given.robot}.yaml"]
     files += [given.config] if given.config else []
-    bar = Bar(sys.stderr, EXPERIMENTS + (0 if given.quick else len(MASSES) * len(PERIODS)))
+    bar = Bar(sys.stderr, EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS)))
     try:
         arm = tuned_arm(Parameters(files), _own(given), _delay(given),
                         lambda progress: bar(progress, counts=False))

@@ -26,7 +26,7 @@ from osc_ros.control.bandwidth import DELAY, largest_natural_frequency
 from osc_ros.errors import OscError
 from osc_ros.tuning.measurement import Laboratory, Measurement, Row, SCORES
 from osc_ros.tuning.robustness import Robustness
-from osc_ros.tuning.rules import Candidate, candidates, PARTS
+from osc_ros.tuning.rules import Candidate, candidates, PARTS, scaled_gains
 
 ROUNDS = 6  # largest number of recommendations that are applied one after another
 BETTER = 0.8  # a score that stays above 1 must fall below this share of its former value
@@ -107,7 +107,7 @@ def advice(laboratory: Laboratory, first: Measurement) -> Advice:
     tried: list[Candidate] = []
     for _ in range(ROUNDS):
         for candidate in candidates(last, laboratory) if last.wrong else ():
-            after = _tried(laboratory, last, candidate)
+            after = _measurement_with(laboratory, last, candidate)
             if after is not None and _is_better(last, after, candidate.score):
                 given.append(Recommendation(candidate, last.scores[candidate.score],
                                             after.scores[candidate.score],
@@ -120,7 +120,7 @@ def advice(laboratory: Laboratory, first: Measurement) -> Advice:
     return Advice(first, last, given, tried)
 
 
-def _tried(laboratory: Laboratory, found: Measurement, candidate: Candidate
+def _measurement_with(laboratory: Laboratory, found: Measurement, candidate: Candidate
            ) -> Measurement | None:
     """Return a measurement with the parameters of a candidate; None if they are refused."""
     names = ', '.join(candidate.changes)
@@ -210,10 +210,8 @@ def _faster(laboratory: Laboratory, found: Measurement) -> Recommendation | None
         for frequency, ratio in zip(frequencies, ratios))
     factor = min(0.7 * room, 2.0)
     while factor >= FASTER:
-        changes = {f'{part}.natural_frequency': tuple(
-            float(f'{factor * x:.2g}') for x in values[f'{part}.natural_frequency'])
-            for part in PARTS}
-        after = _tried(laboratory, found, Candidate('error', '', changes))
+        changes = scaled_gains(values, factor)
+        after = _measurement_with(laboratory, found, Candidate('error', '', changes))
         if after is not None and not after.wrong:
             before, later = (max(one.shape.settling for one in one_set.steps.axes)
                              for one_set in (found, after))

@@ -36,11 +36,13 @@ LARGEST = 0.03, 0.01  # step of the set-point, rotation and translation [rad], [
 LINEAR = 0.4  # share of the feedback's limits of speed and acceleration that a step may use
 SETTLE = 0.3  # shortest time before the first step [s]
 STEP = 0.3, 3.0  # shortest and longest time of a step [s]
+RISES = 2.0  # a step lasts longer by this multiple of `Disturbance.rise`
 SINES = 8  # per axis
 HOLD = 0.6  # time of the noise test; the first third does not count [s]
 DISTANCE, ANGLE = 0.1, 0.5  # of the motion [m], [rad]
 MOTION = 0.6, 6.0  # shortest and longest time of each of its two parts [s]
-BACK_AND_FORTH = 2
+FEWEST = 8  # states of a response that has figures
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan)  # of a response that diverges at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,19 +194,22 @@ class Bench:
 
     def duration(self, axis: int) -> float:
         """Return the time of a step [s]."""
-        return float(np.clip(settling_time(*self.wanted.guess(axis)), *STEP))
+        of_gains = float(np.clip(settling_time(*self.wanted.guess(axis)), *STEP))
+        unknown = self._settings.disturbance
+        return of_gains + (0.0 if unknown is None else RISES * unknown.rise)
 
     @property
     def settle(self) -> float:
         """Time until the arm is at rest under its settings [s]."""
-        settings, longest = self._settings, max(map(self.duration, self.wanted.axes.tolist()))
-        more = 0.0 if settings.disturbance is None else 3.0 * settings.disturbance.rise + 0.5
-        return max(SETTLE, longest) + more
+        unknown = self._settings.disturbance
+        return max(SETTLE, *map(self.duration, self.wanted.axes.tolist())) + (
+            0.0 if unknown is None else RISES * unknown.rise + 0.5)
 
     def amplitude(self, axis: int) -> float:
         """Return the size of a step for which the feedback stays linear [rad, m]."""
         part, gains = axis // 3, self.task.gains
         frequency, ratio = self.wanted.guess(axis)
+        bounds: tuple[float, ...]
         if isinstance(gains, Gains):
             bounds = (LINEAR * gains.acceleration[part] / frequency**2,
                       LINEAR * gains.speed[part] * 2.0 * ratio / frequency)
@@ -212,7 +217,7 @@ class Bench:
             bounds = (LINEAR * gains.force[part] / gains.stiffness[axis],)
         return float(min(LARGEST[part], *bounds))
 
-    def _moved(self, T: Array, axis: int, size: float) -> Array:
+    def _moved_pose(self, T: Array, axis: int, size: float) -> Array:
         """Return a pose (4, 4) moved along or about an axis of the task's frame."""
         there, direction = T.copy(), size * self.R[:, axis % 3]
         if axis < 3:
@@ -232,7 +237,7 @@ class Bench:
         goal = rig.law.target.pose.copy()
         is_well = rig.run(self.settle)
         for axis in self.wanted.axes.tolist() if is_well else ():
-            goal = self._moved(goal, axis, self.amplitude(axis))
+            goal = self._moved_pose(goal, axis, self.amplitude(axis))
             rig.law.follow(goal)
             begins.append((axis, rig.time))
             if not rig.run(self.duration(axis)):
@@ -245,7 +250,7 @@ class Bench:
         return Steps(tuple(found), self._error(record, record.time < first)[-1],
                      record.failure, share, record.update)
 
-    def _error(self, record: Record, rows: Array) -> list[tuple[float, float]]:
+    def _error(self, record: Record, rows: NDArray[np.bool_]) -> list[tuple[float, float]]:
         """Return the angles and distances from the set-point of some rows [rad], [m]."""
         poses, targets = record.pose[rows], record.target[rows]
         if not len(poses):
@@ -258,28 +263,26 @@ class Bench:
     def _axis_response(self, record: Record, axis: int, begin: float, delay: float
                        ) -> AxisResponse:
         size, half = self.amplitude(axis), 0.5 * self.subject.period
-        rows = (record.time > begin - half) & (
-            record.time < begin + self.duration(axis) - half)
-        first = int(np.flatnonzero(rows)[0]) if rows.any() else len(record.time) - 1
-        start = record.pose[max(first - 1, 0)]
+        rows = np.flatnonzero((record.time > begin - half) & (
+            record.time < begin + self.duration(axis) - half))
+        guess = self.wanted.guess(axis)
+        if len(rows) < FEWEST:  # the arm was stopped at once
+            time = np.asarray(self.subject.period * np.arange(FEWEST), dtype=np.float64)
+            return AxisResponse(axis, size, time, np.full(FEWEST, np.inf),
+                                self.wanted.response(axis, time), NONE,
+                                shape(time, self.wanted.response(axis, time), guess, 0.0),
+                                np.inf, (np.inf, np.inf), np.inf)
         time = record.time[rows] - begin
-        if len(time) < 8:
-            time = self.subject.period * np.arange(8)
-            moves = np.full((8, 6), np.inf)
-        else:
-            moves = self._displacements(record.pose[rows], start)
-        guess, met = self.wanted.guess(axis), moves[:, axis] / size
-        wanted = self.wanted.response(axis, time)
-        others = np.delete(moves, axis, axis=1)
+        moves = self._displacements(record.pose[rows], record.pose[max(rows[0] - 1, 0)])
+        met, wanted = moves[:, axis] / size, self.wanted.response(axis, time)
+        left = self._displacements(record.pose[rows], record.target[rows[0]])[:, axis]
+        others = np.abs(np.delete(moves, axis, axis=1))
         split = 2 if axis < 3 else 3
-        error = self._displacements(record.pose[rows], record.target[first])[:, axis] if len(
-            record.time[rows]) else np.full(8, np.inf)
         return AxisResponse(
-            axis, size, time, met, wanted, _shape(time, met, guess, delay),
-            shape(time, wanted, guess, 0.0),
-            float(np.abs(error[-max(2, len(error) // 10):].mean())),
-            (float(np.abs(others[:, :split]).max()), float(np.abs(others[:, split:]).max())),
-            float((np.abs(record.torque[rows]) / self._effort).max(initial=0.0)))
+            axis, size, time, met, wanted, shape(time, met, guess, delay),
+            shape(time, wanted, guess, 0.0), abs(float(left[-(len(left) // 10 + 2):].mean())),
+            (float(others[:, :split].max()), float(others[:, split:].max())),
+            float((np.abs(record.torque[rows]) / self._effort).max()))
 
     def spectra(self, variant: Variant = NOMINAL) -> tuple[Spectrum, ...]:
         """Return the frequency responses of all axes from one run; empty if the arm diverges."""
@@ -296,12 +299,12 @@ class Bench:
 
         def wave(axis: int, time: float) -> float:
             angles = 2.0 * np.pi * own[axis] * time / span + phases[own[axis]]
-            return 0.5 * self.amplitude(axis) / np.sqrt(len(angles)) * float(np.sin(angles).sum())
+            return float(0.5 * self.amplitude(axis) / np.sqrt(len(angles)) * np.sin(angles).sum())
 
         def excite() -> None:
             goal = home
             for axis in axes:
-                goal = self._moved(goal, axis, wave(axis, rig.time))
+                goal = self._moved_pose(goal, axis, wave(axis, rig.time))
             rig.law.follow(goal)
 
         is_well = rig.run(max(0.5, max(map(self.duration, axes))) + span, excite)
@@ -343,8 +346,9 @@ class Bench:
         goal = home
         for axis in self.wanted.axes.tolist():
             along = float(inward @ self.R[:, axis % 3]) / max(reach, 1e-9)
-            goal = self._moved(goal, axis, ANGLE * (axis == 2) if axis < 3 else distance * along)
-        for there in (goal, home) * (BACK_AND_FORTH // 2):
+            size = distance * along if axis > 2 else ANGLE * (axis == 2)
+            goal = self._moved_pose(goal, axis, size)
+        for there in (goal, home):
             rig.law.follow(there)
             rig.run(self._time(distance))
         record = rig.record()
@@ -362,9 +366,3 @@ class Bench:
             times.append(size / speed + 2.0 * np.sqrt(size / rate) + 4.0 * np.cbrt(size / jerk))
         rest = max(map(self.duration, self.wanted.axes.tolist()))
         return float(np.clip(max(times) + 0.5 * rest, *MOTION))
-
-
-def _shape(time: Array, met: Array, guess: tuple[float, float], delay: float) -> Shape:
-    if not np.isfinite(met).all():
-        return Shape(np.nan, np.nan, np.inf, np.inf, np.nan)
-    return shape(time, met, guess, delay)

@@ -147,7 +147,7 @@ def _robustness(found: Results) -> str:
     text = _table(('arm', 'overshoot', 'settling', 'error at rest'), (
         ('' if row.is_stable else 'bad', (row.variant.name, *cells(row))) for row in table.rows))
     if len(table.delays):
-        text += ('<p>Overshoot for other delays and masses:</p>'
+        text += ('<p>Overshoot for other delays and natural frequencies of the tip:</p>'
                  + _image(plots.overshoot_map(table, found.subject.delay)))
     return text
 

@@ -65,7 +65,7 @@ def steps(first: Measurement, last: Measurement | None) -> str:
                 place.set_visible(False)
                 continue
             one = own[axis]
-            place.plot(one.time, one.wanted, color=GREY, lw=3.0, label='set')
+            place.plot(one.time, one.wanted, color=GREY, alpha=0.5, lw=5.0, label='set')
             place.plot(one.time, np.clip(one.met, -1.0, 3.0), color=BLUE, label='met')
             if axis in later:
                 place.plot(later[axis].time, np.clip(later[axis].met, -1.0, 3.0), color=ORANGE,
@@ -82,6 +82,8 @@ def steps(first: Measurement, last: Measurement | None) -> str:
 
 def spectra(first: Measurement, last: Measurement | None) -> str:
     """Return the gains from set-point to position over the frequency."""
+    from matplotlib.ticker import NullFormatter
+
     def draw(figure: Figure) -> None:
         axes = figure.subplots(2, 3, squeeze=False, sharey=True).ravel()
         own = {one.axis: one for one in first.spectra}
@@ -101,6 +103,8 @@ def spectra(first: Measurement, last: Measurement | None) -> str:
             place.axhline(np.sqrt(0.5), color='0.8', lw=1.0, ls=':')
             place.set_title(AXES[axis], fontsize='medium')
             place.set_xlabel('frequency [rad/s]')
+            for side in (place.xaxis, place.yaxis):
+                side.set_minor_formatter(NullFormatter())
         shown = [place for place in axes if place.get_visible()]
         figure.supylabel('gain from set-point to position')
         if shown:
@@ -130,19 +134,21 @@ def loads(found: Measurement, names: tuple[str, ...]) -> str:
 
 
 def overshoot_map(found: Robustness, delay: float) -> str:
-    """Return the map of the overshoot over delay and masses."""
+    """Return the map of the overshoot over delay and natural frequencies."""
     def draw(figure: Figure) -> None:
         place = figure.subplots()
         place.grid(False)
-        shares = 100.0 * np.clip(np.nan_to_num(found.overshoot, posinf=1.0), 0.0, 1.0)
+        shares = 100.0 * np.clip(np.nan_to_num(found.overshoot, nan=1.0, posinf=1.0), 0.0, 1.0)
         place.imshow(shares, cmap='YlOrRd', vmin=0.0, vmax=60.0, aspect='auto')
         for (i, j), share in np.ndenumerate(found.overshoot):
-            place.text(j, i, f'{share:.0%}' if np.isfinite(share) else 'not at rest', ha='center',
-                       va='center', color='white' if shares[i, j] > 35.0 else 'black')
+            text = (f'{share:.0%}' if np.isfinite(share) else
+                    'refused' if np.isnan(share) else 'not at rest')
+            place.text(j, i, text, ha='center', va='center',
+                       color='white' if shares[i, j] > 35.0 else 'black')
         place.set_xticks(range(len(found.delays)), [
             f'{1e3 * one:g} ms' + (' (set)' if np.isclose(one, delay) else '')
             for one in found.delays])
-        place.set_yticks(range(len(found.masses)), [f'{one:.0%}' for one in found.masses])
+        place.set_yticks(range(len(found.factors)), [f'{one:g} x' for one in found.factors])
         place.set_xlabel('time from a state until its torque acts')
-        place.set_ylabel('masses of the arm')
-    return svg(draw, 10.0, 2.6)
+        place.set_ylabel('natural frequencies')
+    return svg(draw, 10.0, 3.4)

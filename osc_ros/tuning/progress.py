@@ -65,7 +65,7 @@ class Bar:
             self._stream.flush()
 
 
-def painted(text: str, color: str, stream: TextIO) -> str:
+def colored_text(text: str, color: str, stream: TextIO) -> str:
     """Return a text in one of COLORS if the stream is a terminal, and NO_COLOR is not set."""
     if not stream.isatty() or os.environ.get('NO_COLOR'):
         return text

@@ -101,7 +101,8 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
     settling = 0.0 if len(outside) == 0 else float(time[min(outside[-1] + 1, len(time) - 1)])
 
     def residual(x: Array) -> Array:
-        return x[2] * step_response(time - delay, np.exp(x[0]), np.exp(x[1])) - response
+        return np.asarray(x[2] * step_response(time - delay, np.exp(x[0]), np.exp(x[1]))
+                          - response)
 
     low = [np.log(guess[0]) - 3.0, np.log(0.01), -2.0]
     high = [np.log(guess[0]) + 3.0, np.log(20.0), 3.0]

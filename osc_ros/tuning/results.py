@@ -26,7 +26,7 @@ import numpy as np
 from osc_ros.tuning.advice import Advice, Recommendation
 from osc_ros.tuning.experiments import AxisResponse
 from osc_ros.tuning.measurement import AXES, Measurement, Row, SCORES
-from osc_ros.tuning.progress import painted
+from osc_ros.tuning.progress import colored_text
 from osc_ros.tuning.robustness import Robustness
 from osc_ros.tuning.subject import ENCODER_BITS, Subject
 
@@ -84,7 +84,7 @@ def bandwidth(found: Measurement, axis: int, of: str) -> float:
 
 def error_text(one: AxisResponse) -> str:
     """Return the error at rest of an axis with its unit."""
-    if not np.isfinite(one.error):
+    if not one.shape.is_stable:
         return 'not at rest'
     return f'{1e3 * one.error:.3f} mm' if one.axis > 2 else f'{np.degrees(one.error):.3f}°'
 
@@ -110,9 +110,9 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
                f'{met.overshoot:5.1%} {time_text(want.settling):>9} '
                f'{time_text(met.settling):>7} {error_text(one):>12}')
         is_well = met.is_stable and met.overshoot <= want.overshoot + 0.1
-        yield row if is_well else painted(row, 'bad', stream)
+        yield row if is_well else colored_text(row, 'bad', stream)
     if first.steps.failure:
-        yield painted(f'stopped: {first.steps.failure}', 'bad', stream)
+        yield colored_text(f'stopped: {first.steps.failure}', 'bad', stream)
     motion, noise = first.motion, first.noise
     yield ''
     yield (f'motion of {1e3 * motion.distance:.0f} mm: {motion.torque.max():.0%} of a torque '
@@ -124,17 +124,16 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
     yield ''
     yield from _table(found.robustness, stream)
     yield ''
-    for name, score in first.scores.items():
-        if score > 1.0:
-            yield painted(f'WRONG: {name}: wanted is: {SCORES[name]} (score {score:.1f}, 1 is '
-                          'accepted)', 'bad', stream)
-    for one in (*found.advice.recommendations, *found.options):
-        head = 'OPTION' if one.is_optional else 'CHANGE'
-        yield painted(f'{head}: {changes_text(one.candidate.changes)}', 'strong', stream)
-        yield f'  because {one.candidate.reason}'
-        yield f'  {one.gain}'
+    for name in first.wrong:
+        yield colored_text(f'WRONG: {name}: wanted is: {SCORES[name]} (score '
+                      f'{first.scores[name]:.1f}, 1 is accepted)', 'bad', stream)
+    for given in (*found.advice.recommendations, *found.options):
+        head = 'OPTION' if given.is_optional else 'CHANGE'
+        yield colored_text(f'{head}: {changes_text(given.candidate.changes)}', 'strong', stream)
+        yield f'  because {given.candidate.reason}'
+        yield f'  {given.gain}'
     color = 'bad' if found.advice.unsolved else 'good'
-    yield painted(found.verdict, color, stream)
+    yield colored_text(found.verdict, color, stream)
 
 
 def _table(found: Robustness, stream: TextIO) -> Iterator[str]:
@@ -142,7 +141,7 @@ def _table(found: Robustness, stream: TextIO) -> Iterator[str]:
     for row in found.rows:
         text = f'{row.variant.name:32} ' + ' '.join(
             f'{cell:>{width}}' for cell, width in zip(cells(row), (10, 10, 22)))
-        yield text if row.is_stable else painted(text, 'bad', stream)
+        yield text if row.is_stable else colored_text(text, 'bad', stream)
 
 
 def cells(row: Row) -> tuple[str, str, str]:
@@ -162,29 +161,31 @@ def changes_text(changes: dict[str, Any]) -> str:
 def numbers(found: Results) -> dict[str, Any]:
     """Return everything for JSON; numbers that are not finite are null."""
     advice = found.advice
-    return _plain({
+    found_numbers: dict[str, Any] = _plain({
         'robot': found.subject.law.robot.name, 'period [s]': found.subject.period,
         'delay [s]': found.subject.delay, 'verdict': found.verdict, 'notes': found.notes,
-        'before': _measured(advice.first), 'with the changes': _measured(advice.last),
+        'before': _measurement_numbers(advice.first),
+        'with the changes': _measurement_numbers(advice.last),
         'changes': advice.changes, 'unsolved': advice.unsolved,
-        'recommendations': [_recommended(one) for one in advice.recommendations],
-        'options': [_recommended(one) for one in found.options],
+        'recommendations': [_recommendation_numbers(one) for one in advice.recommendations],
+        'options': [_recommendation_numbers(one) for one in found.options],
         'tried in vain': [{'for': one.score, 'changes': one.changes} for one in advice.tried],
         'robustness': [{
             'arm': row.variant.name, 'comes to rest': row.is_stable, 'overshoot': row.overshoot,
             'settling [s]': row.settling, 'error [rad, m]': row.error,
             'failure': row.steps.failure} for row in found.robustness.rows],
-        'map': {'delay [s]': found.robustness.delays, 'masses': found.robustness.masses,
-                'overshoot': found.robustness.overshoot}})
+        'map': {'delay [s]': found.robustness.delays, 'factor of the natural frequencies':
+                found.robustness.factors, 'overshoot': found.robustness.overshoot}})
+    return found_numbers
 
 
-def _recommended(one: Recommendation) -> dict[str, Any]:
+def _recommendation_numbers(one: Recommendation) -> dict[str, Any]:
     return {'for': one.candidate.score, 'reason': one.candidate.reason,
             'changes': one.candidate.changes, 'score before': one.before,
             'score after': one.after, 'measured': one.gain}
 
 
-def _measured(found: Measurement) -> dict[str, Any]:
+def _measurement_numbers(found: Measurement) -> dict[str, Any]:
     return {
         'axes': {AXES[one.axis]: {
             'step [rad, m]': one.amplitude,

@@ -16,19 +16,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.errors import InputError
 from osc_ros.tuning.measurement import Laboratory, Row
+from osc_ros.tuning.rules import scaled_gains
 from osc_ros.tuning.subject import Subject, Values, Variant
 
 Array = NDArray[np.float64]
 
-MASSES = 0.8, 1.0, 1.2
 FRICTION = 0.01  # of a joint's torque limit
 PERIODS = 0, 1, 2, 3, 4  # delays of the map
+FACTORS = 0.5, 1.0, 1.5, 2.0, 3.0, 4.0  # of the natural frequencies, in the map
 
 
 def variants(subject: Subject) -> tuple[Variant, ...]:
@@ -44,21 +47,23 @@ def variants(subject: Subject) -> tuple[Variant, ...]:
 @dataclass(frozen=True, eq=False)
 class Robustness:
     """
-    The table, and the map of delays and masses.
+    The table, and the map of delays and gains.
 
     Attributes
     ----------
     rows : list of Row
     delays : (k,) [s]
-    masses : (m,)
+    factors : (m,)
+        Of the natural frequencies.
     overshoot : (m, k)
-        Largest overshoot, as a share of the step; infinite where the arm does not come to rest.
+        Largest overshoot, as a share of the step; infinite where the arm does not come to rest;
+        NaN where the controller refuses the gains.
 
     """
 
     rows: list[Row]
     delays: Array
-    masses: Array
+    factors: Array
     overshoot: Array
 
 
@@ -67,10 +72,12 @@ def robustness(laboratory: Laboratory, values: Values, has_map: bool = True) -> 
     subject = laboratory.subject
     rows = [laboratory.row(values, variant) for variant in variants(subject)]
     delays = subject.period * np.array(PERIODS, dtype=np.float64) if has_map else np.zeros(0)
-    found = np.full((len(MASSES), len(delays)), np.nan)
-    for i, masses in enumerate(MASSES):
+    found = np.full((len(FACTORS), len(delays)), np.nan)
+    for i, factor in enumerate(FACTORS):
+        changed = {**values, **(scaled_gains(values, factor) if factor != 1.0 else {})}
         for j, delay in enumerate(delays):
-            found[i, j] = laboratory.row(values, Variant(
-                f'masses {masses:.0%}, delay {1e3 * delay:g} ms', masses=masses,
-                delay=float(delay))).overshoot
-    return Robustness(rows, delays, np.array(MASSES), found)
+            with suppress(InputError):
+                found[i, j] = laboratory.row(changed, Variant(
+                    f'{factor:g} x natural frequency, {1e3 * delay:g} ms',
+                    delay=float(delay))).overshoot
+    return Robustness(rows, delays, np.array(FACTORS), found)

@@ -24,7 +24,7 @@ import numpy as np
 
 from osc_ros.control.bandwidth import DELAY, largest_natural_frequency
 from osc_ros.tuning.measurement import AXES, Laboratory, Measurement, NOISE, TORQUE
-from osc_ros.tuning.subject import Subject, Variant
+from osc_ros.tuning.subject import Subject, Values, Variant
 
 LOWER = 0.8  # factor of gains and limits that are lowered step by step
 TRIES = 6  # of such factors
@@ -54,27 +54,27 @@ class Candidate:
 
 def candidates(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     """Yield what may help, the most important first."""
-    for rule in (_refused, _delay, _ringing, _friction, _saturation, _speed, _noise):
+    for rule in (_reduced_gains, _delay, _ringing, _friction, _saturation, _speed, _noise):
         yield from rule(found, laboratory)
 
 
-def _lowered(found: Measurement, factor: float, bounds: dict[int, float] | None = None
-             ) -> dict[str, Any]:
-    """Return gains of the tip lowered by a factor, or to bounds by axis."""
-    values, changes = found.values, {}
+def scaled_gains(values: Values, factor: float) -> dict[str, Any]:
+    """Return the natural frequencies of the tip times a factor, or the stiffnesses that do so."""
+    is_spring = values['mode'] == 'impedance'
+    name, power = ('stiffness', 2.0) if is_spring else ('natural_frequency', 1.0)
+    return {f'{part}.{name}': tuple(_two_digits(x * factor**power)
+                                    for x in values[f'{part}.{name}']) for part in PARTS}
+
+
+def _bounded_gains(found: Measurement, bounds: dict[int, float]) -> dict[str, Any]:
+    """Return the natural frequencies that exceed bounds by axis, at these."""
+    changes = {}
     for part, name in enumerate(PARTS):
-        if values['mode'] == 'impedance':
-            before, power = values[f'{name}.stiffness'], 2.0
-            key = f'{name}.stiffness'
-        else:
-            key, power = f'{name}.natural_frequency', 1.0
-            before = values[key]
-        after = tuple(
-            _two_digits(x * factor**power if bounds is None else min(
-                x, bounds.get(3 * part + i, np.inf)))
-            for i, x in enumerate(before))
+        key = f'{name}.natural_frequency'
+        before = found.values[key]
+        after = tuple(min(x, _two_digits(bounds[3 * part + i])) for i, x in enumerate(before))
         if after != tuple(before):
-            changes[key] = tuple(min(a, b) for a, b in zip(after, before))
+            changes[key] = after
     return changes
 
 
@@ -84,7 +84,7 @@ def _two_digits(x: float) -> float:
     return float(f'{np.floor(x / unit + 1e-9) * unit:.6g}')
 
 
-def _refused(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
+def _reduced_gains(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     """Gains that the law reduces for the rate of the states."""
     share = found.steps.gain_share
     if found.scores['gains'] <= 1.0:
@@ -92,9 +92,7 @@ def _refused(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     reason = (f'the gains in force are {share:.0%} of the set ones: they are too high for states '
               f'every {1e3 * laboratory.subject.period:g} ms')
     for k in range(TRIES):
-        changes = _lowered(found, share * LOWER**k)
-        if changes:
-            yield Candidate('gains', reason, changes)
+        yield Candidate('gains', reason, scaled_gains(found.values, share * LOWER**k))
 
 
 def _bounds(found: Measurement, delay: float, period: float) -> dict[int, float]:
@@ -119,17 +117,17 @@ def _delay(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     was = ('does not come to rest' if not worst.shape.is_stable else
            f'overshoots by {worst.shape.overshoot:.0%} ({worst.wanted_shape.overshoot:.0%} '
            'asked for)')
-    reason = (f'{AXES[worst.axis]} {was}, and without the delay by '
-              f'{without.overshoot:.0%}: the delay of {1e3 * subject.delay:g} ms is too long for '
-              f'{frequency:.3g} rad/s (delay and half a period x bandwidth = {product:.2f} rad; '
-              'the damping that remains falls with it)')
+    reason = (f'{AXES[worst.axis]} {was}; without the delay the overshoot is '
+              f'{without.overshoot:.0%}. The delay of {1e3 * subject.delay:g} ms is too long for '
+              f'{frequency:.3g} rad/s (delay plus half a period, times the natural frequency: '
+              f'{product:.2f} rad)')
     if found.values['mode'] != 'impedance':
-        changes = _lowered(found, 1.0, _bounds(found, subject.delay / subject.period,
-                                               subject.period))
+        changes = _bounded_gains(found, _bounds(found, subject.delay / subject.period,
+                                          subject.period))
         if changes:
             yield Candidate(score, reason, changes)
     for k in range(1, TRIES + 1):
-        yield Candidate(score, reason, _lowered(found, LOWER**k))
+        yield Candidate(score, reason, scaled_gains(found.values, LOWER**k))
 
 
 def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
@@ -142,7 +140,7 @@ def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
               'it overshoots more than the settings ask for, also without a delay: rotors, '
               'friction or limits that the model lacks')
     for k in range(1, TRIES + 1):
-        yield Candidate(score, reason, _lowered(found, LOWER**k))
+        yield Candidate(score, reason, scaled_gains(found.values, LOWER**k))
 
 
 def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
@@ -164,7 +162,7 @@ def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]
         yield Candidate('error', text, {'disturbance.mode': 'observer'})
 
 
-def _compensations(values: Any, subject: Subject) -> Iterator[dict[str, Any]]:
+def _compensations(values: Values, subject: Subject) -> Iterator[dict[str, Any]]:
     """Yield ways to compensate the friction of the simulated arm."""
     robot = subject.law.robot
     is_described = (np.allclose(subject.coulomb, robot.coulomb_friction)
@@ -214,7 +212,7 @@ def _slower(found: Measurement, score: str, reason: str, names: tuple[str, ...]
         yield Candidate(score, reason + ' (it jumps to its goals)',
                         {key: FINITE[name][part] for (name, part), key in keys.items()})
         return
-    for k in (1, 2, 4, 6, 9):
+    for k in (1, 2, 3, 4, 5, 6, 8, 10):
         yield Candidate(score, reason, {
             keys[name, part]: _two_digits(values[keys[name, part]] * LOWER**k)
             for name in names for part in (0, 1)})
@@ -233,4 +231,4 @@ def _noise(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
               '2 x damping ratio x natural frequency, amplifies it')
     first = max(NOISE / float(noise.share[k]), LOWER**4)
     for factor in (first, first * LOWER, first * LOWER**2):
-        yield Candidate('noise', reason, _lowered(found, factor))
+        yield Candidate('noise', reason, scaled_gains(found.values, factor))
