@@ -18,22 +18,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 import math
 from typing import Any
 
 import numpy as np
 
 from osc_ros.control.freedoms import freedoms_of
+from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
 from osc_ros.nodes.controller_parameters import with_tasks
 from osc_ros.nodes.demo_parameters import Parameters
 from osc_ros.nodes.demonstration import AXES
 from osc_ros.nodes.gains import changes_within_bandwidth, require_bandwidth
-from osc_ros.nodes.settings import law_of, law_settings, supervision
+from osc_ros.nodes.settings import law_of, law_settings, LoadedRobot, supervision
 from osc_ros.nodes.simulated_arm import plant_of
 from osc_ros.sim.masses import with_masses
 from osc_ros.sim.plant import Plant
@@ -97,15 +100,10 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
     if values['mode'] == 'free':
         raise InputError("mode is 'free': accepted are acceleration and impedance, because a hand "
                          'guides the arm in free drive')
-    notes: list[str] = []
     text = description.description(values)
     robot = description.robot(values, text)
-    if not set(AXES).intersection(parameters.given('osc_controller')):
-        freedoms = freedoms_of(robot)
-        if freedoms.count < 6:
-            values.update(zip(AXES, (freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))
-            notes.append(f"'{robot.tip}' has {freedoms.count} freedoms: the axes are those that "
-                         'osc_demo chooses')
+    notes = [] if set(AXES).intersection(parameters.given('osc_controller')) else _choose_axes(
+        values, robot)
     if not any(kind == 'motion' for name in AXES[:2] for kind in values[name]):
         raise InputError('no axis of the tip is controlled in motion: there is nothing to tune')
     period = 1.0 / values['rate']
@@ -115,30 +113,42 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
     with compile_in_parallel(law_of, values, text, tell=tell, by_several=values['workers'] == 1):
         loaded, law = law_of(values, text)
     steps = math.ceil(period / LONGEST_STEP - 1e-9)
-    delay = period if delay is None else delay
-    table = {entry.name: entry for entry in with_tasks(values['tasks'])}
-    limits = law.robot.effort_limits
-
-    def settings(given: Values) -> tuple[Settings, Supervision]:
-        checked = {name: table[name].checked_value(value) for name, value in given.items()}
-        require_bandwidth(checked, period)
-        found = law_settings(checked, *loaded.of(checked)).with_limits_of(law.robot)
-        return found, supervision(checked, law.robot, found.limits)
-
-    def plant(variant: Variant) -> Plant:
-        changed = {**simulator, 'timestep': period / steps, 'initial_positions': (),
-                   'position_noise': 0.0, 'velocity_noise': 0.0}
-        if variant.friction is not None:
-            changed['friction'] = tuple(variant.friction * np.where(
-                np.isfinite(limits), limits, UNLIMITED))
-            changed['damping'] = (0.0,) * robot.n
-        return plant_of(changed, with_masses(text, variant.masses), robot)
-
     q = (np.array(simulator['initial_positions']) if simulator['initial_positions']
          else well_conditioned_positions(law))
     friction, damping = (np.array(simulator[name] or described) for name, described in (
         ('friction', robot.coulomb_friction), ('damping', robot.viscous_friction)))
-    subject = Subject(law, plant, q, period, period / steps, delay,
-                      (values['goal.rotation.tolerance'], values['goal.translation.tolerance']),
-                      friction, damping, settings)
+    subject = Subject(
+        law, partial(_plant, {**simulator, 'timestep': period / steps}, text, robot), q, period,
+        period / steps, period if delay is None else delay,
+        (values['goal.rotation.tolerance'], values['goal.translation.tolerance']), friction,
+        damping, partial(_settings, loaded, law))
     return TunedArm(subject, values, simulator, tuple(notes), refused)
+
+
+def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
+    """Set the controlled axes of an arm with fewer than six freedoms; return notes on them."""
+    freedoms = freedoms_of(robot)
+    if freedoms.count == 6:
+        return []
+    values.update(zip(AXES, (freedoms.axes[:3], freedoms.axes[3:], freedoms.frame)))
+    return [f"'{robot.tip}' has {freedoms.count} freedoms: the axes are those that osc_demo "
+            'chooses']
+
+
+def _settings(loaded: LoadedRobot, law: Law, given: Values) -> tuple[Settings, Supervision]:
+    """Return the settings for parameter values, which are checked as the node does."""
+    table = {entry.name: entry for entry in with_tasks(given['tasks'])}
+    checked = {name: table[name].checked_value(value) for name, value in given.items()}
+    require_bandwidth(checked, 1.0 / checked['rate'])
+    found = law_settings(checked, *loaded.of(checked)).with_limits_of(law.robot)
+    return found, supervision(checked, law.robot, found.limits)
+
+
+def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant) -> Plant:
+    """Return the simulated arm of a variant; the noise of its states is added elsewhere."""
+    changed = {**simulator, 'initial_positions': (), 'position_noise': 0.0, 'velocity_noise': 0.0}
+    if variant.friction is not None:
+        limits = np.where(np.isfinite(robot.effort_limits), robot.effort_limits, UNLIMITED)
+        changed['friction'] = tuple(variant.friction * limits)
+        changed['damping'] = (0.0,) * robot.n
+    return plant_of(changed, with_masses(text, variant.masses), robot)

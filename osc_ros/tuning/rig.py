@@ -131,10 +131,10 @@ class Rig:
 
     def record(self) -> Record:
         """Return all rows since the start."""
-        columns: list[Any] = [np.array(column) for column in zip(*self._rows)]
+        time, pose, target, torque, qd, share = (np.array(column) for column in zip(*self._rows))
         updates = self._engine.updates
         median, slowest = updates.percentile(50, 99) if updates.count else (0.0, 0.0)
-        return Record(*columns, failure=self._failure, update=(median, slowest))
+        return Record(time, pose, target, torque, qd, share, self._failure, (median, slowest))
 
     def _accept(self) -> bool:
         q, qd = self._plant.q, self._plant.qd
