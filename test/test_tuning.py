@@ -274,11 +274,15 @@ def test_shipped_arms_meet_their_settings_or_are_mended(capsys, tmp_path, robot)
 
 @pytest.mark.slow
 @pytest.mark.parametrize('config, simulator, score, parameter', [
-    ((), 'friction: [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5]', 'error', 'friction.coulomb'),
+    ((), 'friction: [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2]', 'error', 'friction.coulomb'),
+    ((), 'friction: [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5]', 'error', 'disturbance.mode'),
     (('friction.coulomb: [0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1]',),
      'payload.mass: 2.0', 'error', 'disturbance.mode'),
     (('limits.effort: [87.0, 40.0, 87.0, 18.0, 12.0, 12.0, 12.0]',
       'target.translation.acceleration: 40.0', 'target.translation.jerk: 4000.0'),
+     '', 'speed', 'target.translation.acceleration'),
+    (('limits.effort: [87.0, 87.0, 87.0, 18.0, 12.0, 12.0, 12.0]',
+      'target.translation.acceleration: 15.0', 'target.translation.jerk: 500.0'),
      '', 'torque', 'target.translation.acceleration'),
     (('translation.natural_frequency: [60.0, 60.0, 60.0]',
       'rotation.natural_frequency: [60.0, 60.0, 60.0]'), '', 'noise',

@@ -43,7 +43,7 @@ SCORES = {
     'overshoot': f'overshoot at most {OVERSHOOT:.0%} of a step beyond the wanted one',
     'error': 'error at rest within goal.translation.tolerance, goal.rotation.tolerance',
     'torque': f'at most {TORQUE:.0%} of a torque limit in the motion',
-    'speed': f'at most {SPEED:.0%} of a speed limit in the motion',
+    'speed': f'at most {SPEED:.0%} of a speed limit in the motion, which no watchdog stops',
     'noise': f'noise of the torques at most {NOISE:.0%} of their limits',
     'gains': 'the law reduces no gain for the rate of the states',
 }
@@ -104,7 +104,7 @@ class Measurement:
         found['speed'] = float(self.motion.speed.max()) / SPEED
         found['noise'] = float(self.noise.share.max()) / NOISE
         if self.motion.record.failure:
-            found['stability'] = WORST
+            found['speed'] = WORST
         return {name: float(min(found[name], WORST)) for name in SCORES}
 
     @property

@@ -28,6 +28,7 @@ from osc_ros.tuning.subject import Subject, Values, Variant
 
 LOWER = 0.8  # factor of gains and limits that are lowered step by step
 TRIES = 6  # of such factors
+PAYLOADS = 1.0, 2.5, 5.0  # largest unknown payloads that an observer is tried with [kg]
 PARTS = 'rotation', 'translation'
 
 
@@ -135,8 +136,7 @@ def _ringing(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
     score = max(('stability', 'overshoot'), key=lambda name: found.scores[name])
     if found.scores[score] <= 1.0:
         return
-    cause = found.steps.failure or found.motion.record.failure
-    reason = (f'the arm was stopped: {cause}' if cause else
+    reason = (f'the arm was stopped: {found.steps.failure}' if found.steps.failure else
               'it overshoots more than the settings ask for, also without a delay: rotors, '
               'friction or limits that the model lacks')
     for k in range(1, TRIES + 1):
@@ -153,13 +153,16 @@ def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]
         np.degrees(worst.error), 'degrees')
     text = f'{AXES[worst.axis]} stops {size:.2g} {unit} before the set-point'
     if without.scores['error'] > max(1.0, 0.5 * found.scores['error']):
-        text += ', also without friction: masses, payload or gravity differ from the model'
+        text += (', also without friction: masses, payload or gravity differ from the model '
+                 '(osc_identify estimates a payload for payload.*)')
     else:
         text += ', without friction it does not: dry friction holds the joints'
         for changes in _compensations(found.values, laboratory.subject):
             yield Candidate('error', text, changes)
-    if found.values['disturbance.mode'] == 'none':
-        yield Candidate('error', text, {'disturbance.mode': 'observer'})
+    for payload in PAYLOADS if found.values['disturbance.mode'] == 'none' else ():
+        yield Candidate('error', text, {
+            'disturbance.mode': 'observer',
+            'disturbance.payload': max(payload, found.values['disturbance.payload'])})
 
 
 def _compensations(values: Values, subject: Subject) -> Iterator[dict[str, Any]]:
@@ -194,8 +197,11 @@ def _speed(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]:
         return
     k = int(np.argmax(found.motion.speed))
     name = laboratory.subject.law.robot.joint_names[k]
+    failure = found.motion.record.failure
     reason = (f"a motion of {1e3 * found.motion.distance:.0f} mm takes '{name}' to "
-              f'{found.motion.speed[k]:.0%} of its speed limit: the set-point is too fast')
+              f'{found.motion.speed[k]:.0%} of its speed limit'
+              + (f', and a watchdog stopped it ({failure})' if failure else '')
+              + ': the set-point is too fast')
     yield from _slower(found, 'speed', reason, ('speed', 'acceleration', 'jerk'))
 
 
