@@ -31,6 +31,7 @@ JAZZY = [
     'ros-trajectory-msgs==5.3.6',
     'ros-diagnostic-msgs==5.3.6',
     'ros-std-srvs==5.3.6',
+    'ros-visualization-msgs==5.3.6',
     'ros-lifecycle-msgs==2.0.3',
     'ros-rcl-interfaces==2.0.3',
     'ros-rosgraph-msgs==2.0.3',

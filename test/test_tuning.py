@@ -88,6 +88,19 @@ def test_shape_of_a_known_response_is_that_of_its_system(frequency, ratio):
     assert found.damping_ratio == pytest.approx(ratio, rel=1e-3)
     expected = np.exp(-np.pi * ratio / np.sqrt(1.0 - ratio**2)) if ratio < 1.0 else 0.0
     assert found.overshoot == pytest.approx(expected, abs=2e-3)
+    assert found.is_second_order
+
+
+def test_response_of_a_loop_with_a_long_delay_is_not_called_one_of_second_order():
+    period, x, v, waiting, met = 2e-3, 0.0, 0.0, [0.0] * 4, []
+    for _ in range(200):  # a double integrator with 60 rad/s, damping ratio 1, delay 8 ms
+        met.append(x)
+        waiting.append(60.0**2 * (1.0 - x) - 120.0 * v)
+        u = waiting.pop(0)
+        x, v = x + period * v + 0.5 * period**2 * u, v + period * u
+    found = shape(period * np.arange(200), np.array(met), (60.0, 1.0), 8e-3)
+    assert found.is_stable and not found.is_second_order
+    assert found.overshoot == pytest.approx(max(met) - 1.0, abs=1e-3)
 
 
 def test_response_that_goes_on_swinging_has_no_settling_time():
@@ -276,8 +289,7 @@ def test_shipped_arms_meet_their_settings_or_are_mended(capsys, tmp_path, robot)
 @pytest.mark.parametrize('config, simulator, score, parameter', [
     ((), 'friction: [0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2]', 'error', 'friction.coulomb'),
     ((), 'friction: [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.5]', 'error', 'disturbance.mode'),
-    (('friction.coulomb: [0.2, 0.2, 0.2, 0.2, 0.1, 0.1, 0.1]',),
-     'payload.mass: 2.0', 'error', 'disturbance.mode'),
+    ((), 'payload.mass: 2.0', 'error', 'payload.mass'),
     (('target.rotation.acceleration: 60.0', 'target.rotation.jerk: 3000.0'),
      '', 'speed', 'target.rotation.acceleration'),
     (('limits.effort: [87.0, 87.0, 87.0, 38.0, 12.0, 12.0, 12.0]',

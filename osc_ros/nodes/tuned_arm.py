@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from osc_ros.control.freedoms import freedoms_of
-from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
 from osc_ros.dynamics.compilation import compile_in_parallel
@@ -121,7 +120,8 @@ def tuned_arm(parameters: Parameters, own: dict[str, Any], delay: float | None,
         law, partial(_plant, {**simulator, 'timestep': period / steps}, text, robot), q, period,
         period / steps, period if delay is None else delay,
         (values['goal.rotation.tolerance'], values['goal.translation.tolerance']), friction,
-        damping, partial(_settings, loaded, law))
+        damping, {entry.name: simulator[entry.name] for entry in description.SIMULATED_PAYLOAD},
+        partial(_settings, loaded))
     return TunedArm(subject, values, simulator, tuple(notes), refused)
 
 
@@ -135,13 +135,14 @@ def _choose_axes(values: dict[str, Any], robot: Robot) -> list[str]:
             'chooses']
 
 
-def _settings(loaded: LoadedRobot, law: Law, given: Values) -> tuple[Settings, Supervision]:
-    """Return the settings for parameter values, which are checked as the node does."""
+def _settings(loaded: LoadedRobot, given: Values) -> tuple[Settings, Supervision, Robot]:
+    """Return settings and robot for parameter values, which are checked as the node does."""
     table = {entry.name: entry for entry in with_tasks(given['tasks'])}
     checked = {name: table[name].checked_value(value) for name, value in given.items()}
     require_bandwidth(checked, 1.0 / checked['rate'])
-    found = law_settings(checked, *loaded.of(checked)).with_limits_of(law.robot)
-    return found, supervision(checked, law.robot, found.limits)
+    robot, driver = loaded.of(checked)
+    found = law_settings(checked, robot, driver).with_limits_of(robot)
+    return found, supervision(checked, robot, found.limits), robot
 
 
 def _plant(simulator: dict[str, Any], text: str, robot: Robot, variant: Variant) -> Plant:

@@ -26,6 +26,7 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
 from osc_ros.control.task import Gains, TargetLimits, Task
 from osc_ros.dynamics.kinematics import LinkAxes
+from osc_ros.model.robot import Robot
 from osc_ros.tuning.response import settling_time, Shape, shape, Wanted
 from osc_ros.tuning.rig import Record, Rig
 from osc_ros.tuning.subject import NOMINAL, Subject, Variant
@@ -42,7 +43,7 @@ HOLD = 0.6  # time of the noise test; the first third does not count [s]
 DISTANCE, ANGLE = 0.1, 0.5  # of the motion [m], [rad]
 MOTION = 0.6, 6.0  # shortest and longest time of each of its two parts [s]
 FEWEST = 8  # states of a response that has figures
-NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan)  # of a response that diverges at once
+NONE = Shape(np.nan, np.nan, np.inf, np.inf, np.nan, np.nan)  # of a response that diverges at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,18 +170,22 @@ class Bench:
     subject : Subject
     settings : Settings
     supervision : Supervision
+    robot : Robot
+        The controller's model.
 
     """
 
-    def __init__(self, subject: Subject, settings: Settings, supervision: Supervision) -> None:
+    def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
+                 robot: Robot) -> None:
         self.subject, self._settings, self._supervision = subject, settings, supervision
+        self._robot = robot
         self.task: Task = settings.tasks[0]
         law = subject.law
         self.R = (LinkAxes(law.robot, self.task.frame).at(subject.q)[:3, :3].copy()
                   if self.task.frame else np.eye(3))
         jumps = replace(self.task, limits=TargetLimits(*(np.full(2, np.inf),) * 4))
         self._jumping = replace(settings, tasks=(jumps, *settings.tasks[1:]))
-        law.use_setup(law.new_setup(self._jumping))
+        law.use_setup(law.new_setup(self._jumping, robot))
         law.latch(subject.q)
         law.torque(0.0, subject.q, np.zeros(len(subject.q)))
         self.wanted = Wanted.of(self.task, law.inertia(), self.R)
@@ -190,7 +195,7 @@ class Bench:
 
     def _rig(self, variant: Variant, jumps: bool = True) -> Rig:
         return Rig(self.subject, self._jumping if jumps else self._settings, self._supervision,
-                   variant)
+                   self._robot, variant)
 
     def duration(self, axis: int) -> float:
         """Return the time of a step [s]."""

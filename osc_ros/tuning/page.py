@@ -23,7 +23,15 @@ from html import escape
 from osc_ros.tuning import plots
 from osc_ros.tuning.advice import Recommendation
 from osc_ros.tuning.measurement import AXES, Measurement, SCORES
-from osc_ros.tuning.results import bandwidth, cells, changes_text, error_text, Results, time_text
+from osc_ros.tuning.results import (
+    bandwidth,
+    cells,
+    changes_text,
+    error_text,
+    met_texts,
+    Results,
+    time_text,
+)
 from osc_ros.tuning.subject import ENCODER_BITS
 
 STYLE = """
@@ -72,7 +80,8 @@ def page(found: Results, parameters: str) -> str:
         '<h2>What to change, and why</h2>', _advice(found),
         '<h2>Step responses: set and met</h2>',
         '<p>The set-point of one axis steps; the target has no feedforward. Grey: the linear '
-        'system that the gains describe.</p>', _image(plots.steps(first, last)),
+        'system that the gains describe. In the table, ~ marks a response that is not of second '
+        'order, because of the delay or of friction.</p>', _image(plots.steps(first, last)),
         _steps_table(first), *([f'<h3>With the changes</h3>{_steps_table(last)}'] if last else []),
         '<h2>Frequency response: set and met</h2>',
         '<p>All axes are excited at once, each at frequencies of its own.</p>',
@@ -128,8 +137,8 @@ def _steps_table(found: Measurement) -> str:
         want, met = one.wanted_shape, one.shape
         is_well = met.is_stable and met.overshoot <= want.overshoot + 0.1
         rows.append(('' if is_well else 'bad', (
-            AXES[one.axis], f'{want.natural_frequency:.1f} / {met.natural_frequency:.1f}',
-            f'{want.damping_ratio:.2f} / {met.damping_ratio:.2f}',
+            AXES[one.axis], f'{want.natural_frequency:.1f} / {met_texts(one)[0]}',
+            f'{want.damping_ratio:.2f} / {met_texts(one)[1]}',
             f'{bandwidth(found, one.axis, "wanted"):.1f} / '
             f'{bandwidth(found, one.axis, "met"):.1f}',
             f'{want.overshoot:.1%} / {met.overshoot:.1%}',

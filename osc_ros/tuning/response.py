@@ -29,6 +29,7 @@ Array = NDArray[np.float64]
 
 BAND = 0.02  # of the final value, for the settling time
 ROOM = 0.25  # share of a response, at its end, in which it must be at rest
+FITS = 0.02  # largest misfit of a response of second order
 RESTLESS = 0.1  # of the step: largest motion in that share
 
 
@@ -48,6 +49,9 @@ class Shape:
         Time after which it stays within BAND of its final value; infinite if it does not.
     final : float
         Mean over its last tenth.
+    misfit : float
+        RMS difference to the system of second order, as a share of the step. Where a delay is long
+        for the bandwidth, the loop is of higher order.
 
     """
 
@@ -56,6 +60,12 @@ class Shape:
     overshoot: float
     settling: float
     final: float
+    misfit: float
+
+    @property
+    def is_second_order(self) -> bool:
+        """Whether natural frequency and damping ratio describe the response."""
+        return bool(self.misfit < FITS)
 
     @property
     def is_stable(self) -> bool:
@@ -96,7 +106,7 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
     final = float(response[-max(2, len(response) // 10):].mean())
     peak = float(response.max())
     if np.abs(response).max() > 10.0 or np.ptp(tail) > RESTLESS:
-        return Shape(np.nan, np.nan, max(0.0, peak - final), np.inf, final)
+        return Shape(np.nan, np.nan, max(0.0, peak - final), np.inf, final, np.nan)
     outside = np.flatnonzero(np.abs(response - final) > BAND * max(abs(final), BAND))
     settling = 0.0 if len(outside) == 0 else float(time[min(outside[-1] + 1, len(time) - 1)])
 
@@ -108,9 +118,9 @@ def shape(time: Array, response: Array, guess: tuple[float, float], delay: float
     high = [np.log(guess[0]) + 3.0, np.log(20.0), 3.0]
     start = np.clip([np.log(guess[0]), np.log(guess[1]), final], np.add(low, 1e-3),
                     np.subtract(high, 1e-3))
-    x = least_squares(residual, start, bounds=(low, high)).x
-    return Shape(float(np.exp(x[0])), float(np.exp(x[1])), max(0.0, peak - final), settling,
-                 final)
+    fit = least_squares(residual, start, bounds=(low, high))
+    return Shape(float(np.exp(fit.x[0])), float(np.exp(fit.x[1])), max(0.0, peak - final),
+                 settling, final, float(np.sqrt((fit.fun**2).mean())))
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,6 +82,14 @@ def bandwidth(found: Measurement, axis: int, of: str) -> float:
     return math.nan
 
 
+def met_texts(one: AxisResponse) -> tuple[str, str]:
+    """Return natural frequency and damping ratio as met; with ~ if it is not of second order."""
+    if not one.shape.is_stable:
+        return '-', '-'
+    mark = '' if one.shape.is_second_order else '~'
+    return f'{mark}{one.shape.natural_frequency:.1f}', f'{mark}{one.shape.damping_ratio:.2f}'
+
+
 def error_text(one: AxisResponse) -> str:
     """Return the error at rest of an axis with its unit."""
     if not one.shape.is_stable:
@@ -105,12 +113,15 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
            f'{"at rest":>12}')
     for one in first.steps.axes:
         want, met = one.wanted_shape, one.shape
-        row = (f'{AXES[one.axis]:12} {want.natural_frequency:11.1f} {met.natural_frequency:7.1f} '
-               f'{want.damping_ratio:9.2f} {met.damping_ratio:5.2f} {want.overshoot:9.1%} '
+        frequency, ratio = met_texts(one)
+        row = (f'{AXES[one.axis]:12} {want.natural_frequency:11.1f} {frequency:>7} '
+               f'{want.damping_ratio:9.2f} {ratio:>5} {want.overshoot:9.1%} '
                f'{met.overshoot:5.1%} {time_text(want.settling):>9} '
                f'{time_text(met.settling):>7} {error_text(one):>12}')
         is_well = met.is_stable and met.overshoot <= want.overshoot + 0.1
         yield row if is_well else colored_text(row, 'bad', stream)
+    if any(not one.shape.is_second_order and one.shape.is_stable for one in first.steps.axes):
+        yield '~: not a response of second order, because of the delay or of friction'
     if first.steps.failure:
         yield colored_text(f'stopped: {first.steps.failure}', 'bad', stream)
     motion, noise = first.motion, first.noise
@@ -193,6 +204,7 @@ def _measurement_numbers(found: Measurement) -> dict[str, Any]:
                                           'met': one.shape.natural_frequency},
             'damping ratio': {'set': one.wanted_shape.damping_ratio,
                               'met': one.shape.damping_ratio},
+            'misfit of second order': one.shape.misfit,
             'overshoot': {'set': one.wanted_shape.overshoot, 'met': one.shape.overshoot},
             'settling [s]': {'set': one.wanted_shape.settling, 'met': one.shape.settling},
             'bandwidth [rad/s]': {'set': bandwidth(found, one.axis, 'wanted'),

@@ -31,6 +31,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import OscError
+from osc_ros.model.robot import Robot
 from osc_ros.tuning.subject import Subject, Variant
 
 Array = NDArray[np.float64]
@@ -80,12 +81,14 @@ class Rig:
     subject : Subject
     settings : Settings
     supervision : Supervision
+    robot : Robot
+        The controller's model.
     variant : Variant
 
     """
 
     def __init__(self, subject: Subject, settings: Settings, supervision: Supervision,
-                 variant: Variant) -> None:
+                 robot: Robot, variant: Variant) -> None:
         self.law: Law = subject.law
         self._noise = variant.position_noise, variant.velocity_noise
         self._random = np.random.default_rng(0)
@@ -95,7 +98,7 @@ class Rig:
         delay = subject.delay if variant.delay is None else variant.delay
         self._lag = round(delay / subject.step)
         self._on_the_way: deque[tuple[int, Array]] = deque()
-        self.law.use_setup(self.law.new_setup(settings))
+        self.law.use_setup(self.law.new_setup(settings, robot))
         self.law.latch(subject.q)
         rest = np.zeros(len(subject.q))
         self._acting = self._sent = self.law.inverse_dynamics(subject.q, rest, rest)

@@ -154,7 +154,10 @@ def _friction(found: Measurement, laboratory: Laboratory) -> Iterator[Candidate]
     text = f'{AXES[worst.axis]} stops {size:.2g} {unit} before the set-point'
     if without.scores['error'] > max(1.0, 0.5 * found.scores['error']):
         text += (', also without friction: masses, payload or gravity differ from the model '
-                 '(osc_identify estimates a payload for payload.*)')
+                 '(osc_identify estimates payload.* of a real arm)')
+        carried = laboratory.subject.payload
+        if any(found.values[name] != value for name, value in carried.items()):
+            yield Candidate('error', text, dict(carried))
     else:
         text += ', without friction it does not: dry friction holds the joints'
         for changes in _compensations(found.values, laboratory.subject):

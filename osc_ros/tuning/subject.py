@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.supervision import Supervision
+from osc_ros.model.robot import Robot
 from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
@@ -86,8 +87,10 @@ class Subject:
         Error at rest that is accepted.
     coulomb, viscous : (n,) [N m, N], [N m s/rad, N s/m]
         Friction of the simulated joints.
+    payload : mapping of str to value
+        Parameters payload.* of the simulated arm.
     settings : callable
-        Returns Settings and Supervision for parameter values.
+        Returns Settings, Supervision and Robot for parameter values.
 
     """
 
@@ -100,7 +103,8 @@ class Subject:
     tolerance: tuple[float, float]
     coulomb: Array
     viscous: Array
-    settings: Callable[[Values], tuple[Settings, Supervision]]
+    payload: Values
+    settings: Callable[[Values], tuple[Settings, Supervision, Robot]]
 
     @property
     def encoder_noise(self) -> tuple[float, float]:
