@@ -293,7 +293,7 @@ class Bench:
         """Return the frequency responses of all axes from one run; empty if the arm diverges."""
         rig, axes, period = self._rig(variant), self.wanted.axes.tolist(), self.subject.period
         paces = [self.wanted.guess(axis)[0] for axis in axes]
-        span = float(np.clip(90.0 / min(paces), 1.5, 6.0))
+        span = float(np.clip(90.0 / min(paces), 3.0, 6.0))
         span = period * round(span / period)
         last = int(min(6.0 * max(paces), 0.6 * np.pi / period) * span / (2.0 * np.pi))
         bins = np.unique(np.round(np.geomspace(1.0, max(last, 2 * len(axes)),

@@ -38,8 +38,10 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2328; margin: 2em auto; max-width: 62em;
        padding: 0 1em; }
 h1 { font-size: 1.7em; } h2 { font-size: 1.25em; margin-top: 2em; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: right; padding: .3em .6em; border-bottom: 1px solid #d8dee4; }
+table { border-collapse: collapse; width: 100%; font-size: 13.5px;
+        font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .3em .5em; border-bottom: 1px solid #d8dee4; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { font-weight: 600; }
 .bad { color: #c0392b; font-weight: 600; } .good { color: #1a7f37; font-weight: 600; }
 .verdict { padding: .7em 1em; border-radius: 6px; background: #f6f8fa; font-size: 1.1em; }
