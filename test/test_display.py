@@ -267,6 +267,16 @@ def test_markers_come_at_their_rate_without_a_request_to_the_loop(shown, robot, 
     assert len(sent['~/markers']) == before
 
 
+@needs_markers
+def test_error_in_the_display_is_said_and_stops_nothing(shown, spin, robot, monkeypatch):
+    node, found, sent = shown
+    set_parameter(node, 'markers.rate', 10.0)
+    monkeypatch.setattr(markers.MarkerMessages, 'message', lambda *_: 1 / 0)
+    found.publish_markers((3, 5), tick(robot).pose, np.zeros(6), np.zeros(6), None)
+    assert sent['~/markers'] == []
+    assert spin.said('no markers: ZeroDivisionError')
+
+
 def test_what_is_missing_is_said(shown, spin, robot, monkeypatch):
     node, found, sent = shown
     monkeypatch.setattr(markers, 'MarkerArray', None)
@@ -297,9 +307,7 @@ def test_controller_publishes_markers_and_every_topic_of_the_configurations(spin
     np.testing.assert_allclose(array(target.points[0]),
                                link_pose(robot, READY, robot.tip)[:3, 3], atol=1e-9)
     node = rig.controller
-    known = {topic for found in (node.get_publisher_names_and_types_by_node(node.get_name(), '/'),
-                                 node.get_subscriber_names_and_types_by_node(node.get_name(), '/'))
-             for topic, _ in found}
+    known = {one.topic_name for one in (*node.publishers, *node.subscriptions)}
     topics = rviz_topics('controller.rviz') | rviz_topics('simulation.rviz') | foxglove_topics()
     own = {topic for topic in topics if not topic.startswith('/osc_simulator/')}
     assert len(own) > 5

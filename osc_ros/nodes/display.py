@@ -91,11 +91,15 @@ class Display:
         if not self._publisher.get_subscription_count() or len(self._loop.q) == 0:
             return
         self._published, robot = now, self._law.robot
-        if self._messages is None or self._messages.robot is not robot:
-            self._messages = markers.MarkerMessages(robot, self._law.settings.damping)
-        self._publisher.publish(self._messages.message(markers.Tick(
-            messages.time_of(stamp), self._loop.q, pose, error, F,
-            None if external is None else external.wrench)))
+        try:
+            if self._messages is None or self._messages.robot is not robot:
+                self._messages = markers.MarkerMessages(robot, self._law.settings.damping)
+            self._publisher.publish(self._messages.message(markers.Tick(
+                messages.time_of(stamp), self._loop.q, pose, error, F,
+                None if external is None else external.wrench)))
+        except Exception as failure:  # of any kind: a picture must not end the node
+            self._node.get_logger().error(f'no markers: {type(failure).__name__}: {failure}',
+                                          throttle_duration_sec=5.0)
 
     def _can_publish_markers(self) -> bool:
         """Make the publisher; return whether there is one."""
@@ -114,7 +118,7 @@ class Display:
             return
         if self._transforms is None:
             if transforms.TFMessage is None:
-                self._node.get_logger().warning(
+                self._node.get_logger().info(  # no warning: it is set by default for osc_arm
                     f'{TF} is set, but there is no package tf2_msgs: it comes with ROS, not with '
                     'pip', once=True)
                 return

@@ -147,7 +147,8 @@ class MarkerMessages:
 
     def _mobility(self, tick: Tick) -> list[Any]:
         """Return the ellipsoid of Λ⁻¹ at the link, of translations; a text near a singularity."""
-        Lambda_inv = self._space.outward(tick.q, self._rest).Lambda_inv[:6, :6]
+        found = self._space.outward(tick.q, self._rest, posture_acceleration=self._rest)
+        Lambda_inv = found.Lambda_inv[:6, :6]
         values, axes = np.linalg.eigh(Lambda_inv[3:, 3:])
         axes[:, 2] *= np.sign(np.linalg.det(axes))
         marker = self._marker(tick, MOBILITY, Marker.SPHERE, VIOLET)
