@@ -275,6 +275,10 @@ def test_error_in_the_display_is_said_and_stops_nothing(shown, spin, robot, monk
     found.publish_markers((3, 5), tick(robot).pose, np.zeros(6), np.zeros(6), None)
     assert sent['~/markers'] == []
     assert spin.said('no markers: ZeroDivisionError')
+    monkeypatch.setattr(found, 'transforms', lambda: 1 / 0)
+    set_parameter(node, 'publish_tf', True)
+    found.publish_transforms()
+    assert spin.said('no transforms: ZeroDivisionError')
 
 
 def test_what_is_missing_is_said(shown, spin, robot, monkeypatch):

@@ -124,8 +124,12 @@ class Display:
                 return
             self._transforms = self._node.create_publisher(
                 transforms.TFMessage, '/tf', QoSProfile(depth=100))
-        if not self._another_publishes():
-            self._transforms.publish(transforms.TFMessage(transforms=self.transforms()))
+        try:
+            if not self._another_publishes():
+                self._transforms.publish(transforms.TFMessage(transforms=self.transforms()))
+        except Exception as failure:  # of any kind: as for markers
+            self._node.get_logger().error(f'no transforms: {type(failure).__name__}: {failure}',
+                                          throttle_duration_sec=5.0)
 
     def transforms(self) -> list[TransformStamped]:
         """Return the transforms from the base to every other link of the robot."""
