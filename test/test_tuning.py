@@ -142,22 +142,16 @@ def test_gains_that_are_too_high_for_the_delay_are_named_with_the_reason(stiff):
     assert not found.unsolved
 
 
-def test_recommended_parameters_load_in_the_node_and_are_better_there(stiff, tmp_path):
+def test_recommended_parameters_load_in_the_node_and_are_better_there(stiff, tmp_path, ros):
     """The file is read by rclpy; the values of the node, not those of osc_tune, are simulated."""
-    import rclpy
-
     from osc_ros.nodes.controller import Controller
     from osc_ros.nodes.parameters import values
     given, place, found = stiff
     file = tmp_path / 'parameters.yaml'
     file.write_text(parameter_file(given, results(stiff)))
-    rclpy.init(args=[])
-    try:
-        node = Controller(cli_args=['--ros-args', '--params-file', str(file)])
-        loaded = values(node, node._table)
-        node.destroy_node()
-    finally:
-        rclpy.shutdown()
+    node = Controller(cli_args=['--ros-args', '--params-file', str(file)])
+    loaded = values(node, node._table)
+    node.destroy_node()
     assert loaded['translation.natural_frequency'] == found.changes[
         'translation.natural_frequency']
     before, after = (place.row(one) for one in (given.values, loaded))
