@@ -328,7 +328,7 @@ def test_arm_of_five_joints_from_its_urdf(capsys, tmp_path):
 
 def test_delay_of_a_variant_is_the_dead_time_of_its_response(stiff):
     given, place, _ = stiff
-    values = {**given.values, 'translation.natural_frequency': (5.0,) * 3}
+    values = {**given.values, 'translation.natural_frequency': (10.0,) * 3}
     first, second = (place.bench(values).steps(Variant(delay=delay)).axes[0]
                      for delay in (0.0, 0.03))
 
