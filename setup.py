@@ -31,6 +31,7 @@ JAZZY = [
     'ros-trajectory-msgs==5.3.6',
     'ros-diagnostic-msgs==5.3.6',
     'ros-std-srvs==5.3.6',
+    'ros-visualization-msgs==5.3.6',
     'ros-lifecycle-msgs==2.0.3',
     'ros-rcl-interfaces==2.0.3',
     'ros-rosgraph-msgs==2.0.3',
@@ -93,6 +94,7 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
+            f'osc_tune = {PACKAGE}.nodes.start:tune',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

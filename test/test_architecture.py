@@ -39,9 +39,10 @@ LAYERS = {
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
     'info': ('model', 'dynamics', 'control'),
+    'tuning': ('model', 'dynamics', 'control', 'sim'),
     'viewer': ('model', 'dynamics'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
-              'hardware', 'arm', 'viewer'),
+              'hardware', 'arm', 'viewer', 'tuning'),
     'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
 }

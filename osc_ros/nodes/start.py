@@ -75,6 +75,11 @@ def identify() -> NoReturn:
     _run('identify')
 
 
+def tune() -> NoReturn:
+    """Run osc_tune."""
+    _run('tune')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     if name in NODES:
