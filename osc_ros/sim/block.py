@@ -58,7 +58,8 @@ class Block:
             inertia=[self._mass * (y + z), self._mass * (x + z), self._mass * (x + y)])
         body.add_freejoint(name='block')
         body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name='block', size=list(self.half),
-                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1)
+                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1,
+                      rgba=[0.8, 0.35, 0.2, 1.0])
 
     def put(self, plant: Plant, position: ArrayLike) -> None:
         """Put the block at rest with its centre at a position (3,) [m], in the URDF's root."""
