@@ -82,8 +82,7 @@ setup(
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
         'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
-                 'pytest-xdist',
-                 'hypothesis',
+                 'pytest-xdist', 'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
@@ -97,8 +96,8 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
-            f'osc_teach = {PACKAGE}.teach.command:main',
             f'osc_tune = {PACKAGE}.nodes.start:tune',
+            f'osc_teach = {PACKAGE}.teach.command:main',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

@@ -236,9 +236,8 @@ def test_both_arms_move_alike(over_ros):
     """Same goal from the same position: poses, torques and the time of arrival agree."""
     ends = []
     over_ros.move_to(home_pose())
-    over_ros.sleep(1.0)
-    simulated = osc_ros.Arm.simulated('panda', q=over_ros.state().q)
-    for arm in (simulated, over_ros):
+    over_ros.sleep(4.0)  # the posture returns, too
+    for arm in (osc_ros.Arm.simulated('panda'), over_ros):
         began = arm.state().time
         arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
         arm.sleep(1.0)

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
 from osc_ros.errors import ArmError, InputError, OscError
 from osc_ros.teach.bag import require_writer, write_mcap
 from osc_ros.teach.taught import load, PATH, save, Taught
@@ -46,6 +47,10 @@ EXAMPLE = """examples:
 exit status: 0 done; 1 the controller stopped the arm, or it did not get there; 2 bad input,
 refused before anything moved; 3 declined; 130 Ctrl-C (the arm holds; a recording is written)"""
 UNDO, END = 'u', 'q'
+Figures = dict[str, Any]
+# What can be done, each with the options that only some of these accept.
+ACTIONS = {'record': ('poses', 'duration', 'mcap'), 'play': ('speed', 'pause', 'reach'),
+           'show': ('mcap',)}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -53,7 +58,12 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     usual = signal.signal(signal.SIGTERM, lambda number, frame: _interrupt())
     try:
-        sys.exit(options.run(options))
+        with stdout_for_json(options.json):
+            run = {'record': _record, 'play': _play, 'show': _show}[options.action]
+            status, figures = run(options)
+            if options.json:
+                write_json(options.json, figures)
+        sys.exit(status)
     except OscError as error:
         sys.stdout.flush()
         print(f'osc_teach: {error}', file=sys.stderr)
@@ -70,44 +80,42 @@ def _interrupt() -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_teach', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        prog='osc_teach', epilog=EXAMPLE,
         description='Records poses and paths of an arm that a hand guides in free drive, and\n'
         'plays them back through the running controller, within its limits. Asks first.')
-    commands = parser.add_subparsers(required=True, metavar='record | play | show')
-    record = commands.add_parser('record', help='free drive, and a file of what the hand does')
-    record.set_defaults(run=_record)
-    record.add_argument('file', type=File, help='.yaml, not there yet')
-    record.add_argument('--poses', action='store_true', help='poses, not a path')
-    record.add_argument('--duration', type=float, help='of the path, without Enter [s]')
-    record.add_argument('--mcap', action='store_true', help='write FILE.mcap too')
-    play = commands.add_parser('play', help='moves the arm as a file says')
-    play.set_defaults(run=_play)
-    play.add_argument('file', type=File)
-    play.add_argument('--speed', type=float, default=1.0, help='factor of the speed of a path, '
-                      '0.01 to 10 (1)')
-    play.add_argument('--pause', type=float, default=1.0, help='at each pose [s] (1)')
-    play.add_argument('--reach', type=float, default=0.3, help='largest distance from the tip to '
-                      'the start [m] (0.3)')
-    for one in (record, play):
-        one.add_argument('--controller', default='osc_controller', help='name of the running '
-                         'controller (osc_controller)')
-        one.add_argument('--timeout', type=float, default=10.0, help='until the controller '
-                         'answers [s] (10)')
-        one.add_argument('--yes', action='store_true', help='do not ask')
-    show = commands.add_parser('show', help='says what a file contains')
-    show.set_defaults(run=_show)
-    show.add_argument('file', type=File)
-    show.add_argument('--mcap', action='store_true', help='write FILE.mcap')
+    parser.add_argument('action', metavar='record|play|show', help='record: free drive, and a '
+                        'file of what the hand does; play: moves the arm as a file says; show: '
+                        'says what a file contains')
+    parser.add_argument('file', type=File, nargs='?', help='.yaml; for record not there yet')
+    parser.add_argument('--poses', action='store_true', help='record: poses, not a path')
+    parser.add_argument('--duration', type=float, help='record: of the path, without Enter [s]')
+    parser.add_argument('--mcap', action='store_true', help='record, show: write FILE.mcap too')
+    parser.add_argument('--speed', type=float, default=1.0, help='play: factor of the speed of a '
+                        'path, 0.01 to 10 (1)')
+    parser.add_argument('--pause', type=float, default=1.0, help='play: at each pose [s] (1)')
+    parser.add_argument('--reach', type=float, default=0.3, help='play: largest distance from the '
+                        'tip to the start [m] (0.3)')
+    parser.add_argument('--controller', default='osc_controller', help='name of the running '
+                        'controller (osc_controller)')
+    parser.add_argument('--timeout', type=float, default=10.0, help='until the controller '
+                        'answers [s] (10)')
+    parser.add_argument('--yes', action='store_true', help='do not ask')
+    add_json(parser)
     options = parser.parse_args(arguments)
     given = vars(options)
+    if options.action not in ACTIONS or options.file is None:
+        parser.error(f"'{options.action}', file {options.file}: accepted is "
+                     f"{', '.join(ACTIONS)}, and a file")
+    for name in (name for others in ACTIONS.values() for name in others):
+        if name not in ACTIONS[options.action] and given[name] != parser.get_default(name):
+            parser.error(f'--{name}: not accepted with {options.action}')
     for name, most in (('duration', 3600.0), ('timeout', 3600.0), ('speed', 10.0),
                        ('pause', 3600.0), ('reach', 10.0)):
-        value = given.get(name)
         least = 0.01 if name == 'speed' else 0.0
-        if value is not None and not least <= value <= most:
-            parser.error(f'--{name} {value}: accepted is {least:g} to {most:g}')
-    if given.get('poses') and options.duration is not None:
+        if given[name] is not None and not least <= given[name] <= most:
+            parser.error(f'--{name} {given[name]}: accepted is {least:g} to {most:g}')
+    if options.poses and options.duration is not None:
         parser.error('--duration: accepted for a path, not with --poses')
     return options
 
@@ -123,8 +131,8 @@ def _session(options: argparse.Namespace) -> Any:
 
 # record
 
-def _record(options: argparse.Namespace) -> int:
-    """Record; return the exit status."""
+def _record(options: argparse.Namespace) -> tuple[int, Figures]:
+    """Record; return the exit status and figures."""
     file = options.file
     if file.suffix not in ('.yaml', '.yml') or not file.absolute().parent.is_dir():
         raise InputError(f"'{file}': accepted is a file with the ending .yaml in a folder that "
@@ -139,7 +147,7 @@ def _record(options: argparse.Namespace) -> int:
               'the hand. A load that the controller does not know makes it sink or rise: set the '
               'payload first, and keep the emergency stop at hand.')
         if not options.yes and not _is_agreed('Begin free drive?'):
-            return 3
+            return 3, {}
         marks: SimpleQueue[str | None] = SimpleQueue()
         session.backend.offer('osc_teach/mark', partial(marks.put, ''))
         found: list[Any] = []
@@ -158,8 +166,9 @@ def _record(options: argparse.Namespace) -> int:
         with suppress(ArmError):  # a controller that is gone must not cost the recording
             print('free drive is off: the arm holds' if not session.is_free() else
                   'the arm stays in free drive, as it was before')
-        _write(taught_of(found), options)
-        return status
+        taught = taught_of(found)
+        _write(taught, options)
+        return status, _figures(taught)
 
 
 def _read_lines(marks: SimpleQueue[str | None]) -> None:
@@ -230,6 +239,11 @@ def _summary(taught: Taught) -> str:
     return f"{len(taught.times)} poses of '{taught.robot}'"
 
 
+def _figures(taught: Taught) -> Figures:
+    return {'kind': taught.kind, 'robot': taught.robot, 'points': len(taught.times),
+            'duration [s]': float(taught.times[-1]), 'length [m]': taught.length}
+
+
 def _is_agreed(question: str) -> bool:
     with suppress(EOFError):
         if input(f'{question} [y/N] ').strip().lower() in ('y', 'yes'):
@@ -240,8 +254,8 @@ def _is_agreed(question: str) -> bool:
 
 # play
 
-def _play(options: argparse.Namespace) -> int:
-    """Move the arm; return the exit status."""
+def _play(options: argparse.Namespace) -> tuple[int, Figures]:
+    """Move the arm; return the exit status and figures."""
     taught = load(options.file)
     with closing(_session(options)) as session:
         try:
@@ -253,7 +267,7 @@ def _play(options: argparse.Namespace) -> int:
               + (f'; the path then takes {plan.duration:.2f} s' if plan.path else '')
               + '. Obstacles are not known: keep the emergency stop at hand.')
         if not options.yes and not _is_agreed('Move the arm?'):
-            return 3
+            return 3, {}
         try:
             session.go_to_start(plan)
             print('at the start', flush=True)
@@ -265,11 +279,11 @@ def _play(options: argparse.Namespace) -> int:
             raise
     print(f'played; the tip was at most {1e3 * away:.1f} mm and {math.degrees(turn):.2f}° '
           + ('from the path' if plan.path else 'from a pose when it rested there'))
-    return 0
+    return 0, {**_figures(taught), 'largest distance [m]': away, 'largest angle [rad]': turn}
 
 
-def _show(options: argparse.Namespace) -> int:
-    """Say what a file contains; return the exit status."""
+def _show(options: argparse.Namespace) -> tuple[int, Figures]:
+    """Say what a file contains; return the exit status and figures."""
     taught = load(options.file)
     print(f'{options.file}: {_summary(taught)}; tip {taught.tip} in the frame {taught.base}')
     if options.mcap:
@@ -278,7 +292,7 @@ def _show(options: argparse.Namespace) -> int:
             raise InputError(f"'{file}' exists: accepted is a file that does not")
         write_mcap(taught, file)
         print(f'written: {file}')
-    return 0
+    return 0, _figures(taught)
 
 
 if __name__ == '__main__':
