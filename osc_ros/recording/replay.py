@@ -29,6 +29,7 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.journal import ACCEPT, ANSWER, CALL, FACTS, SetupRecipe, WATCH
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import HARMLESS, Supervision
+from osc_ros.control.trajectory import Hold, Path
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
 from osc_ros.recording.tape import Call, Segment
@@ -89,10 +90,11 @@ class Moment:
 
 
 class Event(NamedTuple):
-    """Time of the newest state [s], and a text."""
+    """Time of the newest state [s], a text, and whether it changed nothing."""
 
     time: float
     text: str
+    is_minor: bool = False
 
 
 @dataclass(eq=False)
@@ -185,7 +187,7 @@ class Replay:
         self._clock: Any = self.engine._clock
         self.run = Run(segments[0].facts, self.engine.law.robot.joint_names)
         self._sent: list[Array] = []
-        self._fails_at = -1
+        self._fails_at, self._acts = -1, self.engine.guard.reaction not in HARMLESS
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
         """Compute the run; `tell` is called with the share that is done, 0 to 1."""
@@ -275,8 +277,12 @@ class Replay:
     def _on_event(self, event: str, *arguments: Any) -> None:
         if event == 'change':
             cause, reaction, text = arguments
-            self.run.events.append(Event(self.engine.time, text if reaction else
-                                         'no watchdog acts any more'))
+            is_over = not reaction and not self._acts
+            self._acts = reaction not in HARMLESS
+            if not is_over:  # the end of a report
+                self.run.events.append(Event(self.engine.time, text if reaction else
+                                             'the law controls the arm again',
+                                             reaction == 'report'))
         elif event in ('error', 'warning'):
             self.run.events.append(Event(self.engine.time, str(arguments[0])))
         elif event == 'stopped':
@@ -327,12 +333,18 @@ def _call_text(name: str, arguments: tuple[Any, ...]) -> str:
     """Return a text on a command."""
     if name == SETTING:
         return 'settings changed'
-    words = [type(one).__name__ if hasattr(one, '__dataclass_fields__') else _shown(one)
-             for one in arguments]
-    return f'{name} {" ".join(words)}'.strip()
+    return f'{name} {" ".join(_shown(one) for one in arguments)}'.strip()
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, Hold):
+        return f'pose at {_shown(value.pose[:3, 3])}'
+    if isinstance(value, Path):
+        return f'path of {len(value.times)} poses to {_shown(value.poses[-1, :3, 3])}'
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=4, separator=', ')
+    if hasattr(value, '__dataclass_fields__'):
+        return type(value).__name__
+    if isinstance(value, float):
+        return f'{value:g}'
     return repr(value) if isinstance(value, str) and not value else str(value)
