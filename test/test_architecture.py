@@ -55,8 +55,6 @@ OUTSIDE = {
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py',),
     'viser': ('viewer',),
-    'mcap': ('recording/bag.py',),
-    'mcap_ros2': ('recording/load.py',),
     'trimesh': ('viewer',),
     'xml': ('model/urdf.py', 'model/visuals.py', 'identification/corrected_urdf.py', 'sim'),
     'multiprocessing': ('dynamics/teams',),

@@ -23,12 +23,13 @@ From them `osc_ros.recording.replay` computes the same torques again.
 
 from __future__ import annotations
 
-from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 import math
+from struct import Struct
 from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
@@ -42,13 +43,16 @@ Array = NDArray[np.float64]
 Method = TypeVar('Method', bound=Callable[..., Any])
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
-# payload (m), the readings (k) [s].
+# readings (k) [s], the payload (m).
 ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED = range(1, 7)
 HEAD = 3
-_QUICK = {'accept': ACCEPT, 'answer': ANSWER, 'watch': WATCH}
-_REST = 'answer', 'accept'  # after them a checkpoint delays nothing that is being computed
+_QUICK = {'answer': ANSWER, 'watch': WATCH}
+_NO_STAMP = math.nan, math.nan
 SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
+PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
+_PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
+BEGINNING = -1  # place before the checkpoint of a segment
 FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
 
 
@@ -85,9 +89,9 @@ class Piece(NamedTuple):
     before : int
         Number of numbers in the tape of the segment before.
     checkpoint : bytes
-        State of the engine at the beginning of the segment; empty unless `start` is 0.
+        State of the engine at the beginning of the segment; empty except in its first piece.
     facts : dict
-        What was known then, see `Journal`; empty unless `start` is 0.
+        What was known then, see `Journal`; empty except in the first piece.
     numbers : bytes
         The tape.
     calls : list of (str, tuple)
@@ -171,12 +175,23 @@ class _Segment:
     before: int
     checkpoint: bytes
     facts: dict[str, Any]
-    tape: array[float] = field(default_factory=lambda: array('d'))
+    parts: list[bytearray] = field(default_factory=lambda: [bytearray()])
+    starts: list[int] = field(default_factory=lambda: [0])  # of the parts [numbers]
     calls: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        return NUMBER * len(self.tape) + len(self.checkpoint)
+        return NUMBER * self.length + len(self.checkpoint)
+
+    @property
+    def length(self) -> int:
+        return self.starts[-1] + len(self.parts[-1]) // NUMBER
+
+    def extend(self) -> bytearray:
+        """Begin a new part; return it."""
+        self.starts.append(self.length)
+        self.parts.append(bytearray())
+        return self.parts[-1]
 
 
 class Journal:
@@ -207,8 +222,10 @@ class Journal:
     def __init__(self, duration: float, most: int) -> None:
         self.clock, self.facts, self.failure = RecordedClock(), {}, ''
         self._duration, self._most = duration, most
+        self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
         self._engine: Any = None
+        self._tape = bytearray()
         self.is_open = False  # while a call is recorded
         self._count = 0
 
@@ -236,62 +253,64 @@ class Journal:
 
     # during a call of the engine
 
-    def open(self) -> None:
-        """Begin to record a call."""
-        self.is_open = True
-        self.clock.readings.clear()
-
     def sent(self, tau: Array, stamp: tuple[int, int] | None) -> None:
         """Record a torque (n,) that is sent."""
-        self._try(self._add_sent, tau, stamp)
+        if self._engine is None:
+            return
+        try:
+            tape = self._tape
+            tape += _PACKED[5](SENT, 0.0, 2 + len(tau), *(_NO_STAMP if stamp is None else stamp))
+            tape += tau.tobytes()
+        except Exception as error:  # of any kind: the engine must go on
+            self.end(f'{type(error).__name__}: {error}')
 
     def close(self, name: str, arguments: tuple[Any, ...], has_failed: bool) -> None:
         """Record the call that ends."""
         self.is_open = False
-        self._try(self._add, name, arguments, has_failed)
+        if self._engine is None:
+            return
+        try:
+            self._add(name, arguments)
+            if has_failed:
+                self._tape += _PACKED[HEAD](FAILED, 0.0, 0.0)
+            # after these, a checkpoint delays nothing that is being computed
+            if name == 'answer' or name == 'accept' and not self._engine.acts:
+                self._renew()
+        except Exception as error:  # of any kind: the engine must go on
+            self.end(f'{type(error).__name__}: {error}')
 
     def _try(self, what: Callable[..., None], *arguments: Any) -> None:
-        if self.failure or self._engine is None:
+        if self._engine is None:
             return
         try:
             what(*arguments)
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
 
-    def _add_sent(self, tau: Array, stamp: tuple[int, int] | None) -> None:
-        tape = self._segments[-1].tape
-        tape.extend((SENT, 0.0, 2.0 + len(tau), *((math.nan, math.nan) if stamp is None
-                                                  else stamp)))
-        tape.frombytes(tau.tobytes())
-
-    def _add(self, name: str, arguments: tuple[Any, ...], has_failed: bool) -> None:
-        readings, kind = self.clock.readings, _QUICK.get(name, CALL)
-        if kind == ACCEPT:
-            self._add_state(*arguments)
-        elif kind == CALL:
-            self._add_call(name, arguments)
+    def _add(self, name: str, arguments: tuple[Any, ...]) -> None:
+        readings = self.clock.readings
+        count = len(readings)
+        if name == 'accept':
+            time, q, qd, stamp, arrived = arguments[:5]
+            effort = arguments[5] if len(arguments) > 5 else None
+            tape = self._tape
+            tape += _PACKED[7 + count](
+                ACCEPT, count, 4 + (2 if effort is None else 3) * len(q), *readings, time, *stamp,
+                arrived)
+            tape += q.tobytes()
+            tape += qd.tobytes()
+            if effort is not None:
+                tape += effort.tobytes()
+        elif name in _QUICK:
+            self._tape += _PACKED[4 + count](
+                _QUICK[name], count, 1.0, *readings, arguments[0])
         else:
-            self._segments[-1].tape.extend((kind, len(readings), 1.0, arguments[0], *readings))
-        if has_failed:
-            self._segments[-1].tape.extend((FAILED, 0.0, 0.0))
-        if name in _REST:
-            self._renew()
-
-    def _add_state(self, time: float, q: Array, qd: Array, stamp: tuple[int, int],
-                   arrived: float, effort: Array | None = None) -> None:
-        tape, readings = self._segments[-1].tape, self.clock.readings
-        n = len(q)
-        tape.extend((ACCEPT, len(readings), 4.0 + (2 + (effort is not None)) * n, time, *stamp,
-                     arrived))
-        tape.frombytes(q.tobytes())
-        tape.frombytes(qd.tobytes())
-        if effort is not None:
-            tape.frombytes(effort.tobytes())
-        tape.extend(readings)
+            self._add_call(name, arguments)
 
     def _add_call(self, name: str, arguments: tuple[Any, ...]) -> None:
         segment, readings = self._segments[-1], self.clock.readings
-        segment.tape.extend((CALL, len(readings), 1.0, len(segment.calls), *readings))
+        self._tape += _PACKED[4 + len(readings)](
+            CALL, len(readings), 1.0, *readings, len(segment.calls))
         segment.calls.append((name, tuple(
             self._recipe(one) if isinstance(one, Setup) else one for one in arguments)))
 
@@ -305,15 +324,17 @@ class Journal:
     def _begin_segment(self) -> None:
         self._robot = self._engine.law.robot
         state = checkpoint.dumped(self._engine)
-        before = len(self._segments[-1].tape) if self._segments else 0
+        before = self._segments[-1].length if self._segments else 0
         self._segments.append(_Segment(self._count, perf_counter(), before, state, self.facts))
+        self._tape = self._segments[-1].parts[-1]
         self._count += 1
 
     def _renew(self) -> None:
         """Begin a new segment if the last one is long enough, and drop old ones."""
-        last, share = self._segments[-1], self._duration / SEGMENTS
-        now = perf_counter()
-        if now - last.began < share and last.size < self._most // (SEGMENTS + 1):
+        last, now = self._segments[-1], perf_counter()
+        if len(self._tape) > PART:
+            self._tape = last.extend()
+        if now - last.began < self._share and NUMBER * last.starts[-1] < self._longest:
             return
         self._begin_segment()
         segments = self._segments
@@ -323,37 +344,36 @@ class Journal:
 
     # reading, while the engine goes on
 
-    def piece(self, at: tuple[int, int, int] | None, longest: int) -> Piece | None:
+    def piece(self, at: tuple[int, int, int] | None) -> Piece | None:
         """
-        Return what follows a place in the journal; None if there is nothing yet.
+        Return what follows a place in the journal, at most PART; None if there is nothing yet.
 
         Parameters
         ----------
         at : (segment, number, call), optional
             `Piece.following` of the last piece; None: the beginning of the oldest segment. What
             has been dropped is skipped.
-        longest : int
-            Largest size of the tape in it [bytes].
 
         """
-        segment, start, call = at or (-1, 0, 0)
+        segment, start, call = at or (-1, BEGINNING, 0)
         for one in self._segments:
             if one.number < segment:
                 continue
             if one.number > segment:
-                start, call = 0, 0
-            stop = min(len(one.tape), start + longest // NUMBER)
-            if stop == start and start:
-                continue
-            return Piece(one.number, start, call, one.before, b'' if start else one.checkpoint,
-                         {} if start else one.facts, one.tape[start:stop].tobytes(),
-                         one.calls[call:])
+                start, call = BEGINNING, 0
+            is_first, start = start == BEGINNING, max(start, 0)
+            k = bisect_right(one.starts, start) - 1
+            numbers = bytes(one.parts[k][NUMBER * (start - one.starts[k]):])
+            if numbers or is_first:
+                return Piece(one.number, start, call, one.before,
+                             one.checkpoint if is_first else b'', one.facts if is_first else {},
+                             numbers, one.calls[call:])
         return None
 
     @property
     def newest(self) -> tuple[int, int, int]:
         """The beginning of the newest segment."""
-        return (self._segments[-1].number if self._segments else -1, 0, 0)
+        return (self._segments[-1].number if self._segments else -1, BEGINNING, 0)
 
     def renew(self) -> None:
         """Begin a new segment now."""
@@ -369,8 +389,8 @@ def journaled(method: Method) -> Method:
         journal = engine.journal
         if journal is None or journal.is_open:  # within another call
             return method(engine, *arguments)
-        journal.open()
-        has_failed = True
+        journal.is_open, has_failed = True, True
+        journal.clock.readings.clear()
         try:
             result = method(engine, *arguments)
             has_failed = False

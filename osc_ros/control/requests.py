@@ -328,9 +328,9 @@ def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
         engine.journal.tell(facts)
 
 
-def journal_piece(engine: Engine, at: tuple[int, int, int] | None, longest: int) -> Piece | None:
+def journal_piece(engine: Engine, at: tuple[int, int, int] | None) -> Piece | None:
     """Return what follows a place in the journal, see `Journal.piece`."""
-    return None if engine.journal is None else engine.journal.piece(at, longest)
+    return None if engine.journal is None else engine.journal.piece(at)
 
 
 def renew_journal(engine: Engine) -> tuple[int, int, int] | None:

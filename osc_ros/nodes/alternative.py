@@ -42,6 +42,9 @@ def changes_of(given: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any
         parameter that cannot be set while the controller runs.
 
     """
+    if not values:
+        raise InputError('the recording has no parameters of the controller: without them '
+                         'nothing can be set')
     table, found = {entry.name: entry for entry in with_tasks(values['tasks'])}, {}
     for one in given:
         name, sign, text = one.partition('=')

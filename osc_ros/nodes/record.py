@@ -195,8 +195,9 @@ def main(arguments: list[str] | None = None) -> None:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='osc_record', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description='Records a running controller: the inputs of its loop, joint states, targets,\n'
-        'parameters, robot description, commands and reports, as a bag of rosbag2 in MCAP.')
+        description='Records a running controller: the inputs of its loop, joint states,\n'
+        'targets, parameters, robot description, commands and reports, as a bag of rosbag2\n'
+        'in MCAP.')
     parser.add_argument('--controller', default='osc_controller', metavar='NODE',
                         help='name of the controller, with its namespace (osc_controller)')
     parser.add_argument('--output', type=Path, metavar='FOLDER',

@@ -35,8 +35,6 @@ from osc_ros.recording.export import JOURNAL, versions
 from osc_ros.recording.replay import PARAMETERS
 
 PERIOD = 0.1  # between two looks [s]
-PIECE = 2 ** 16  # largest part of the tape that is copied at once [bytes]
-SHOWN = 50  # messages that a subscriber may be behind
 JOURNAL_QOS = QoSProfile(depth=200, reliability=ReliabilityPolicy.RELIABLE)
 
 
@@ -126,6 +124,6 @@ class Records:
 
     def _following(self, at: tuple[int, int, int] | None) -> Iterator[Piece]:
         """Yield what follows a place in the journal."""
-        while (piece := self._loop.request(requests.journal_piece, at, PIECE)) is not None:
+        while (piece := self._loop.request(requests.journal_piece, at)) is not None:
             yield piece
             at = piece.following

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Bags of rosbag2 in MCAP: written for Foxglove and `ros2 bag`, read even if they are cut short."""
+"""Bags of rosbag2 in MCAP: written for Foxglove and `ros2 bag`, read even if cut short."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iter
     """
     time = 0
     for piece in pieces:
-        for segment in segments_of([piece] if not piece.start else []):
+        for segment in segments_of([piece] if piece.checkpoint else []):
             for call in segment.calls():
                 if call.kind == ANSWER:
                     time = round(SECOND * (call.numbers[0] + offset))

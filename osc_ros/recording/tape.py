@@ -100,10 +100,10 @@ class Segment:
         at, sent, held = 0, list[Array](), None
         while at + HEAD <= len(tape):
             kind, k, m = (int(x) for x in tape[at:at + HEAD])
-            first, last = at + HEAD + m, at + HEAD + m + k
+            first, last = at + HEAD + k, at + HEAD + m + k
             if last > len(tape):
                 break
-            numbers, at = tape[at + HEAD:first], last
+            readings, numbers, at = tape[at + HEAD:first], tape[first:last], last
             if kind == SENT:
                 sent.append(numbers)
             elif kind == FAILED and held is not None:
@@ -111,7 +111,7 @@ class Segment:
             else:
                 if held is not None:
                     yield held
-                held, sent = Call(kind, numbers, tape[first:last], sent), []
+                held, sent = Call(kind, numbers, readings, sent), []
                 if kind == CALL:
                     if int(numbers[0]) >= len(self.named):  # cut short
                         return
@@ -129,7 +129,7 @@ def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
     """
     found: list[Segment] = []
     for piece in pieces:
-        if not piece.start and not (found and found[-1].number == piece.segment):
+        if piece.checkpoint and not (found and found[-1].number == piece.segment):
             found.append(Segment(piece.segment, piece.before, piece.checkpoint, piece.facts))
         if found and found[-1].number == piece.segment and found[-1].length == piece.start and len(
                 found[-1].named) == piece.first_call:
