@@ -18,6 +18,7 @@ import json
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,9 +29,11 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
 import osc_ros
+from osc_ros.control import checkpoint
 from osc_ros.nodes import black_box
 from osc_ros.nodes.alternative import ChangedParameters, changes_of
 from osc_ros.nodes.black_box import BlackBox
+from osc_ros.nodes.records import Records
 from osc_ros.recording.bag import BagWriter
 from osc_ros.recording.explanation import difference
 from osc_ros.recording.load import loaded_bag
@@ -81,6 +84,34 @@ def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypat
         changes_of(['translation.natural_freqency=[1.0,1.0,1.0]'], values)
     with pytest.raises(osc_ros.InputError, match='accepted are those that can'):
         changes_of(['rate=10.0'], values)
+
+
+class Growing:
+    """A loop whose journal grows with every request, as that of a loop at 1 kHz does."""
+
+    joints = ()
+
+    def __init__(self):
+        from osc_ros.control.journal import Journal
+        self.journal = Journal(1e3, 10**9)
+        self.journal.begin(SimpleNamespace(acts=True, law=SimpleNamespace(robot=None)))
+
+    def request(self, what, *arguments):
+        for _ in range(100):
+            self.journal.close('watch', (0.01,), False)
+        return what(SimpleNamespace(journal=self.journal), *arguments)
+
+
+def test_reading_a_journal_that_grows_ends(monkeypatch):
+    monkeypatch.setattr(checkpoint, 'dumped', lambda state: b'state')
+    records = object.__new__(Records)
+    records._loop = Growing()
+    pieces = records._pieces()
+    assert len(pieces) == 1
+    assert pieces[0].is_last
+    more = list(records._following(pieces[0].following))
+    assert [len(one.numbers) for one in more] == [100 * 4 * 8]
+    assert more[0].start == len(pieces[0].numbers) // 8
 
 
 class Boxed:

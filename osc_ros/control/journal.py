@@ -96,6 +96,8 @@ class Piece(NamedTuple):
         The tape.
     calls : list of (str, tuple)
         Names and arguments of the calls of kind CALL.
+    is_last : bool
+        Whether nothing followed when the piece was made.
 
     """
 
@@ -107,6 +109,7 @@ class Piece(NamedTuple):
     facts: dict[str, Any]
     numbers: bytes
     calls: list[tuple[str, tuple[Any, ...]]]
+    is_last: bool
 
     @property
     def following(self) -> tuple[int, int, int]:
@@ -220,7 +223,9 @@ class Journal:
     """
 
     def __init__(self, duration: float, most: int) -> None:
-        self.clock, self.facts, self.failure = RecordedClock(), {}, ''
+        self.clock, self.failure = RecordedClock(), ''
+        self.facts: dict[str, Any] = {}
+        self._robot: Any = None  # of the last setup, see `SetupRecipe`
         self._duration, self._most = duration, most
         self._share, self._longest = duration / SEGMENTS, most // (SEGMENTS + 1)
         self._segments: deque[_Segment] = deque()
@@ -367,7 +372,8 @@ class Journal:
             if numbers or is_first:
                 return Piece(one.number, start, call, one.before,
                              one.checkpoint if is_first else b'', one.facts if is_first else {},
-                             numbers, one.calls[call:])
+                             numbers, one.calls[call:], one is self._segments[-1]
+                             and k == len(one.parts) - 1)
         return None
 
     @property

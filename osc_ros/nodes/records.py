@@ -123,7 +123,9 @@ class Records:
         return list(self._following(None))
 
     def _following(self, at: tuple[int, int, int] | None) -> Iterator[Piece]:
-        """Yield what follows a place in the journal."""
+        """Yield what follows a place in the journal, up to now: it grows in the meantime."""
         while (piece := self._loop.request(requests.journal_piece, at)) is not None:
             yield piece
             at = piece.following
+            if piece.is_last:
+                return
