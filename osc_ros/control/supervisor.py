@@ -283,8 +283,7 @@ class Supervisor:
             self._spacing += INTERVAL_SHARE * (spacing - self._spacing)
 
     def _wanted_speeds(self) -> Array:
-        wanted = self.settings.velocity_limits
-        return self._fastest if wanted is None else wanted
+        return self._fastest if (wanted := self.settings.velocity_limits) is None else wanted
 
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; call this regularly."""
@@ -311,7 +310,8 @@ class Supervisor:
         tau = None
         if not self.watch() and law is not None:
             tau = self._law_torque(law)
-            self.watch()
+            if not self._causes.is_calm:  # it was too late, or not finite
+                self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
             self._predict(self.clock())
             return self._continuous_torque(self._source_of_stop(), None)
