@@ -100,10 +100,8 @@ class Supervisor:
     inverse_dynamics : callable
         Torque (n,) for q, q̇, q̈ (n,) each.
     settings : Supervision
-    on_change : callable, optional
-        Called when the cause or the reaction has changed.
-    clock : callable
-        Monotonic clock [s].
+    on_change, clock : callable, optional
+        Called when the cause or the reaction has changed; see the attribute.
 
     """
 

@@ -190,7 +190,24 @@ class Replay:
         self._fails_at, self._acts = -1, self.engine.guard.reaction not in HARMLESS
 
     def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
-        """Compute the run; `tell` is called with the share that is done, 0 to 1."""
+        """
+        Compute the run; `tell` is called with the share that is done, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            The recording is of another version, and cannot be computed by this one.
+
+        """
+        try:
+            return self._compute(tell)
+        except OscError:
+            raise
+        except Exception as error:  # of any kind: another version has other attributes
+            raise InputError('this version cannot compute the recording '
+                             f'({type(error).__name__}: {error})') from error
+
+    def _compute(self, tell: Callable[[float], object]) -> Run:
         total, done = max(1, sum(one.length for one in self._segments)), 0
         with on_demand():
             if self._alternative is not None:
@@ -317,7 +334,9 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     names, guide = law.robot.joint_names, next(iter(law.levels.values())).guide
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
     found += [f'position or speed of {name}' for name, side in zip(names, limiter.sides) if side]
+    found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
     for applies, text in (
+            (limiter.calm > 0.0, f'damping replaces the posture ({limiter.calm:.2f})'),
             (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
             (limiter.shares[0] < 1.0, f'tasks reduced to {limiter.shares[0]:.2f}'),
             (limiter.shares[1] < 1.0, f'posture reduced to {limiter.shares[1]:.2f}'),

@@ -33,7 +33,8 @@ from osc_ros.recording.replay import Run
 Array = NDArray[np.float64]
 
 MOST_POINTS = 3000  # points of a line in a plot
-STYLE = """body{font:15px/1.45 system-ui,sans-serif;max-width:1080px;margin:2em auto;padding:0 1em}
+SMALL = 1e-6  # a term that is always smaller has no line [N m, N]
+STYLE = """body{font:15px/1.45 system-ui,sans-serif;max-width:1240px;margin:2em auto;padding:0 1em}
 h1{font-size:1.5em}h2{font-size:1.15em;margin-top:1.6em}img{max-width:100%}
 pre{background:#f4f4f2;padding:.8em;overflow-x:auto;font-size:12px}
 table{border-collapse:collapse}td{padding:.1em .8em .1em 0;vertical-align:top}
@@ -157,7 +158,7 @@ def _torques(Figure: Any, run: Run, other: Run | None, time: Array, step: int) -
             axis.plot(time[:len(then)], [one.torque[k] for one in then], '--', color='tab:red',
                       label='with --set')
         for name, values in terms.items():
-            if np.nanmax(np.abs(values), initial=0.0) > 0.0:
+            if np.nanmax(np.abs(values), initial=0.0) > SMALL:
                 axis.plot(time, values[:, k], linewidth=0.9, label=name)
         axis.set_ylabel(f'{joint}\n[N m, N]', fontsize='small')
     _finish(axes[:1], run)
@@ -176,6 +177,8 @@ def _finish(axes: Any, run: Run) -> None:
         if axis.get_legend_handles_labels()[1]:
             axis.legend(fontsize='small', loc='center left', bbox_to_anchor=(1.0, 0.5))
     for event in run.events:
+        if event.is_minor:
+            continue
         axes[0].axvline(event.time - begin, color='0.6', linewidth=0.7, linestyle=':')
 
 
