@@ -164,15 +164,18 @@ def test_terms_add_up_to_the_torque_and_limits_are_named(runs):
 
 def test_limits_that_acted_are_named():
     run = Recorded()
-    limits = replace(run.law.settings.limits, effort=0.35 * run.robot.effort_limits)
+    guard = run.engine.guard
+    limits = replace(run.law.settings.limits, effort=0.3 * run.robot.effort_limits)
     requests.use_setup(run.engine, run.law.new_setup(
-        replace(run.law.settings, limits=limits)), run.engine.guard.settings)
-    run.run(0.4).command(0.0, 0.3, 0.1).run(0.4)
+        replace(run.law.settings, limits=limits)), replace(guard.settings, contact=None))
+    run.run(0.4)
+    run.load = [0.0, 0.0, -120.0]
+    run.run(0.3)
     found = Replay(runs_of(segments_of(run.pieces()))[0]).compute()
     assert found.is_identical
-    acted = {limit.partition(' (')[0].partition(' to')[0] for one in found.moments
+    acted = {limit.partition(' (')[0] for one in found.moments
              for limit in one.limits}
-    assert 'tasks reduced' in acted
+    assert any(limit.startswith('torque of panda_joint') for limit in acted), acted
     still = [one for one in found.moments if one.time < 0.3 and one.terms]
     assert still
     assert not any(one.limits for one in still)
@@ -211,7 +214,7 @@ def test_another_setting_changes_the_torques(recorded, runs):
 def test_state_of_another_version_is_refused(runs, monkeypatch):
     replay = Replay(runs[0])
     del replay.engine.law.limiter.load_sides
-    with pytest.raises(InputError, match='this version cannot compute .* load_sides'):
+    with pytest.raises(InputError, match='this version cannot compute .*load_sides'):
         replay.compute()
 
 

@@ -209,6 +209,22 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
     assert Replay(loaded_bag(box).run_of()).compute().is_identical
 
 
+@pytest.mark.slow
+def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypatch):
+    from test_arm import Rig
+    monkeypatch.setattr(black_box, 'AFTER', 0.3)
+    rig = Rig(spin, black_box__directory=str(tmp_path)).activate()
+    set_frequency(rig.node, 25.0)
+    rig.node._log_change('jump', 'hold', 'jump: as if')
+    spin(lambda: files_in(tmp_path), why='for the file')
+    (folder,) = files_in(tmp_path)
+    run = Replay(loaded_bag(folder).run_of()).compute()
+    assert run.is_identical
+    assert run.commands > 100
+    assert any(FREQUENCY in one.text for one in run.events)
+
+
+@pytest.mark.slow
 def test_record_without_a_controller_ends_with_one(tmp_path):
     ended = subprocess.run(
         [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',

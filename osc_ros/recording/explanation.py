@@ -71,7 +71,7 @@ def difference(recorded: Run, other: Run) -> Difference:
 
 def limit_shares(run: Run) -> dict[str, float]:
     """Return for each limit the share of the states at which it acted, largest first."""
-    found = Counter(limit.partition(' to 0')[0].partition(' (')[0] for one in run.moments
+    found = Counter(limit.partition(' (')[0] for one in run.moments
                     for limit in one.limits)
     return {limit: count / len(run.moments) for limit, count in found.most_common()}
 

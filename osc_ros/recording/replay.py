@@ -333,16 +333,19 @@ def limits_that_acted(engine: Engine) -> tuple[str, ...]:
     law, limiter = engine.law, engine.law.limiter
     names, guide = law.robot.joint_names, next(iter(law.levels.values())).guide
     found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
-    found += [f'position or speed of {name}' for name, side in zip(names, limiter.sides) if side]
+    wanted, lower, upper = limiter.accelerations[:3]
+    is_beyond = (limiter.sides != 0) | (limiter.shares.min() < 1.0) & (
+        (wanted < lower) | (wanted > upper))
+    found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]
     found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
     for applies, text in (
             (limiter.calm > 0.0, f'damping replaces the posture ({limiter.calm:.2f})'),
             (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
-            (limiter.shares[0] < 1.0, f'tasks reduced to {limiter.shares[0]:.2f}'),
-            (limiter.shares[1] < 1.0, f'posture reduced to {limiter.shares[1]:.2f}'),
+            (limiter.shares[0] < 1.0, f'tasks reduced ({limiter.shares[0]:.2f} left)'),
+            (limiter.shares[1] < 1.0, f'posture reduced ({limiter.shares[1]:.2f} left)'),
             (guide.waits, 'the target waits for the arm'),
             (guide.clamped, 'the target is at the edge'),
-            (law.gain_share() < 1.0, f'gains reduced to {law.gain_share():.2f}')):
+            (law.gain_share() < 1.0, f'gains reduced ({law.gain_share():.2f} left)')):
         if applies:
             found.append(text)
     return tuple(found)

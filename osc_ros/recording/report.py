@@ -128,7 +128,7 @@ def _plots(run: Run, other: Run | None) -> list[tuple[str, str]]:
     top.plot(time, 1e3 * np.linalg.norm(errors[:, 3:], axis=1), label='position [mm]')
     top.plot(time, np.degrees(np.linalg.norm(errors[:, :3], axis=1)), label='angle [deg]')
     top.set_ylabel('error of the tip')
-    limits = list(dict.fromkeys(limit.partition(' to 0')[0].partition(' (')[0] for one in shown
+    limits = list(dict.fromkeys(limit.partition(' (')[0] for one in shown
                                 for limit in one.limits))
     rows = [*limits[:10], 'a watchdog acts']
     for k, limit in enumerate(rows):
