@@ -94,7 +94,7 @@ setup(
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
             f'osc_record = {PACKAGE}.nodes.start:record',
-            f'osc_replay = {PACKAGE}.nodes.start:replay',
+            f'osc_replay = {PACKAGE}.recording.command:main',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

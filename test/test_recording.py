@@ -377,7 +377,7 @@ def test_identification_reads_joint_states_of_a_bag(tmp_path):
 
 def replayed(capsys, *arguments):
     """Run osc_replay; return exit status, output and errors."""
-    from osc_ros.nodes.replay import main
+    from osc_ros.recording.command import main
     with pytest.raises(SystemExit) as ended:
         main([str(one) for one in arguments])
     return ended.value.code, *capsys.readouterr()

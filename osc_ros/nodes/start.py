@@ -63,11 +63,6 @@ def record() -> NoReturn:
     _run('record')
 
 
-def replay() -> NoReturn:
-    """Run osc_replay."""
-    _run('replay')
-
-
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
     import_module(f'osc_ros.nodes.{name}').main()

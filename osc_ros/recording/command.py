@@ -12,19 +12,19 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""osc_replay: computes a recorded run again, and explains its torques."""
+"""The command osc_replay: computes a recorded run again, and explains its torques."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from importlib import import_module
 import json
 from pathlib import Path
 import sys
 from typing import Any
 
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.recording import explanation, report
 from osc_ros.recording.load import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay, Run
@@ -42,7 +42,6 @@ or processor); 2 bad arguments, or there is nothing to compute"""
 def main(arguments: list[str] | None = None) -> None:
     """Replay; exit as `EXAMPLE` says."""
     options = _options(arguments)
-    end_quietly()
     try:
         status = _replay(options)
     except (OscError, OSError) as error:
@@ -83,9 +82,8 @@ def _replay(options: argparse.Namespace) -> int:
     run = Replay(segments).compute(_progress('computing', options))
     other = None
     if changes:
-        from osc_ros.nodes.alternative import ChangedParameters
-        other = Replay(segments, ChangedParameters(values, segments[0].facts['urdf'], changes)
-                       ).compute(_progress('computing with --set', options))
+        changed = _alternative().ChangedParameters(values, segments[0].facts['urdf'], changes)
+        other = Replay(segments, changed).compute(_progress('computing with --set', options))
     if options.json:
         print(json.dumps(_as_json(run, other, found.notes, options.at), indent=1))
     else:
@@ -101,14 +99,16 @@ def _replay(options: argparse.Namespace) -> int:
 
 
 def _changes(given: list[str], values: dict[str, Any]) -> dict[str, Any]:
-    if not given:
-        return {}
+    return dict(_alternative().changes_of(given, values)) if given else {}
+
+
+def _alternative() -> Any:
+    """Return the module with the table of parameters; it alone needs ROS, so by its name."""
     try:
-        from osc_ros.nodes.alternative import changes_of
-    except ModuleNotFoundError as error:
+        return import_module('osc_ros.nodes.alternative')
+    except ImportError as error:
         raise InputError(f'--set needs ROS 2 ({error}): source its setup.bash, or pip install '
                          "'osc_ros[jazzy]'") from None
-    return changes_of(given, values)
 
 
 def _lines(run: Run, other: Run | None, changes: dict[str, Any], times: list[float]) -> list[str]:
