@@ -134,6 +134,13 @@ def test_black_box_that_cannot_write_says_so_and_raises_nothing(tmp_path, monkey
     assert Boxed(tmp_path / 'sub').fire().told == [
         f"black box: jump: not written to {tmp_path / 'sub'}: the journal of the control loop is "
         'empty']
+    def ended():
+        raise osc_ros.InputError('the process of the control loop has ended')
+
+    boxed = Boxed(tmp_path / 'sub')
+    boxed.box._pieces = ended
+    assert boxed.fire().told == []
+    assert boxed.box.text == 'jump: not written: the process of the control loop has ended'
     monkeypatch.setattr(BlackBox, '_write', lambda self, folder, pieces: BagWriter(folder))
     assert 'not written' in Boxed(tmp_path / 'file').fire().told[0]
 

@@ -99,9 +99,14 @@ class BlackBox:
         if perf_counter() < self._due or is_busy:
             return
         cause, self._cause, self._due = self._cause, '', float('inf')
+        try:
+            pieces = self._pieces()
+        except OscError as error:  # the process of the loop has ended
+            self.text = f'{cause}: not written: {error}'
+            return
         self.text = 'writing a file'
-        self._thread = Thread(target=self._try_to_write, args=(cause, self._pieces()),
-                              name='black box', daemon=True)
+        self._thread = Thread(target=self._try_to_write, args=(cause, pieces), name='black box',
+                              daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -42,14 +42,14 @@ from osc_ros.recording.export import JOURNAL
 EXAMPLE = """examples:
   osc_record                                    osc_controller, until Ctrl-C, in osc_record_DATE
   osc_record --controller left/osc_controller --duration 20 --output run1
-  osc_record --topic /camera/image_raw --all    another topic; and ~/terms, ~/inertia
+  osc_record --topic /camera/image_raw --all    another topic; and ~/terms, …
 
 Replay: osc_replay run1. It opens in Foxglove, and with: ros2 bag info run1
 
 exit status: 0 written; 1 no such controller runs; 2 bad arguments, or it cannot be written"""
 SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',
           '/parameter_events', '/rosout')
-COSTLY = 'terms', 'inertia'  # the loop computes them only while somebody listens
+COSTLY = 'terms', 'inertia', 'commands_stamped'  # made only while somebody listens
 LOOK = 0.5  # between two looks for new topics [s]
 PATIENCE = 10.0  # longest time until the controller is found [s]
 DEPTH = 1000
@@ -206,8 +206,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='time to record [s] (until Ctrl-C)')
     parser.add_argument('--topic', action='append', default=[],
                         help='record this topic, too; repeatable')
-    parser.add_argument('--all', action='store_true', help='record ~/terms and ~/inertia, too: '
-                        'the loop computes them only then')
+    parser.add_argument('--all', action='store_true', help='record ~/terms, ~/inertia and '
+                        '~/commands_stamped, too: the controller makes them only then')
     parser.add_argument('--json', action='store_true', help='print the result as JSON')
     return parser.parse_args(arguments)
 
