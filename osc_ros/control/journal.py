@@ -159,11 +159,12 @@ class RecordedClock:
 
     def __init__(self) -> None:
         self.readings: list[float] = []
+        self._append = self.readings.append
 
     def __call__(self) -> float:
         """Return the time [s]."""
         now = perf_counter()
-        self.readings.append(now)
+        self._append(now)
         return now
 
     def __reduce__(self) -> Any:
