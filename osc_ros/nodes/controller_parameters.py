@@ -44,6 +44,7 @@ from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TO
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
+from osc_ros.nodes.display_parameters import DISPLAY
 from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
 from osc_ros.nodes.record_parameters import RECORDING
@@ -414,7 +415,7 @@ _EXTERNAL = (
 )
 
 PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL,
-              *RECORDING)
+              *RECORDING, *DISPLAY)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

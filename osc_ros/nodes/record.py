@@ -20,7 +20,6 @@ import argparse
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-import json
 from pathlib import Path
 import sys
 from time import perf_counter, strftime, time_ns
@@ -31,6 +30,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
+from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
 from osc_ros.control.journal import loaded_piece, Piece
 from osc_ros.errors import InputError, OscError
 from osc_ros.nodes.interrupts import end_quietly, recorded_signals
@@ -193,9 +193,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_record', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description='Records a running controller: the inputs of its loop, joint states,\n'
+    parser = Parser(
+        prog='osc_record', epilog=EXAMPLE, description='Records a running controller: the inputs of its loop, joint states,\n'
         'targets, parameters, robot description, commands and reports, as a bag of rosbag2\n'
         'in MCAP.')
     parser.add_argument('--controller', default='osc_controller', metavar='NODE',
@@ -208,7 +207,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='record this topic, too; repeatable')
     parser.add_argument('--all', action='store_true', help='record ~/terms, ~/inertia and '
                         '~/commands_stamped, too: the controller makes them only then')
-    parser.add_argument('--json', action='store_true', help='print the result as JSON')
+    add_json(parser)
     return parser.parse_args(arguments)
 
 
@@ -222,12 +221,14 @@ def _record(options: argparse.Namespace) -> int:
     with recorded_signals() as signals:
         recorder = Recorder(options.controller, bag, options.topic, options.all)
         try:
-            began = _spin(recorder, options.duration, lambda: bool(signals), options.json)
+            with stdout_for_json(options.json):
+                began = _spin(recorder, options.duration, lambda: bool(signals))
         finally:
             recorder.destroy_node()
             rclpy.try_shutdown()
             bag.close()
-    _tell(options, bag, recorder, perf_counter() - began)
+    with stdout_for_json(options.json):
+        _tell(options, bag, recorder, perf_counter() - began)
     if not recorder.is_found:
         print(f"osc_record: no node '{options.controller}' was found, or one without ~/{JOURNAL}: "
               'start the controller, or name it with --controller', file=sys.stderr)
@@ -235,8 +236,7 @@ def _record(options: argparse.Namespace) -> int:
     return 0
 
 
-def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool], is_quiet: bool
-          ) -> float:
+def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
     """Record until the time is over; return when recording began by `perf_counter` [s]."""
     executor = EventsExecutor()
     executor.add_node(recorder)
@@ -245,13 +245,13 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool], is_q
         while not is_over() and perf_counter() - began < duration:
             executor.spin_once(timeout_sec=0.05)
             now = perf_counter() - began
-            if recorder.is_found and not is_told and not is_quiet:
+            if recorder.is_found and not is_told:
                 is_told = True
                 print('recording; Ctrl-C ends it' if duration == float('inf')
                       else f'recording for {duration:g} s', flush=True)
             if not recorder.is_found and now > min(PATIENCE, duration):
                 break
-            if sys.stderr.isatty() and not is_quiet and now - shown > 0.5:
+            if sys.stderr.isatty() and now - shown > 0.5:
                 shown = now
                 print(f'\r{now:6.1f} s  {recorder._bag.count} messages ', end='', file=sys.stderr)
     finally:
@@ -265,9 +265,8 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool], is_q
 def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took: float) -> None:
     is_exact = recorder.journal > 0 and not any('gap' in one for one in recorder.problems)
     if options.json:
-        print(json.dumps({'folder': str(bag.folder), 'seconds': took, 'messages': bag.counts,
-                          'exact': is_exact, 'problems': recorder.problems}, indent=1))
-        return
+        write_json(options.json, {'folder': str(bag.folder), 'seconds': took, 'exact': is_exact,
+                                  'messages': bag.counts, 'problems': recorder.problems})
     for name, count in bag.counts.items():
         if count:
             print(f'{count:8d}  {name}')

@@ -17,13 +17,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from importlib import import_module
-import json
 from pathlib import Path
 import sys
 from typing import Any
 
+from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
 from osc_ros.errors import InputError, OscError
 from osc_ros.recording import explanation, report
 from osc_ros.recording.load import loaded_bag
@@ -51,9 +50,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_replay', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description='Computes a recorded run of a controller again, without ROS and without the\n'
+    parser = Parser(
+        prog='osc_replay', epilog=EXAMPLE, description='Computes a recorded run of a controller again, without ROS and without the\n'
         'arm, by the same code, and explains its torques.')
     parser.add_argument('recording', help='a folder of osc_record, of the black box or of ros2 '
                         'bag, or an .mcap file')
@@ -66,7 +64,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'on; repeatable')
     parser.add_argument('--csv', type=Path, metavar='FILE', help='write a row for each state')
     parser.add_argument('--html', type=Path, metavar='FILE', help='write a page with plots')
-    parser.add_argument('--json', action='store_true', help='print JSON')
+    add_json(parser)
     return parser.parse_args(arguments)
 
 
@@ -74,28 +72,29 @@ def _replay(options: argparse.Namespace) -> int:
     """Replay; return the exit status."""
     found = loaded_bag(options.recording)
     segments = found.run_of(options.controller)
-    if not options.json:
-        for note in found.notes:
-            print(f'note: {note}')
     values = segments[0].facts.get(PARAMETERS, {})
     changes = _changes(options.set, values)
-    run = Replay(segments).compute(_progress('computing', options))
-    other = None
+    run, other = _computed('computing', Replay(segments)), None
     if changes:
         changed = _alternative().ChangedParameters(values, segments[0].facts['urdf'], changes)
-        other = Replay(segments, changed).compute(_progress('computing with --set', options))
-    if options.json:
-        print(json.dumps(_as_json(run, other, found.notes, options.at), indent=1))
-    else:
-        print('\n'.join(_lines(run, other, changes, options.at)))
-    if options.csv:
-        report.write_csv(options.csv, run, other)
-    if options.html:
-        report.write_html(options.html, run, options.at, other, changes)
-    if not options.json:
+        other = _computed('computing with --set', Replay(segments, changed))
+    with stdout_for_json(options.json):
+        print('\n'.join([*(f'note: {note}' for note in found.notes),
+                         *_lines(run, other, changes, options.at)]))
+        if options.csv:
+            report.write_csv(options.csv, run, other)
+        if options.html:
+            report.write_html(options.html, run, options.at, other, changes)
         for path in filter(None, (options.csv, options.html)):
             print(f'written: {path}')
+    if options.json:
+        write_json(options.json, _as_json(run, other, found.notes, options.at))
     return 0 if run.is_identical else 1
+
+
+def _computed(what: str, replay: Replay) -> Run:
+    with ProgressBar(what) as progress:
+        return replay.compute(progress.show)
 
 
 def _changes(given: list[str], values: dict[str, Any]) -> dict[str, Any]:
@@ -131,15 +130,6 @@ def _as_json(run: Run, other: Run | None, notes: list[str], times: list[float]) 
             'limits': explanation.limit_shares(other),
             'at': [explanation.moment_as_json(other, other.at(seconds)) for seconds in times]}
     return found
-
-
-def _progress(what: str, options: argparse.Namespace) -> Callable[[float], None]:
-    """Return a function that shows a share of the work, on a terminal."""
-    def show(share: float) -> None:
-        if sys.stderr.isatty() and not options.json:
-            print(f'\r{what}: {100.0 * share:3.0f} %', end='\n' if share == 1.0 else '',
-                  file=sys.stderr, flush=True)
-    return show
 
 
 if __name__ == '__main__':
