@@ -405,9 +405,9 @@ def test_command_explains_and_writes(bag, recorded, capsys, tmp_path):
     head = rows[0].split(',')
     column = head.index('torque.panda_joint1')
     assert float(rows[-1].split(',')[column]) == recorded.commands[-1][0]
-    status, told, _ = replayed(capsys, bag, '--json', '--at', 0.1)
+    status, _, _ = replayed(capsys, bag, '--at', 0.1, '--json', tmp_path / 'run.json')
     assert status == 0
-    figures = json.loads(told)
+    figures = json.loads((tmp_path / 'run.json').read_text())
     assert figures['identical'] is True
     assert figures['commands'] >= figures['states'] > 100
     assert sum(np.array(row) for row in figures['at'][0]['terms [N m]'].values()) == pytest.approx(

@@ -194,7 +194,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
-        prog='osc_record', epilog=EXAMPLE, description='Records a running controller: the inputs of its loop, joint states,\n'
+        prog='osc_record', epilog=EXAMPLE,
+        description='Records a running controller: the inputs of its loop, joint states,\n'
         'targets, parameters, robot description, commands and reports, as a bag of rosbag2\n'
         'in MCAP.')
     parser.add_argument('--controller', default='osc_controller', metavar='NODE',

@@ -51,7 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser(
-        prog='osc_replay', epilog=EXAMPLE, description='Computes a recorded run of a controller again, without ROS and without the\n'
+        prog='osc_replay', epilog=EXAMPLE,
+        description='Computes a recorded run of a controller again, without ROS and without the\n'
         'arm, by the same code, and explains its torques.')
     parser.add_argument('recording', help='a folder of osc_record, of the black box or of ros2 '
                         'bag, or an .mcap file')
