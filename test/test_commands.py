@@ -62,6 +62,7 @@ FIGURES = {
     'osc_info': ('panda', '--json'),
     'osc_demo': ('--headless', '--duration', '3', '--json'),
     'osc_identify': ('--simulate', 'panda', '--yes', '--json'),
+    'osc_tune': ('--quick', '--json'),
 }
 
 

@@ -38,7 +38,6 @@ from osc_ros.sim.masses import with_masses
 from osc_ros.tuning.advice import advice
 from osc_ros.tuning.measurement import Laboratory
 from osc_ros.tuning.page import page
-from osc_ros.tuning.progress import Bar, colored_text
 from osc_ros.tuning.response import shape, step_response, Wanted
 from osc_ros.tuning.results import lines, numbers, Results
 from osc_ros.tuning.robustness import Robustness
@@ -198,29 +197,6 @@ def test_page_is_one_file_with_its_plots_and_the_numbers_are_json(stiff):
     printed = '\n'.join(lines(found, io.StringIO()))
     assert 'CHANGE: translation.natural_frequency' in printed
     assert '\033' not in printed
-
-
-class Terminal(io.StringIO):
-    """A terminal."""
-
-    def isatty(self):
-        """Say that this is one."""
-        return True
-
-
-def test_bar_and_colours_are_for_terminals_only(monkeypatch):
-    monkeypatch.delenv('NO_COLOR', raising=False)
-    file, terminal = io.StringIO(), Terminal()
-    for stream in (file, terminal):
-        bar = Bar(stream, 2)
-        bar('steps')
-        bar.close()
-    assert '\r' not in file.getvalue() and 'steps' in file.getvalue()
-    assert terminal.getvalue().startswith('\r[############............]   1 of 2')
-    assert colored_text('a', 'bad', file) == 'a'
-    assert colored_text('a', 'bad', terminal) == '\033[31ma\033[0m'
-    monkeypatch.setenv('NO_COLOR', '1')
-    assert colored_text('a', 'bad', terminal) == 'a'
 
 
 @pytest.mark.parametrize('config, said', [

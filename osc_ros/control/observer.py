@@ -208,7 +208,7 @@ class ExternalForce:
         if not squared > 0.0:
             return math.inf
         (a, b, c), (x, y, z) = moment, force  # a product of np.cross takes ten times as long
-        return math.hypot(b * z - c * y, c * x - a * z, a * y - b * x) / squared
+        return math.hypot(b * z - c * y, c * x - a * z, a * y - b * x) / float(squared)
 
 
 class MomentumObserver:

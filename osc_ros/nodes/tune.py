@@ -17,12 +17,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from contextlib import suppress
-import json
+from itertools import count
 from pathlib import Path
 import sys
 from typing import Any
 
+from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
 from osc_ros.nodes import description
@@ -33,7 +35,6 @@ from osc_ros.nodes.share import share_directory
 from osc_ros.nodes.tuned_arm import tuned_arm, TunedArm
 from osc_ros.tuning.advice import advice, options
 from osc_ros.tuning.measurement import Laboratory
-from osc_ros.tuning.progress import Bar
 from osc_ros.tuning.results import lines, numbers, Results
 from osc_ros.tuning.robustness import FACTORS, PERIODS, robustness
 
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = _options(arguments)
     end_quietly()
     try:
-        with on_demand():
+        with on_demand(), stdout_for_json(given.json):
             sys.exit(_tune(given))
     except OscError as error:
         sys.stdout.flush()
@@ -61,8 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_tune', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        prog='osc_tune', epilog=EXAMPLE,
         description='Measures step and frequency responses, noise, saturation and robustness of an'
         '\narm in MuJoCo under the controller, without ROS nodes, and recommends parameters; each'
         '\nrecommendation is simulated before it is given.')
@@ -78,7 +79,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
     parser.add_argument('--output', type=Path, default=Path('osc_tune'),
                         help='folder of the results (osc_tune)')
-    parser.add_argument('--json', type=Path, help='also write all numbers to this file')
+    add_json(parser)
     found = parser.parse_args(arguments)
     if found.robot and found.urdf:
         parser.error('--robot and --urdf: accepted is one of them')
@@ -98,13 +99,13 @@ def _tune(given: argparse.Namespace) -> int:
     folder = share_directory() / 'config'
     files = [folder / f"{'own' if given.urdf else given.robot}.yaml"]
     files += [given.config] if given.config else []
-    bar = Bar(sys.stderr, EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS)))
-    try:
+    expected = EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS))
+    with ProgressBar('osc_tune') as bar:
         arm = tuned_arm(Parameters(files), _own(given), _delay(given),
-                        lambda progress: bar(progress, counts=False))
-        found = _results(arm, bar, not given.quick)
-    finally:
-        bar.close()
+                        lambda progress: bar.show(0.0, str(progress)))
+        numbered = count(1)
+        found = _results(arm, lambda what: bar.show(
+            (k := next(numbered)) / max(k, expected), str(what)), not given.quick)
     for line in lines(found, sys.stdout):
         print(line)
     text = parameter_file(arm, found)
@@ -113,13 +114,13 @@ def _tune(given: argparse.Namespace) -> int:
     from osc_ros.tuning.page import page
     report.write_text(page(found, text), encoding='utf-8')
     if given.json:
-        given.json.write_text(json.dumps(numbers(found), indent=1) + '\n', encoding='utf-8')
+        write_json(given.json, numbers(found))
     print(f'report: {report}\nparameters: {path}')
     return 1 if found.advice.changes or found.advice.unsolved or arm.refused else 0
 
 
-def _results(arm: TunedArm, bar: Bar, has_map: bool) -> Results:
-    laboratory = Laboratory(arm.subject, bar)
+def _results(arm: TunedArm, note: Callable[[str], object], has_map: bool) -> Results:
+    laboratory = Laboratory(arm.subject, note)
     found = advice(laboratory, laboratory.measure(arm.values))
     table = robustness(laboratory, found.last.values, has_map)
     more = list(options(laboratory, found.last, table))
