@@ -96,6 +96,8 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
+            f'osc_record = {PACKAGE}.nodes.start:record',
+            f'osc_replay = {PACKAGE}.recording.command:main',
             f'osc_tune = {PACKAGE}.nodes.start:tune',
             f'osc_teach = {PACKAGE}.teach.command:main',
         ],

@@ -62,6 +62,7 @@ NOT_RUN = {
 FOREIGN = {
     '/robot_manager': 'kuka_drivers',
     'control': 'ros2 control: ros2controlcli of ros2_control',
+    'bag': 'ros2 bag: ros2bag of rosbag2',
 }
 SETUP = (CHECKOUT / 'setup.py').read_text(encoding='utf-8')
 MAKEFILE = (CHECKOUT / 'Makefile').read_text(encoding='utf-8')

@@ -47,6 +47,7 @@ from osc_ros.nodes import description
 from osc_ros.nodes.display_parameters import DISPLAY
 from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
+from osc_ros.nodes.record_parameters import RECORDING
 from osc_ros.nodes.states import VELOCITY
 
 OTHER_PUBLISHER = 'other_publisher'
@@ -414,7 +415,7 @@ _EXTERNAL = (
 )
 
 PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL,
-              *DISPLAY)
+              *RECORDING, *DISPLAY)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

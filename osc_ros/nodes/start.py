@@ -75,6 +75,11 @@ def identify() -> NoReturn:
     _run('identify')
 
 
+def record() -> NoReturn:
+    """Run osc_record."""
+    _run('record')
+
+
 def tune() -> NoReturn:
     """Run osc_tune."""
     _run('tune')
