@@ -20,6 +20,7 @@ from typing import Any
 
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
+from osc_ros.nodes.world import world_of
 from osc_ros.sim.plant import Plant
 
 
@@ -45,13 +46,14 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
     # None: the plant uses the values of the URDF
     given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                      'rotor_inertia')}
+    world = world_of(values, robot)
     plant = Plant(description.with_simulated_payload(values, text, robot), robot.base,
                   robot.joint_names, locked=description.locked_positions(values),
                   timestep=values['timestep'], gravity=values['gravity'], seed=values['seed'],
                   position_noise=values['position_noise'],
                   velocity_noise=values['velocity_noise'],
                   compensates=values['driver_compensates'], folder=description.folder(values),
-                  **given)
+                  furnish=None if world is None else world.add, **given)
     if values['initial_positions']:
         plant.reset(values['initial_positions'])
     return plant
