@@ -82,7 +82,8 @@ setup(
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
         'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
-                 'pytest-xdist', 'hypothesis',
+                 'pytest-xdist',
+                 'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },
