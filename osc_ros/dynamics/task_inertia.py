@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.either import lane_array, lane_count, lane_number, select
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -54,13 +55,12 @@ def solve_in_place(A, x, m):
     of A.
 
     """
-    trace, inverse_trace = 0.0, 0.0
+    trace, inverse_trace, definite = 0.0, 0.0, 1.0
     for i in range(m):
         trace += A[(m + 1) * i]
     for k in range(m):
         pivot = A[(m + 1) * k]
-        if not pivot > 0.0:
-            return 0.0
+        definite = select(pivot > 0.0, definite, 0.0)
         for i in range(k + 1, m):
             row = A[m * i + k] / pivot
             for j in range(k + 1, i + 1):
@@ -83,7 +83,7 @@ def solve_in_place(A, x, m):
         x[i] /= A[(m + 1) * i]
         for j in range(i + 1, m):
             x[i] -= A[m * j + i] * x[j]
-    return 1.0 / (trace * inverse_trace)
+    return select(definite > 0.0, 1.0 / (trace * inverse_trace), 0.0)
 
 
 @inlined
@@ -170,6 +170,15 @@ def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
             along += V[m * i + k] * r[i]
         for i in range(m):
             x[i] += w[k] * along * V[m * i + k]
+
+
+@inlined
+def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
+    """Write Λ r to x by the pseudo-inverse if `ratio` of Λ⁻¹ is at most EXACT_HIGH, or NaN."""
+    for lane in range(lane_count(x)):
+        if not lane_number(ratio, lane) > EXACT_HIGH:
+            apply_pseudo_inverse(lane_array(Lambda_inv, lane), lane_array(r, lane),
+                                 lane_array(scratch, lane), lane_array(x, lane), m)
 
 
 @inlined

@@ -85,9 +85,8 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import (
-    apply_pseudo_inverse,
-    EXACT_HIGH,
     put_pseudo_inverse,
+    replace_singular,
     solve_in_place,
 )
 
@@ -186,8 +185,7 @@ def task_force(u, tip, F):
         A[k] = tip[k]
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
-    if not solve_in_place(A, F, 6) > EXACT_HIGH:
-        apply_pseudo_inverse(tip[:36], r, scratch, F, 6)
+    replace_singular(solve_in_place(A, F, 6), tip[:36], r, scratch, F, 6)
 
 
 @inlined

@@ -41,9 +41,8 @@ from osc_ros.dynamics.spatial import (
     vector_at,
 )
 from osc_ros.dynamics.task_inertia import (
-    apply_pseudo_inverse,
-    EXACT_HIGH,
     put_pseudo_inverse,
+    replace_singular,
     solve_in_place,
 )
 from osc_ros.dynamics.trees.articulated import (
@@ -231,8 +230,7 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
         A[k] = flat[k]
     for k in range(m):
         F[k] = r[k] = u[k] - a0[k]
-    if not solve_in_place(A, F, m) > EXACT_HIGH:
-        apply_pseudo_inverse(flat, r, scratch, F, m)
+    replace_singular(solve_in_place(A, F, m), flat, r, scratch, F, m)
     inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, memory.work, out)
     return DONE if all_finite(out) else NOT_FINITE
 
