@@ -50,14 +50,24 @@ def select(condition: Any, one: Any, other: Any) -> Any:
     return one if condition else other
 
 
-def lane_count(array: NDArray[Any]) -> int:
-    """Number of lanes in an entry of an array: 1 for an array of numbers."""
+def any_lane(condition: Any) -> bool:
+    """Whether a condition holds in one lane at least."""
+    return bool(condition)
+
+
+def lane_count(values: Any) -> int:
+    """Number of lanes of a value, or of an entry of an array: 1 for a number."""
     return 1
 
 
 def lane_number(numbers: Any, lane: int) -> Any:
     """The number in one lane."""
     return numbers
+
+
+def with_number(numbers: Any, lane: int, number: Any) -> Any:
+    """`numbers`, with another number in one lane."""
+    return number
 
 
 def lane_array(array: NDArray[Any], lane: int) -> NDArray[Any]:
@@ -95,10 +105,17 @@ def _compiled_select(condition: Any, one: Any, other: Any) -> Any:
     return None
 
 
+@overload(any_lane, jit_options=INLINED, strict=False)
+def _compiled_any_lane(condition: Any) -> Any:
+    if isinstance(condition, types.Boolean):
+        return lambda condition: condition
+    return None
+
+
 @overload(lane_count, jit_options=INLINED, strict=False)
-def _compiled_lane_count(array: Any) -> Any:
-    if array.dtype == types.float64:
-        return lambda array: 1
+def _compiled_lane_count(values: Any) -> Any:
+    if getattr(values, 'dtype', values) == types.float64:
+        return lambda values: 1
     return None
 
 
@@ -106,6 +123,13 @@ def _compiled_lane_count(array: Any) -> Any:
 def _compiled_lane_number(numbers: Any, lane: Any) -> Any:
     if isinstance(numbers, types.Float):
         return lambda numbers, lane: numbers
+    return None
+
+
+@overload(with_number, jit_options=INLINED, strict=False)
+def _compiled_with_number(numbers: Any, lane: Any, number: Any) -> Any:
+    if isinstance(numbers, types.Float):
+        return lambda numbers, lane, number: number
     return None
 
 

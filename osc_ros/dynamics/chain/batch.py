@@ -22,7 +22,6 @@ from osc_ros.dynamics.chain.layout import FORCE, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
 from osc_ros.dynamics.compiled import inlined, released, view
 from osc_ros.dynamics.either import lane_number, select
-from osc_ros.dynamics.lanes import trigonometry  # noqa: F401  defines sine and cosine of lanes
 from osc_ros.dynamics.lanes.memory import array_of_lanes, load_rows, store_rows, WIDTH
 
 

@@ -127,9 +127,7 @@ def _lane_number(typing: Any, numbers: Any, lane: Any) -> Any:
 
 
 @intrinsic
-def with_number(typing: Any, numbers: Any, lane: Any, number: Any) -> Any:
-    """Lanes with another number in one lane."""
-
+def _with_number(typing: Any, numbers: Any, lane: Any, number: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.insert_element(arguments[0], arguments[2], arguments[1])
 
@@ -137,9 +135,7 @@ def with_number(typing: Any, numbers: Any, lane: Any, number: Any) -> Any:
 
 
 @intrinsic
-def any_lane(typing: Any, mask: Any) -> Any:
-    """Whether a mask is true in one lane at least."""
-
+def _any_lane(typing: Any, mask: Any) -> Any:
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits = ir.IntType(mask.width)
         return builder.icmp_unsigned('!=', builder.bitcast(arguments[0], bits),
@@ -168,10 +164,25 @@ def _select_lanes(condition: Any, one: Any, other: Any) -> Any:
 
 
 @overload(either.lane_count, jit_options=INLINED, strict=False)
-def _lane_count_of_lanes(array: Any) -> Any:
-    if isinstance(array.dtype, Lanes):
-        width = array.dtype.width
-        return lambda array: width
+def _lane_count_of_lanes(values: Any) -> Any:
+    of = getattr(values, 'dtype', values)
+    if isinstance(of, Lanes):
+        width = of.width
+        return lambda values: width
+    return None
+
+
+@overload(either.any_lane, jit_options=INLINED, strict=False)
+def _any_lane_of_lanes(condition: Any) -> Any:
+    if isinstance(condition, Mask):
+        return lambda condition: _any_lane(condition)
+    return None
+
+
+@overload(either.with_number, jit_options=INLINED, strict=False)
+def _with_number_of_lanes(numbers: Any, lane: Any, number: Any) -> Any:
+    if isinstance(numbers, Lanes):
+        return lambda numbers, lane, number: _with_number(numbers, lane, number)
     return None
 
 
