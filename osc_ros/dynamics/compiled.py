@@ -149,7 +149,7 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
             raise OscError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
                            'compiled kernels; unset it')
         if not (is_done or _ON_DEMAND):
-            with _unlocked():
+            with unlocked():
                 compile_all()
             is_done = True
 
@@ -168,7 +168,7 @@ def on_demand() -> Iterator[None]:
     """
     _ON_DEMAND.append(True)
     try:
-        with _unlocked():
+        with unlocked():
             yield
     finally:
         _ON_DEMAND.pop()
@@ -178,7 +178,8 @@ def on_demand() -> Iterator[None]:
 
 
 @contextmanager
-def _unlocked() -> Iterator[None]:
+def unlocked() -> Iterator[None]:
+    """Within this context, locked kernels may be compiled for other types of arguments."""
     locked = [compiled for compiled in KERNELS if not compiled._can_compile]
     for compiled in locked:
         compiled.disable_compile(False)
@@ -403,6 +404,8 @@ def _kernel_source(text: str) -> str:
 def _dumped(module: ast.Module) -> str:
     kept = []
     for node in module.body:
+        if ast.unparse(node).startswith('from llvmlite'):  # all of it builds machine code
+            return ast.dump(module)
         if isinstance(node, ast.FunctionDef):
             if not node.decorator_list:
                 continue

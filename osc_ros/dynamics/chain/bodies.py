@@ -21,8 +21,6 @@ and forces are in the axes of the body, [angular; linear].
 
 from __future__ import annotations
 
-import numpy as np
-
 from osc_ros.dynamics.chain.layout import (
     A0,
     FIRST_MOMENT,
@@ -65,7 +63,6 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
-
 from osc_ros.dynamics.trigonometry import cosine_and_sine
 
 

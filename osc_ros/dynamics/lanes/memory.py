@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics import either
-from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.either import INLINED
 from osc_ros.dynamics.lanes.types import (
     as_lanes,
@@ -47,28 +46,6 @@ def zeros(size: int, width: int = WIDTH) -> NDArray[np.float64]:
     memory = np.zeros(size * width + _ALIGNMENT // 8)
     start = -memory.ctypes.data % _ALIGNMENT // 8
     return memory[start:start + size * width]
-
-
-@inlined
-def load_rows(rows, first, numbers, at):  # type: ignore[no-untyped-def]
-    """
-    Write rows[first:first + WIDTH] to the lanes `at`, `at` + 1, … of `numbers`, one row to a lane.
-
-    Behind the last row, it is repeated.
-
-    """
-    for lane in range(WIDTH):
-        row = min(first + lane, len(rows) - 1)
-        for i in range(rows.shape[1]):
-            numbers[WIDTH * (at + i) + lane] = rows[row, i]
-
-
-@inlined
-def store_rows(rows, first, numbers, at):  # type: ignore[no-untyped-def]
-    """Write lanes to rows[first:first + WIDTH], as far as there are rows; see `load_rows`."""
-    for lane in range(min(WIDTH, len(rows) - first)):
-        for i in range(rows.shape[1]):
-            rows[first + lane, i] = numbers[WIDTH * (at + i) + lane]
 
 
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]

@@ -166,7 +166,7 @@ def _called(name: str) -> Callable[[Any, Any], Any]:
     def build(builder: Any, values: Any) -> Any:
         of = values[0].type
         function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(of, [of]), f'{name}.v{of.count}f64')
+            builder.module, ir.FunctionType(of, len(values) * [of]), f'{name}.v{of.count}f64')
         return builder.call(function, values)
 
     return build
@@ -195,6 +195,7 @@ for _name, _functions in {'llvm.sqrt': (np.sqrt,), 'llvm.fabs': (np.abs, abs),
                           'llvm.floor': (np.floor,), 'llvm.rint': (np.rint,)}.items():
     for _function in _functions:
         _define(_function, 1, lambda of: of, _called(_name))
+_define(np.copysign, 2, lambda of: of, _called('llvm.copysign'))
 
 
 def _define_on_masks(function: Any, count: int, build: Callable[[Any, Any], Any]) -> None:
