@@ -64,6 +64,10 @@ class States(NamedTuple):
         """The states from `first` up to, but without, `last`."""
         return States(*(None if values is None else values[first:last] for values in self))
 
+    def gravity_rows(self) -> Array:
+        """`gravity`, or (0, 3) if it is not given."""
+        return np.empty((0, 3)) if self.gravity is None else self.gravity
+
 
 class Terms(NamedTuple):
     """
@@ -236,18 +240,19 @@ class Method(Protocol):
             for k in range(len(found.valid)):
                 at = self._state(states, k)
                 row = Terms(*(values[k:k + 1] for values in found))
-                row.valid[:] = self.outward(at.q, at.qd, None, None) == DONE
+                is_good = self.outward(at.q, at.qd, None, None) == DONE
                 row.a0[:] = self.a0
-                row.valid[:] &= self.outward(at.q, at.qd, None, rest) == DONE
+                row.valid[:] = self.outward(at.q, at.qd, None, rest) == DONE and is_good
+                if not row.valid:
+                    for values in row[:-1]:
+                        values[:] = np.nan
+                    continue
                 row.pose[:], row.twist[:], row.Jdot_qd[:] = self.pose, self.twist, self.a0
                 row.Lambda_inv[:], row.Lambda[:] = self.Lambda_inv, task_inertia(self.Lambda_inv)
                 for J in row.J:
                     self.jacobian(J)
                 for h in row.h:
                     self.inward(F, h)
-                if not found.valid[k]:
-                    for values in row[:-1]:
-                        values[:] = np.nan
 
     def _state(self, states: States, k: int) -> States:
         """State k, without the first axis; sets its gravity."""

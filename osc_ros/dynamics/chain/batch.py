@@ -29,7 +29,7 @@ from osc_ros.dynamics.chain.layout import (
 )
 from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
 from osc_ros.dynamics.compiled import inlined, released, view
-from osc_ros.dynamics.lanes.memory import array_of_lanes, WIDTH
+from osc_ros.dynamics.lanes.memory import array_of_lanes, none_or_lanes, WIDTH
 from osc_ros.dynamics.lanes.rows import (
     goodness,
     load_rows,
@@ -50,14 +50,11 @@ def room_size(n: int) -> int:
 
 
 @inlined
-def ends_of_states(ends, gravity, first, E):
-    """The constants `ends` of the robot; with gravity (k, 3), the lanes E, with that of each row."""
-    if gravity is None:
-        return ends
-    for i in range(3, ENDS_WIDTH):
-        E[i] = ends[i]
-    load_rows(gravity, first, E[:3])
-    return E
+def ends_in_lanes(ends, lanes):
+    """The constants `ends` of the robot in lanes, where gravity may differ."""
+    for i in range(ENDS_WIDTH):
+        lanes[_ENDS + i] = ends[i]
+    return lanes[_ENDS:_U]
 
 
 @released
@@ -70,8 +67,7 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
     links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
     q, qd, u : (k, n), (k, n), (k, 6)
     tau, qdd : (k, n) or None
-    gravity : (k, 3) or None
-        By default that in `ends`.
+    gravity : (k, 3), or (0, 3) for that in `ends`
     room : (room_size(n) * WIDTH,), overwritten
     out : (k, n), written [N·m]
         A row of NaN where a number of the state, or of the result, is not finite.
@@ -82,10 +78,9 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
     n, lanes = len(links), array_of_lanes(room, WIDTH)
     joints = view(lanes, _JOINTS, (6, n))
     Q, QD, OUT = joints[0], joints[1], joints[2]
-    TAU = None if tau is None else joints[3]
-    QDD = None if qdd is None else joints[4]
+    TAU, QDD = none_or_lanes(tau, joints[3]), none_or_lanes(qdd, joints[4])
     tip, F, U = lanes[:TIP_WIDTH], lanes[FORCE:FORCE + 6], lanes[_U:_U + 6]
-    work = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH))
+    work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), ends_in_lanes(ends, lanes)
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
         load_rows(qd, first, QD)
@@ -94,7 +89,8 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
             load_rows(tau, first, TAU)
         if qdd is not None:
             load_rows(qdd, first, QDD)
-        E = ends_of_states(ends, gravity, first, lanes[_ENDS:_U])
+        if len(gravity) > 0:
+            load_rows(gravity, first, E[:3])
         outward_pass(links, E, Q, QD, TAU, QDD, work, None, tip)
         task_force(U, tip, F)
         inward_pass(links, E, TAU, QDD, F, work, tip, OUT)
@@ -122,12 +118,13 @@ def terms(links, ends, q, qd, gravity, room, poses, twists, J, Jdot_qd, h, Lambd
     joints, work = view(lanes, _JOINTS, (6, n)), view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH))
     Q, QD, H, rest = joints[0], joints[1], joints[2], joints[3]
     tip, no_force, free = lanes[:TIP_WIDTH], lanes[_NO_FORCE:_JOINTS], lanes[_U:_U + 6]
-    square, tall = lanes[_LAMBDA:_NO_FORCE], lanes[len(lanes) - 6 * n:]
+    E, square, tall = ends_in_lanes(ends, lanes), lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
     moving = len(Jdot_qd) > 0 or len(h) > 0
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
         load_rows(qd, first, QD)
-        E = ends_of_states(ends, gravity, first, lanes[_ENDS:_U])
+        if len(gravity) > 0:
+            load_rows(gravity, first, E[:3])
         total = zero_if_finite(Q) + zero_if_finite(QD)
         if len(a0) > 0 or not moving:
             outward_pass(links, E, Q, QD, None, None, work, None, tip)

@@ -53,27 +53,29 @@ class Sweep(ChainMethod):
         from osc_ros.dynamics.chain.batch import laws, room_size
         from osc_ros.dynamics.lanes.memory import zeros
 
+        gravity = states.gravity_rows()
+
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
-            laws(self._links, self._ends, at.q, at.qd, at.u, at.tau, at.qdd, at.gravity,
+            laws(self._links, self._ends, at.q, at.qd, at.u, at.tau, at.qdd, gravity[first:last],
                  zeros(room_size(self.robot.n)), out[first:last], valid[first:last])
 
-        in_parallel(len(out), part, threads, (laws, *(values is None for values in states)))
+        in_parallel(len(out), part, threads, (laws, states.tau is None, states.qdd is None))
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
         from osc_ros.dynamics.chain.batch import room_size, terms
         from osc_ros.dynamics.lanes.memory import zeros
 
-        flat = found.flat()
+        flat, gravity = found.flat(), states.gravity_rows()
 
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
-            terms(self._links, self._ends, at.q, at.qd, at.gravity,
+            terms(self._links, self._ends, at.q, at.qd, gravity[first:last],
                   zeros(room_size(self.robot.n)), *(values[first:last] for values in flat),
                   found.valid[first:last])
 
-        in_parallel(len(found.valid), part, threads, (terms, states.gravity is None))
+        in_parallel(len(found.valid), part, threads, terms)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

@@ -48,6 +48,18 @@ def zeros(size: int, width: int = WIDTH) -> NDArray[np.float64]:
     return memory[start:start + size * width]
 
 
+def none_or_lanes(rows: Any, values: Any) -> Any:
+    """None if `rows` is None, else `values`; the compiler then knows which of them."""
+    return None if rows is None else values
+
+
+@overload(none_or_lanes, jit_options=INLINED, strict=False)
+def _compiled_none_or_lanes(rows: Any, values: Any) -> Any:
+    if isinstance(rows, types.NoneType):
+        return lambda rows, values: None
+    return lambda rows, values: values
+
+
 @intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
 def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
     """View of contiguous float64 numbers (size * width,), in kernels, as an array of lanes."""

@@ -57,7 +57,7 @@ def parts_of_room(lanes, nq, n, m):
 
 @inlined
 def constants_of_states(robot, gravity, first, G):
-    """The constants of a robot, with lanes G of the gravity of each state; default: the robot's."""
+    """The constants of a robot, with lanes G of each state's gravity, by default its own."""
     if len(gravity) > 0:
         load_rows(gravity, first, G)
     else:

@@ -358,9 +358,8 @@ class Tree(Articulated, Method):
         """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
         from osc_ros.dynamics.trees.batch import batch_room, laws
 
-        given = [values if values is not None else np.empty((0, width))
-                 for values, width in ((states.tau, self.robot.n), (states.qdd, self.robot.n),
-                                       (states.gravity, 3))]
+        given = [np.empty((0, self.robot.n)) if values is None else values
+                 for values in (states.tau, states.qdd)] + [states.gravity_rows()]
 
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
@@ -374,8 +373,7 @@ class Tree(Articulated, Method):
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
         from osc_ros.dynamics.trees.batch import batch_room, terms
 
-        flat = found.flat()
-        gravity = np.empty((0, 3)) if states.gravity is None else states.gravity
+        flat, gravity = found.flat(), states.gravity_rows()
 
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
