@@ -319,7 +319,8 @@ def processes_with(mark):
 
 
 @pytest.mark.skipif(not Path('/proc/self/environ').exists(), reason='there is no /proc here')
-@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('how', [
+    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_demo_leaves_no_process_behind(tmp_path, how):
     mark = f'OSC_ROS_TEST={tmp_path}'
     process = subprocess.Popen(

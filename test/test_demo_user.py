@@ -188,6 +188,7 @@ def test_user_does_not_wait_for_an_activation_that_cannot_succeed(monkeypatch):
 # the motions
 
 
+@pytest.mark.slow
 def test_user_who_gives_the_run_more_time_gets_no_smaller_motions():
     for name, durations in (('kinova', (3.0, 5.0, 6.0, 10.0, 20.0)),
                             ('icub_reduced', (10.0, 40.0))):  # of many eights it cannot reach one

@@ -65,7 +65,8 @@ def longest():
     return robot, q, qd, rng.normal(size=6), SpatialOperators(robot)
 
 
-@pytest.mark.parametrize('method', LINEAR)
+@pytest.mark.parametrize('method', [
+    pytest.param(method, marks=pytest.mark.slow if method == 'bcr' else ()) for method in LINEAR])
 def test_tip_of_100000_links_gets_the_commanded_acceleration(method):
     robot, q, qd, u, judge = longest()
     # reference: recursions of SpatialOperators in numpy, in base axes, under these torques alone

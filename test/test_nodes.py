@@ -765,7 +765,8 @@ def test_dense_method_commands_the_same(spin):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
-@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize('how', [
+    signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_interrupted_controller_leaves_a_command_that_holds_the_arm(spin, start, how):
     hardware = Hardware()
     spin(lambda: True, hardware)

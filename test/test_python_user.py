@@ -22,6 +22,7 @@ import pydoc
 import re
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -61,11 +62,10 @@ def arm():
     return Simulation(URDF, Law(ROBOT))
 
 
-def lines_of_help():
-    """Return the Python code in the docstring of `osc_ros`."""
-    indented = re.findall(r'^    (.*)$', osc_ros.__doc__, re.MULTILINE)
-    assert len(indented) > 5
-    return '\n'.join(indented)
+def examples_of_help():
+    """Return the blocks of Python code in the docstring of `osc_ros`."""
+    found = re.findall(r'(?:^(?: {4}.*)?\n)+', osc_ros.__doc__, re.MULTILINE)
+    return [textwrap.dedent(block).strip('\n') for block in found if block.strip()]
 
 
 # Help and imports
@@ -82,11 +82,14 @@ def test_lines_of_help_are_those_of_the_readme_and_move_an_arm():
     def statements(text):
         return [line.split('  #')[0].rstrip() for line in text.splitlines() if line.strip()]
 
-    readme = [block.text for block in blocks('README.md', 'python')]
-    assert any(statements(text) == statements(lines_of_help()) for text in readme)
-    found = {}
-    exec(lines_of_help().replace('arm.pose(', 'goal := arm.pose('), found)
-    assert np.abs(found['arm'].pose() - found['goal']).max() < 1e-3
+    readme = [statements(block.text) for block in blocks('README.md', 'python')]
+    examples = examples_of_help()
+    assert len(examples) == 2
+    for example in examples:
+        assert statements(example) in readme
+        found = {}
+        exec(example.replace('arm.pose(', 'goal := arm.pose('), found)
+        assert np.abs(found['arm'].pose() - found['goal']).max() < 1e-3
 
 
 def test_importing_the_package_is_quick_and_needs_neither_numba_nor_mujoco():

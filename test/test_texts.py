@@ -157,7 +157,10 @@ def test_snippets_run_as_they_stand_in_the_order_of_the_page(page):
 SCRIPTS = [(page, block) for page in PAGES for block in blocks(page, 'python') if is_script(block)]
 
 
-@pytest.mark.parametrize('page, block', SCRIPTS, ids=[f'{p}:{b.line}' for p, b in SCRIPTS])
+@pytest.mark.parametrize('page, block', [
+    pytest.param(page, block, id=f'{page}:{block.line}',
+                 marks=pytest.mark.slow if 'mpiexec' in block.text else ())
+    for page, block in SCRIPTS])
 def test_scripts_run_as_they_stand(page, block, tmp_path):
     words, extra = [sys.executable, 'script.py'], {}
     runs = [words]

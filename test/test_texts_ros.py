@@ -111,12 +111,12 @@ class Conversation:
         assert result.successful, result.reason
         self.rig.ask()
 
-    def service(self, verb, name, of):
-        """Call a service, and require that the call succeeds."""
+    def service(self, verb, name, of, values='{}'):
+        """Call a service with values for its request, and require that the call succeeds."""
         assert verb == 'call' and self.offers('services').get(name) is kind(of), f'{name} of {of}'
         client = self.hardware.create_client(kind(of), name)
         self.spin(client.service_is_ready, why=f'for {name}')
-        future = client.call_async(kind(of).Request())
+        future = client.call_async(filled(kind(of).Request(), yaml.safe_load(values)))
         self.spin(lambda: self.rig.hardware.state() and future.done(), why=f'for {name}')
         assert future.result().success, future.result().message
 

@@ -131,7 +131,7 @@ CAUSES = {
 SLOW = {'rate': 10.0, 'translation.natural_frequency': [2.0] * 3,
         'rotation.natural_frequency': [2.0] * 3, 'posture.natural_frequency': 2.0,
         'force.damping': 5.0, 'stop_rate': 2.0, 'limits.reaction_time': 0.4,
-        'limits.repulsion': 1.0}
+        'limits.repulsion': 1.0, 'free.rate': 4.0}
 
 
 def test_every_watchdog_is_tried_here():

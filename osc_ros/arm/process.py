@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
+from osc_ros.arm.rehearsal import Rehearsal
 from osc_ros.control.engine import Engine, IDLE, MODES, Stamp
 from osc_ros.control.law import Law
-from osc_ros.control.rehearsal import Rehearsal
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
 from osc_ros.control.supervision import Supervision

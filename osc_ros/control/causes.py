@@ -75,6 +75,11 @@ class Causes:
             self._calm_until = -np.inf
         watch.fed = time
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether nothing was active at the last update, and nothing was tripped since."""
+        return self._calm_until > -np.inf
+
     def last_feed(self, name: str) -> float | None:
         """Time of the last call of `feed` for a cause [s]; None if the cause has no watchdog."""
         watch = self._watches.get(name)

@@ -156,6 +156,11 @@ class ControlCycle:
         """Compensation (n,) of what the model lacks, at the last tick [N·m]."""
         return self._compensation
 
+    @property
+    def compensates(self) -> bool:
+        """Whether torques depend on the estimate of external torques."""
+        return self.settings.disturbance is not None or self._compensation is not self._rest
+
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
         found = self._setup.unmodelled

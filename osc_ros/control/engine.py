@@ -205,8 +205,13 @@ class Engine:
 
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
-        self._observe()
+        sent = self.guard.last_torque
+        compensates = self.law.compensates
+        if compensates:
+            self._observe(sent)
         self._command(self.guard.torque(self._law_torque), self.stamp)
+        if not compensates:  # no torque depends on the estimate: the command need not wait
+            self._observe(sent)
         self._count(perf_counter() - began)
         try:
             self.law.plan()
@@ -248,10 +253,18 @@ class Engine:
         """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
         self.touch.learn(self.time + duration)
 
-    def _observe(self) -> None:
-        """Estimate the external torques at the newest state; trip a watchdog on a contact."""
+    def _observe(self, sent: Array | None) -> None:
+        """
+        Estimate the external torques at the newest state; trip a watchdog on a contact.
+
+        Parameters
+        ----------
+        sent : (n,), optional [N·m, N]
+            Torque commanded before this state.
+
+        """
         law, guard = self.law, self.guard
-        law.observe(self.time, self.q, self.qd, guard.last_torque, self.effort)
+        law.observe(self.time, self.q, self.qd, sent, self.effort)
         guard.load = law.compensation
         external, settings = law.external, guard.settings.contact
         if external is None or settings is None or law.settings.free is not None:

@@ -309,7 +309,8 @@ class Supervisor:
         tau = None
         if not self.watch() and law is not None:
             tau = self._law_torque(law)
-            self.watch()
+            if not self._causes.is_calm:  # it was too late, or not finite
+                self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
             self._predict(self._clock())
             return self._continuous_torque(self._source_of_stop(), None)

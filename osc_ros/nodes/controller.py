@@ -58,7 +58,6 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
 
-MOST_REHEARSED = 30  # joints of the largest robot of which updates are rehearsed
 # Findings with which external torques cannot be computed from the efforts.
 UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
@@ -203,14 +202,7 @@ class Controller(ManagedNode):
         return Loop(self, law, supervision(found, law.robot, law.settings.limits),
                     Output(self._commands, description.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
-                    self._handlers(), self._second_law(law, found))
-
-    def _second_law(self, law: Law, found: dict[str, Any]) -> Law | None:
-        """Return another law of the same robot for rehearsals, unless these would take long."""
-        if found['workers'] != 1 or law.robot.n > MOST_REHEARSED:
-            return None
-        with on_demand():
-            return Law(law.robot, law.settings, found['method'])
+                    self._handlers())
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""

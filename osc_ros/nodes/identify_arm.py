@@ -51,12 +51,14 @@ from osc_ros.identification.excitation import Trajectory
 from osc_ros.identification.recording import Recording
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.qos import LATCHED_QOS
+from osc_ros.nodes.run import EventsExecutor
 
 Array = NDArray[np.float64]
 
 PATIENCE = 5.0  # for an answer, or a joint state [s]
 SILENCE = 1.0  # without joint states during a motion [s]
 COMMAND_PERIOD, GUARD_PERIOD = 0.008, 0.02  # [s]
+LARGEST_STEP = 2.5 * COMMAND_PERIOD  # of the time on the trajectory between two goals [s]
 PREPARED = 4.0  # the controller compiles what changed parameters need, then blends [s]
 SLOWDOWN = 5.0  # a motion may take so many times its duration on the wall clock
 NAMES = tuple(entry.name for entry in (*description.ENTRIES, *description.LOAD_ENTRIES))
@@ -96,6 +98,8 @@ class RunningArm:
     def __init__(self, controller: str, torques: str) -> None:
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._node, self._controller = Node('osc_identify'), controller
+        self._executor = EventsExecutor()
+        self._executor.add_node(self._node)
         try:
             self._connect(torques)
         except BaseException:
@@ -131,7 +135,7 @@ class RunningArm:
         self._names, self._rows = self.robot.joint_names, []
         if not self._wait(lambda: self._state is not None, PATIENCE):
             raise InputError(f"no joint states of {', '.join(self._names)} on joint_states")
-        self._require_active()
+        self._require_active(PATIENCE)
         self._wait(lambda: self._tau is not None, 1.0)
         if self._tau is None:
             raise InputError(
@@ -140,6 +144,7 @@ class RunningArm:
 
     def close(self) -> None:
         """Destroy the node."""
+        self._executor.shutdown()
         self._node.destroy_node()
         rclpy.try_shutdown()
 
@@ -188,31 +193,34 @@ class RunningArm:
 
     def _follow(self, trajectory: Trajectory, guard: Guard, begin: float) -> None:
         """Publish postures, as the joint states arrive, until the arm rests again."""
-        sent = guarded = -np.inf
+        guarded = -np.inf
         seen, started = perf_counter(), perf_counter()
-        last, end = self._last()[0], begin + trajectory.duration + SETTLE
-        while self._last()[0] < end:
-            rclpy.spin_once(self._node, timeout_sec=0.05)
+        last = sent = self._last()[0]
+        phase, end = sent - begin, trajectory.duration + SETTLE
+        while phase < end:
+            self._executor.spin_once(0.05)
             time, q, qd = self._last()
             if time > last:
                 last, seen = time, perf_counter()
             reason = ''
             if perf_counter() - seen > SILENCE:
                 reason = f'no joint state for {SILENCE} s'
-            elif perf_counter() - started > SLOWDOWN * (end - begin) + PATIENCE:
+            elif perf_counter() - started > SLOWDOWN * (end + SETTLE) + PATIENCE:
                 reason = 'the arm runs too slowly'
             elif time - guarded > GUARD_PERIOD:
-                guarded, reason = time, guard.objection(time - begin, q, qd)
+                guarded, reason = time, guard.objection(phase, q, qd)
             if reason:
                 self._publish(q)
                 raise StoppedError(
-                    f'stopped at {time - begin:.2f} s: {reason}. The arm holds its joint '
+                    f'stopped at {phase:.2f} s: {reason}. The arm holds its joint '
                     f"positions; {self._controller}'s parameters {', '.join(MOTION)} are still "
                     'those of the motion: restart the controller, or deactivate it, set them and '
                     'activate it')
             if time - sent > COMMAND_PERIOD:
+                # a program that is late slows the motion down, instead of a jump of the goal
+                phase += min(time - sent, LARGEST_STEP)
                 sent = time
-                self._publish(posture_goal(trajectory, time - begin, self.robot))
+                self._publish(posture_goal(trajectory, phase, self.robot))
 
     def _publish(self, posture: Array) -> None:
         lower, upper = self.robot.position_limits.T
@@ -270,7 +278,7 @@ class RunningArm:
         """Spin until `happened()`, for at least one and at most `patience` [s]; return it."""
         end = perf_counter() + patience
         while True:
-            rclpy.spin_once(self._node, timeout_sec=0.05)
+            self._executor.spin_once(0.05)
             if happened() or perf_counter() > end:
                 return happened()
 
@@ -280,11 +288,17 @@ class RunningArm:
             raise InputError(f"'{self._controller}' does not answer to {what}")
         return future.result()
 
-    def _require_active(self) -> None:
-        answer = self._answer(self._lifecycle, GetState.Request(), 'get_state')
-        if answer.current_state.id != State.PRIMARY_STATE_ACTIVE:
-            raise InputError(f"'{self._controller}' is {answer.current_state.label}: accepted is "
-                             'an active controller')
+    def _require_active(self, patience: float = 0.0) -> None:
+        """Refuse a controller that does not get active within `patience` [s]."""
+        end = perf_counter() + patience
+        while True:
+            state = self._answer(self._lifecycle, GetState.Request(), 'get_state').current_state
+            if state.id == State.PRIMARY_STATE_ACTIVE:
+                return
+            if perf_counter() > end:
+                raise InputError(f"'{self._controller}' is {state.label}: accepted is an active "
+                                 'controller')
+            self._wait(lambda: False, 0.1)
 
     def _parameters(self, names: tuple[str, ...]) -> dict[str, Any]:
         answer = self._answer(self._get, GetParameters.Request(names=list(names)),

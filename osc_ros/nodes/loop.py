@@ -37,7 +37,6 @@ from sensor_msgs.msg import JointState
 from osc_ros.control import requests
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
-from osc_ros.control.rehearsal import Rehearsal
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.errors import InputError
@@ -118,17 +117,14 @@ class Loop:
         Source of the velocities, see `StateInput`.
     handlers : mapping of str to callable
         What is called in the owner's thread, within POST_PERIOD, for each event of the engine.
-    rehearsed : Law, optional
-        Another law of the same robot, see `Rehearsal`.
 
     """
 
     def __init__(self, owner: Node, law: Law, supervision: Supervision, output: Output,
-                 timing: Timing, velocity: str, handlers: Mapping[str, Callable[..., None]],
-                 rehearsed: Law | None = None) -> None:
+                 timing: Timing, velocity: str, handlers: Mapping[str, Callable[..., None]]
+                 ) -> None:
         period, on_timer = timing
         self.engine = Engine(law, supervision, period, self._publish, self._post)
-        self._rehearsal = None if rehearsed is None else Rehearsal(self.engine, rehearsed)
         self._owner, self._output = owner, output
         self._reader = StateInput(law.robot, velocity, partial(self._post, 'velocity'),
                                   partial(self._post, 'unrelated'))
@@ -249,23 +245,15 @@ class Loop:
         period = self.engine.period
         watch_period, watched = min(WATCH_PERIOD, period), perf_counter()
         watch_at, update_at = watched + watch_period, watched if self._on_timer else np.inf
-        rehearse_at = np.inf
         with self._inbox.opened():
             while self._is_open and self._owner.context.ok():
-                self._inbox.wait(min(watch_at, update_at, rehearse_at) - perf_counter())
+                self._inbox.wait(min(watch_at, update_at) - perf_counter())
                 if (data := self._inbox.take()) is not None:
-                    arrived = perf_counter()
                     self._call(self._on_joint_states, data)
-                    if self._rehearsal is not None:
-                        rehearse_at = self._rehearsal.due(arrived)
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,
                                        perf_counter() + 2.0 * watch_period)
                 now = perf_counter()
-                if now >= rehearse_at and self._rehearsal is not None:
-                    rehearse_at = np.inf
-                    self._rehearsal.run()
-                    now = perf_counter()
                 if now >= update_at:
                     self._call(self._update)
                     update_at = max(update_at + period, now)

@@ -1,0 +1,70 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""osc_identify moves the arm of a running controller and finds its payload, over ROS."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from osc_ros.nodes.share import share_directory
+
+pytestmark = pytest.mark.ros
+
+MASS, CENTRE = 1.2, [0.02, -0.015, 0.06]
+FRICTION = [0.6, 0.5, 0.5, 0.4, 0.3, 0.3, 0.2]
+PATIENCE = 240.0
+
+
+def identify(folder, *arguments):
+    """Run osc_identify with its results in a folder; return exit status and output."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'osc_ros.nodes.identify', '--output', str(folder), *arguments],
+        capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_controller_that_is_not_there_is_named(tmp_path):
+    status, output = identify(tmp_path, '--controller', 'nobody')
+    assert status == 2 and "no controller 'nobody' is running: accepted is" in output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('torques', ['efforts', 'commands'])
+def test_payload_and_friction_of_a_running_arm_are_found(start, tmp_path, torques):
+    arguments = ('--ros-args', '--params-file', share_directory() / 'config' / 'panda.yaml')
+    start('simulator', *arguments, '-p', f'payload.mass:={MASS}',
+          '-p', f'payload.center_of_mass:={CENTRE}', '-p', f'friction:={FRICTION}',
+          '-p', f'damping:={[0.0] * 7}')
+    controller = start('controller', *arguments, '-p', 'state_timeout:=20.0',
+                       '-p', 'watchdog.deadline.reaction:=report')
+    status, output = identify(tmp_path / 'found', '--yes', '--torques', torques,
+                              '--json', str(tmp_path / 'found.json'))
+    assert status == 0, output + controller.log.read_text()
+    found = json.loads((tmp_path / 'found.json').read_text())
+    given = found['parameters']
+    assert given['payload.mass'] == pytest.approx(MASS, rel=0.02)
+    assert np.linalg.norm(np.subtract(given['payload.center_of_mass'], CENTRE)) < 5e-3
+    np.testing.assert_allclose(given['friction.coulomb'], FRICTION, rtol=0.1)
+    assert found['error_cut_by'][1] > 5.0
+    assert re.search(r'motion 2 of 2', output)
+    # parameters of the motion are restored: the controller accepts a second identification
+    log = controller.log.read_text()
+    assert 'Traceback' not in log, log
