@@ -16,16 +16,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 import gc
 from importlib.resources import files
 from importlib.util import find_spec
 import itertools
-import os
-from time import perf_counter, thread_time_ns
+from time import thread_time_ns
 from typing import Any
 
 import numpy as np
