@@ -103,4 +103,4 @@ def bad_quaternions(robot: Robot, q: Array) -> NDArray[np.bool_]:
 
 def _is_bad(quaternions: Array) -> NDArray[np.bool_]:
     length = np.abs(quaternions).max(axis=1, initial=0.0)
-    return ~((length > 1e-100) & (length < 1e100))
+    return np.asarray(~((length > 1e-100) & (length < 1e100)))

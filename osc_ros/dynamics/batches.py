@@ -176,8 +176,8 @@ class Batches:
         if not check or found.valid.all():
             return
         k = int(np.argmin(found.valid))
-        for name, values in zip(states._fields, states):
-            if values is not None and not np.isfinite(values[k]).all():
-                raise InputError(f'{name} is not finite: {name}[{k}] = {values[k].tolist()}')
+        for name, row in zip(states._fields, states.state(k)):
+            if row is not None and not np.isfinite(row).all():
+                raise InputError(f'{name} is not finite: {name}[{k}] = {row.tolist()}')
         raise InputError(f'state {k}: the result is not finite: the state or u is too large, or '
                          'M is singular')

@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -62,7 +62,16 @@ class States(NamedTuple):
 
     def part(self, first: int, last: int) -> States:
         """The states from `first` up to, but without, `last`."""
-        return States(*(None if values is None else values[first:last] for values in self))
+        return self._mapped(lambda values: values[first:last])
+
+    def state(self, k: int) -> States:
+        """State k, without the first axis."""
+        return self._mapped(lambda values: values[k])
+
+    def _mapped(self, entry: Callable[[Array], Array]) -> States:
+        q, qd, *others = self
+        rest = (None if values is None else entry(values) for values in others)
+        return States(entry(q), entry(qd), *rest)
 
     def gravity_rows(self) -> Array:
         """`gravity`, or (0, 3) if it is not given."""
@@ -107,8 +116,9 @@ class Terms(NamedTuple):
         m = 6 * tips
         pose = (4, 4) if tips == 1 else (tips, 4, 4)
         shapes = (pose, (m,), (m, n), (m,), (n,), (m, m), (m, m), (m,))
-        return cls(*(np.empty((k if name in chosen else 0, *shape))
-                     for name, shape in zip(cls._fields, shapes)), np.ones(k, dtype=bool))
+        terms = [np.empty((k if name in chosen else 0, *shape))
+                 for name, shape in zip(cls._fields, shapes)]
+        return cls._make([*terms, np.ones(k, dtype=bool)])
 
     def flat(self) -> list[Array]:
         """The terms as arrays with one row for each state, which share their memory."""
@@ -239,7 +249,7 @@ class Method(Protocol):
         with self._own_gravity():
             for k in range(len(found.valid)):
                 at = self._state(states, k)
-                row = Terms(*(values[k:k + 1] for values in found))
+                row = Terms._make(values[k:k + 1] for values in found)
                 is_good = self.outward(at.q, at.qd, None, None) == DONE
                 row.a0[:] = self.a0
                 row.valid[:] = self.outward(at.q, at.qd, None, rest) == DONE and is_good
@@ -258,7 +268,7 @@ class Method(Protocol):
         """State k, without the first axis; sets its gravity."""
         if states.gravity is not None:
             self.gravity[:] = states.gravity[k]
-        return States(*(None if values is None else values[k] for values in states))
+        return states.state(k)
 
     @contextmanager
     def _own_gravity(self) -> Iterator[None]:

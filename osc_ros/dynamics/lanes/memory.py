@@ -60,7 +60,7 @@ def _compiled_none_or_lanes(rows: Any, values: Any) -> Any:
     return lambda rows, values: values
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+@intrinsic(prefer_literal=True)
 def array_of_lanes(typing: Any, numbers: Any, width: Any) -> Any:
     """View of contiguous float64 numbers (size * width,), in kernels, as an array of lanes."""
     if not isinstance(width, types.IntegerLiteral):

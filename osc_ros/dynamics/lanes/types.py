@@ -191,10 +191,9 @@ for _sign, _function in {'>': operator.gt, '>=': operator.ge, '<': operator.lt,
                          '<=': operator.le, '==': operator.eq, '!=': operator.ne}.items():
     _define(_function, 2, lambda of: Mask(of.width), _comparison(_sign))
 _define(operator.neg, 1, lambda of: of, lambda builder, values: builder.fneg(*values))
-for _name, _functions in {'llvm.sqrt': (np.sqrt,), 'llvm.fabs': (np.abs, abs),
-                          'llvm.floor': (np.floor,), 'llvm.rint': (np.rint,)}.items():
-    for _function in _functions:
-        _define(_function, 1, lambda of: of, _called(_name))
+for _name, _unary in (('llvm.sqrt', np.sqrt), ('llvm.fabs', np.abs), ('llvm.fabs', abs),
+                      ('llvm.floor', np.floor), ('llvm.rint', np.rint)):
+    _define(_unary, 1, lambda of: of, _called(_name))
 _define(np.copysign, 2, lambda of: of, _called('llvm.copysign'))
 
 
