@@ -392,20 +392,15 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
 
 
 def _kernel_source(text: str) -> str:
-    """
-    Source of the kernels in a module: decorated functions, constants and imports.
-
-    A change of any other code of the module, or of a docstring, causes no compilation.
-
-    """
+    """Source of a module that its kernels depend on; not docstrings, nor functions of Python."""
     return _dumped(ast.parse(text))
 
 
 def _dumped(module: ast.Module) -> str:
+    if any(ast.unparse(node).startswith('from llvmlite') for node in module.body):
+        return ast.dump(module)  # all of it builds machine code
     kept = []
     for node in module.body:
-        if ast.unparse(node).startswith('from llvmlite'):  # all of it builds machine code
-            return ast.dump(module)
         if isinstance(node, ast.FunctionDef):
             if not node.decorator_list:
                 continue
