@@ -279,6 +279,13 @@ class TestInTheLaw:
         bare = Driven(wall=False, payload=1.0).run(2.0)
         assert bare.sag > 5e-3
 
+    def test_load_beyond_the_contact_thresholds_at_the_start_is_no_contact(self):
+        found = Driven(wall=False, payload=2.0, disturbance=Disturbance(payload=2.5),
+                       contact=Contact(torque=np.full(7, 5.0))).run(0.1)
+        assert found.law.in_contact
+        found.run(2.0)
+        assert found.sag < 1e-4 and not found.law.in_contact
+
     @pytest.mark.parametrize('mode', ('observer', 'integral'))
     def test_switched_on_and_off_without_a_bump(self, mode):
         found = Driven(wall=False, payload=0.5).run(1.0)

@@ -256,6 +256,11 @@ class Compensation:
         if not other.is_active:
             self._free = self.settings.free
 
+    @property
+    def takes_all_for_load(self) -> bool:
+        """Whether the time `Disturbance.free` after the start is not over."""
+        return self._free > 0.0
+
     def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
                yielding: Array | None = None, feedback: Array | None = None) -> Array:
         """

@@ -370,13 +370,14 @@ class Setup:
         tau : (n,) [N·m]
             Torques of the motors without it.
         is_held : bool
-            Whether a contact is known.
+            Whether a contact is known; ignored while every torque counts as load.
 
         """
         unmodelled = self.unmodelled
         if unmodelled is None or unmodelled.compensation is None:
             return None
-        is_held = (is_held or self.limiter.is_at_work
+        is_held = (is_held and not unmodelled.compensation.takes_all_for_load
+                   or self.limiter.is_at_work
                    or any(level.guide.waits for level in self.levels))
         feedback = self._feedback_torque() if unmodelled.integrates else None
         return unmodelled.advance(time, tau, self.levels[0], is_held, feedback)

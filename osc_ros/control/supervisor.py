@@ -281,8 +281,7 @@ class Supervisor:
             self._spacing += INTERVAL_SHARE * (spacing - self._spacing)
 
     def _wanted_speeds(self) -> Array:
-        wanted = self.settings.velocity_limits
-        return self._fastest if wanted is None else wanted
+        return self._fastest if (wanted := self.settings.velocity_limits) is None else wanted
 
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; call this regularly."""
