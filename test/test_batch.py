@@ -199,6 +199,10 @@ def test_arrays_given_for_the_result_are_written_and_returned():
     np.testing.assert_array_equal(given.J, osc.evaluate_batch(q, qd).J)
     with pytest.raises(InputError, match=r'out.h has shape \(5, 7\), accepted is \(0, 7'):
         osc.evaluate_batch(q, qd, ('J', 'Lambda'), out=given)
+    with pytest.raises(InputError, match='out is a tuple: accepted is the Terms'):
+        osc.evaluate_batch(q, qd, out=tuple(given))
+    with pytest.raises(InputError, match=r'out is not a writeable contiguous .* \(5, 7\)'):
+        osc.evaluate_batch(q, qd, ('J', 'h'), out=given._replace(h=np.empty((7, 5)).T))
     with pytest.raises(InputError, match=r'out is not a writeable .* of shape \(5, 7\)'):
         osc.torque_batch(q, qd, u, out=np.empty((4, 7)))
 
@@ -220,6 +224,14 @@ def test_shapes_that_do_not_fit_are_refused_with_both_shapes():
             osc.torque_batch(*arguments, **options)
     with pytest.raises(InputError, match="term 'lambda' is unknown .*Lambda_inv, Lambda, a0"):
         osc.evaluate_batch(q, qd, ('lambda',))
+
+
+def test_number_of_threads_is_refused_if_it_is_none():
+    osc = OperationalSpace(panda().robot)
+    for threads in (0, -1, 1.5, 'two'):
+        osc.threads = threads
+        with pytest.raises(InputError, match=f'threads is {threads!r}: accepted is a number'):
+            osc.evaluate_batch(np.zeros((2, 7)), np.zeros((2, 7)))
 
 
 def test_batch_of_no_states_has_no_rows():

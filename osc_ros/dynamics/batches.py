@@ -149,16 +149,28 @@ class Batches:
         states = self._states(k, q, qd, gravity)
         found = Terms.empty(self.robot, k, chosen)
         if out is not None:
-            for name, values, given in zip(Terms._fields, found, out):
-                if given.shape != values.shape:
-                    raise InputError(f'out.{name} has shape {given.shape}, accepted is '
-                                     f'{values.shape}, as of an earlier call with these terms')
+            self._require_terms(out, found)
             found = out
         self._dynamics.evaluate_batch(states, found, self.threads)
         self._judge(states, found, check)
         return found
 
+    @staticmethod
+    def _require_terms(out: Terms, found: Terms) -> None:
+        if not isinstance(out, Terms):
+            raise InputError(f'out is a {type(out).__name__}: accepted is the Terms of an earlier '
+                             'call')
+        for name, values, given in zip(Terms._fields, found, out):
+            if given.shape != values.shape:
+                raise InputError(f'out.{name} has shape {given.shape}, accepted is '
+                                 f'{values.shape}, as of an earlier call with these terms')
+        for values in out[:-1]:
+            require_output(values, values.shape)
+
     def _states(self, k: int, q: ArrayLike, qd: ArrayLike, gravity: ArrayLike | None) -> States:
+        if not (self.threads is None or isinstance(self.threads, int) and self.threads >= 1):
+            raise InputError(f'threads is {self.threads!r}: accepted is a number from 1 on, or '
+                             'None for one on each core')
         self._is_located = False
         return States(float_array('q', q, (k, self.robot.nq)),
                       float_array('qd', qd, (k, self.robot.n)),
