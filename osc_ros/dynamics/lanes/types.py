@@ -23,6 +23,7 @@ The number of lanes is `WIDTH`: 8 with AVX-512, 4 with AVX2, else 1; then lanes 
 from __future__ import annotations
 
 from collections.abc import Callable
+import math
 import operator
 from typing import Any
 
@@ -191,8 +192,8 @@ for _sign, _function in {'>': operator.gt, '>=': operator.ge, '<': operator.lt,
                          '<=': operator.le, '==': operator.eq, '!=': operator.ne}.items():
     _define(_function, 2, lambda of: Mask(of.width), _comparison(_sign))
 _define(operator.neg, 1, lambda of: of, lambda builder, values: builder.fneg(*values))
-for _name, _unary in (('llvm.sqrt', np.sqrt), ('llvm.fabs', np.abs), ('llvm.fabs', abs),
-                      ('llvm.floor', np.floor), ('llvm.rint', np.rint)):
+for _name, _unary in (('llvm.sqrt', np.sqrt), ('llvm.sqrt', math.sqrt), ('llvm.fabs', np.abs),
+                      ('llvm.fabs', abs), ('llvm.floor', np.floor), ('llvm.rint', np.rint)):
     _define(_unary, 1, lambda of: of, _called(_name))
 _define(np.copysign, 2, lambda of: of, _called('llvm.copysign'))
 
