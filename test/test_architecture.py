@@ -23,8 +23,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / 'osc_ros'
 MODULES = sorted(PACKAGE.rglob('*.py'))
-# Folders of osc_ros that a folder may import, besides itself and errors.py. For a path in several
-# of these folders, the most specific one applies.
+# Folders of osc_ros that a folder may import, besides itself, errors.py and
+# commandline.py. For a path in several of these folders, the most specific one applies.
 LAYERS = {
     '': ('model', 'dynamics'),
     'model': (),
@@ -34,15 +34,17 @@ LAYERS = {
     'dynamics/teams': ('model', 'dynamics', 'dynamics/chain'),
     'dynamics/papers': ('model', 'dynamics'),
     'control': ('model', 'dynamics', 'dynamics/chain', 'dynamics/trees'),
-    'identification': ('model', 'dynamics', 'control'),
+    'recording': ('model', 'dynamics', 'control'),
+    'identification': ('model', 'dynamics', 'control', 'recording'),
     'sim': ('model', 'dynamics', 'control'),
     'hardware': ('model', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
     'info': ('model', 'dynamics', 'control'),
+    'tuning': ('model', 'dynamics', 'control', 'sim'),
     'viewer': ('model', 'dynamics'),
-    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'identification', 'sim',
-              'hardware', 'arm', 'viewer'),
-    'client': ('model', 'dynamics', 'control', 'sim', 'nodes'),
+    'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'recording', 'identification',
+              'sim', 'hardware', 'arm', 'viewer', 'tuning'),
+    'client': ('model', 'dynamics', 'control', 'recording', 'sim', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
 }
 # The only module that imports all methods.
@@ -109,7 +111,7 @@ def layers_imported(module):
     found = set()
     for path in imported(tree(module)):
         inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
-        if not path.startswith('osc_ros') or inside in ('', 'errors'):
+        if not path.startswith('osc_ros') or inside in ('', 'errors', 'commandline'):
             continue
         if (PACKAGE / inside).is_dir() or (PACKAGE / f'{inside}.py').is_file():
             found.add((folder_of(inside), inside))

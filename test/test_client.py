@@ -220,6 +220,19 @@ def test_recording_has_a_row_for_each_state(arm, tmp_path):
     assert found['pose'].shape[1:] == (4, 4)
 
 
+def test_recording_without_an_ending_is_a_bag(in_process, tmp_path):
+    pytest.importorskip('mcap')
+    from osc_ros.recording.load import joint_recording
+    with in_process.record(tmp_path / 'run') as recording:
+        in_process.sleep(0.1)
+    joints, time, position, effort = joint_recording(tmp_path / 'run')
+    assert joints == in_process.joint_names
+    assert len(time) == len(recording) > 20
+    state = in_process.state()
+    assert (time[-1], position[-1].tolist()) == (pytest.approx(state.time), state.q.tolist())
+    assert effort[-1].tolist() == state.torque.tolist()
+
+
 def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
     for path in (tmp_path / 'run.csv', tmp_path / 'nowhere' / 'run.npz'):
         with pytest.raises(InputError, match='accepted is a file with the ending .npz'):

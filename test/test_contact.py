@@ -74,7 +74,7 @@ class Driven:
                                   self.robot.effort_limits, contact=contact),
             PERIOD, lambda tau, stamp: self.commands.append(tau),
             lambda *event: self.events.append(event))
-        self.engine.guard._clock = lambda: self.plant.time
+        self.engine.guard.clock = lambda: self.plant.time
         self.accept()
         self.engine.activate()
 

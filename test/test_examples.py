@@ -16,6 +16,7 @@
 
 import json
 from pathlib import Path
+import re
 import runpy
 import sys
 
@@ -85,3 +86,36 @@ def test_keys_are_their_own_switch(key, place):
     reading = program('teleoperation')['reading_of_key'](key)
     assert reading.is_held == (place is not None)
     assert np.flatnonzero(reading.deflection).tolist() == ([] if place is None else [place])
+
+
+def test_library_in_15_lines(capsys):
+    lines = (EXAMPLES / 'library.py').read_text().split('"""\n')[1].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 15
+    program('library')
+    assert float(capsys.readouterr().out.split()[-1]) < 0.5  # [mm]
+
+
+def test_own_loop_moves_an_arm_that_is_not_in_mujoco(capsys):
+    program('own_loop')['main']()
+    moved = float(re.search(r'by ([\d.]+) mm', capsys.readouterr().out)[1])
+    assert 99.5 < moved < 100.5
+
+
+def test_force_on_wall_stays_while_the_tip_slides(capsys):
+    program('force_on_wall')['main']()
+    pressing, sliding = capsys.readouterr().out.splitlines()
+    assert float(re.search(r'(\S+)\]$', pressing)[1]) == pytest.approx(-10.0, abs=0.1)
+    low, high, way = map(float, re.findall(r'-?\d+\.\d+', sliding))
+    assert -11.0 < low <= high < -9.0 and way == pytest.approx(0.1, abs=2e-3)
+
+
+def test_two_arms_keep_the_distance_of_their_hands(capsys):
+    program('two_arms')['main']()
+    change = float(re.search(r'([\d.]+) µm', capsys.readouterr().out)[1])
+    assert 0.0 < change < 500.0
+
+
+def test_snake_of_200_links_moves_its_tip(capsys):
+    program('snake')['main']()
+    links, error = re.match(r'(\d+) links: .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
+    assert links == '200' and float(error) < 1.0

@@ -62,6 +62,7 @@ NOT_RUN = {
 FOREIGN = {
     '/robot_manager': 'kuka_drivers',
     'control': 'ros2 control: ros2controlcli of ros2_control',
+    'bag': 'ros2 bag: ros2bag of rosbag2',
 }
 SETUP = (CHECKOUT / 'setup.py').read_text(encoding='utf-8')
 MAKEFILE = (CHECKOUT / 'Makefile').read_text(encoding='utf-8')
@@ -233,6 +234,8 @@ def require_tests(words):
 def require_options(words, source):
     """Require that a source file defines these options, and that the named robots exist."""
     text = (CHECKOUT / source).read_text(encoding='utf-8')
+    if 'add_json(parser)' in text:
+        text += (CHECKOUT / 'osc_ros' / 'commandline.py').read_text(encoding='utf-8')
     for word, following in zip(words, [*words[1:], '']):
         if word.startswith('--'):
             assert f"add_argument('{word}'" in text, f'{word} is no option of {source}'

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.rehearsal import Rehearsal
-from osc_ros.control.engine import Engine, IDLE, MODES, Stamp
+from osc_ros.control.engine import Engine, MODES, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
@@ -231,7 +231,7 @@ class ArmEngine(Engine):
         except HardwareError as error:
             # an arm that has ended the control by itself may go on sending states
             self._is_lost = not self.acts
-            self.mode = IDLE
+            self.lose()
             self._stop()
             self._tell('lost', str(error))
 

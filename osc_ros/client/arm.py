@@ -336,7 +336,7 @@ class Arm:
 
     def record(self, path: str | os.PathLike[str]) -> Recording:
         """
-        Record all states from now on in a file of numpy (.npz); see `Recording`.
+        Record all states from now on in a file of numpy (.npz) or a bag; see `Recording`.
 
         >>> with arm.record('run.npz'):                             # doctest: +SKIP
         ...     arm.move_to(goal)

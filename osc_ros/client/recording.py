@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A recording of the states of an arm in a file of numpy."""
+"""A recording of the states of an arm, in a file of numpy or a bag of rosbag2."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState
 from osc_ros.errors import InputError
+from osc_ros.recording import cdr
+from osc_ros.recording.bag import BagWriter
 
 FIELDS = 'time', 'q', 'qd', 'torque', 'pose', 'error'
 
@@ -34,13 +37,15 @@ class Recording:
     """
     Collects states until it is stopped, and then writes them to a file.
 
-    The file has one array for each field of `ArmState`, with one row for each state, and
-    `joint_names`: `numpy.load(path)['q']`.
+    A file .npz has one array for each field of `ArmState`, with one row for each state, and
+    `joint_names`: `numpy.load(path)['q']`. A path without an ending is a folder: a bag of rosbag2
+    in MCAP with the topics /joint_states (commanded torques as efforts), /pose and /pose_error,
+    for Foxglove and `ros2 bag`.
 
     Parameters
     ----------
     path : str or path
-        Its name ends with .npz.
+        Its name ends with .npz, or has no ending and does not exist.
     joint_names : tuple of str
     stopped : callable
         Called when the recording stops.
@@ -48,16 +53,19 @@ class Recording:
     Raises
     ------
     InputError
-        Another ending, or a folder that does not exist.
+        Another ending; a folder that does not exist, or a bag that does; for a bag, the extra
+        'record' is not installed.
 
     """
 
     def __init__(self, path: str | os.PathLike[str], joint_names: tuple[str, ...],
                  stopped: Callable[[], None]) -> None:
         self.path = Path(path)
-        if self.path.suffix != '.npz' or not self.path.absolute().parent.is_dir():
-            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz "
-                             'in a folder that exists')
+        if (self.path.suffix not in ('', '.npz')
+                or not self.path.absolute().parent.is_dir()):
+            raise InputError(f"recording '{self.path}': accepted is a file with the ending .npz, "
+                             'or a name without ending for a bag, in a folder that exists')
+        self._bag = None if self.path.suffix else BagWriter(self.path)
         self._names, self._stopped = joint_names, stopped
         self._states: list[ArmState] = []
         self._is_open = True
@@ -72,12 +80,15 @@ class Recording:
             self._states.append(state)
 
     def stop(self) -> Path:
-        """Write the file; return its path."""
+        """Write the file or the bag; return its path."""
         if self._is_open:
             self._is_open = False
             self._stopped()
             # a copy, because a thread may be within `add`
             self._states = states = list(self._states)
+            if self._bag is not None:
+                write_states(self._bag, self._names, states)
+                return self._bag.close()
             columns: dict[str, Any] = {
                 name: np.array([getattr(state, name) for state in states])
                 for name in FIELDS}
@@ -92,3 +103,16 @@ class Recording:
                  trace: TracebackType | None) -> None:
         """Write the file."""
         self.stop()
+
+
+def write_states(bag: BagWriter, names: tuple[str, ...], states: list[ArmState]) -> None:
+    """Write states to a bag, at the times of the arm's clock."""
+    for state in states:
+        time = round(1e9 * state.time)
+        stamp = divmod(time, 1_000_000_000)
+        pose = [*state.pose[:3, 3], *Rotation.from_matrix(state.pose[:3, :3]).as_quat()]
+        twist = np.hstack([state.error[3:], state.error[:3]])  # linear, then angular
+        bag.write('/joint_states', cdr.STATES, time,
+                  cdr.joint_state(stamp, names, state.q, state.qd, state.torque))
+        bag.write('/pose', cdr.POSE, time, cdr.stamped(stamp, 'base', pose))
+        bag.write('/pose_error', cdr.TWIST, time, cdr.stamped(stamp, 'base', twist))

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest
 from osc_ros.control.contact import ContactSense
+from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.state_check import CLOCK_STEPS
@@ -45,6 +46,10 @@ Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
 
 IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
+# Attributes on which the following torques depend.
+STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
+         'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', '_clock',
+         '_last_good', '_holds_next', '_counted', '_reported')
 
 
 class Engine:
@@ -85,6 +90,8 @@ class Engine:
         Largest torques so far, relative to the effort limits.
     report_period : float
         Time between two reports [s].
+    journal : Journal, optional
+        Records the inputs, see `keep`.
     present : dict of str to str
         Causes that are present until they are removed, and their reasons; see `Supervisor.trip`.
 
@@ -109,6 +116,8 @@ class Engine:
     def __init__(self, law: Law, supervision: Supervision, period: float,
                  send: Callable[[Array, Stamp | None], None], post: Callable[..., None]) -> None:
         self.law, self.period = law, period
+        self.journal: Journal | None = None
+        self._clock: Callable[[], float] = perf_counter
         self.guard = Supervisor(law.robot, law.inverse_dynamics, supervision, self._on_change)
         self.mode, self.rest = IDLE, Rest()
         self.touch = ContactSense(law.robot.joint_names)
@@ -119,6 +128,28 @@ class Engine:
         self._send, self._post = send, post
         self._last_good, self._holds_next = -np.inf, False
         self.reset_counts()
+
+    def keep(self, journal: Journal) -> None:
+        """Record all inputs in a journal from now on, so that the run can be computed again."""
+        self._clock = self.guard.clock = journal.clock
+        self.journal = journal
+        journal.begin(self)
+
+    def __reduce__(self) -> Any:
+        """Return how to make an engine in the same state, which sends and posts nothing."""
+        return _bare_engine, (), {name: self.__dict__[name] for name in STATE}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state."""
+        self.__dict__.update(state)
+        self.journal, self.rest, self.ages = None, Rest(), Window(1)
+        self.updates, self.periods = Window(1), Window(1)
+        self._send = self._post = _ignore
+
+    def connect(self, send: Callable[[Array, Stamp | None], None],
+                post: Callable[..., None]) -> None:
+        """Set what the engine calls with torques and events, see `Engine`."""
+        self._send, self._post = send, post
 
     @property
     def acts(self) -> bool:
@@ -142,6 +173,7 @@ class Engine:
         self.torque_use: Any = 0.0
         self._counted = self._reported = -np.inf
 
+    @journaled
     def activate(self) -> None:
         """Hold the pose of the newest state, and send a command for every state from now on."""
         self.reset_counts()
@@ -151,6 +183,7 @@ class Engine:
         self.mode, self._holds_next = ACTIVE, False
         self._expect_targets()
 
+    @journaled
     def use_setup(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
         self.law.use_setup(setup)
@@ -163,17 +196,20 @@ class Engine:
         if is_watched and self.law.settings.free is not None:
             self.guard.feed(STALE_TARGET, math.inf)
 
+    @journaled
     def deactivate(self) -> None:
         """Begin to stop the arm."""
         if self.mode == ACTIVE:
             self.mode = ENDING
             self.guard.stop()
 
+    @journaled
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
         self._command(self.guard.idle_torque(), None)
         self.mode = IDLE
 
+    @journaled
     def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
         """
@@ -203,6 +239,7 @@ class Engine:
             self.law.latch(q)
         return True
 
+    @journaled
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
         sent = self.guard.last_torque
@@ -212,7 +249,7 @@ class Engine:
         self._command(self.guard.torque(self._law_torque), self.stamp)
         if not compensates:  # no torque depends on the estimate: the command need not wait
             self._observe(sent)
-        self._count(perf_counter() - began)
+        self._count(self._clock() - began)
         try:
             self.law.plan()
         except OscError as error:
@@ -224,16 +261,19 @@ class Engine:
                        self.law.F.copy(), self.law.external_report())
         self._conclude()
 
+    @journaled
     def watch(self, longest: float) -> None:
         """Send the supervisor's command if the newest state is older than `longest` [s]."""
         if not self.acts:
             return
         for cause, reason in self.present.items():
             self.guard.trip(cause, reason)
-        if self.guard.watch() and (self.guard.blind or self.state_age > longest):
+        if self.guard.watch() and (self.guard.blind
+                                   or self._clock() - self._last_good > longest):
             self._command(self.guard.torque(), None)
         self._conclude()
 
+    @journaled
     def refuse(self, reason: str, has_all_joints: bool) -> None:
         """Count a refused joint state; trip a watchdog if it has all joints of this robot."""
         self.refused += 1
@@ -242,6 +282,7 @@ class Engine:
         if has_all_joints:
             self.guard.trip(NOT_FINITE, reason)
 
+    @journaled
     def fail(self, reason: str) -> None:
         """Send a safe torque after an error of the caller."""
         self._post('error', f'control loop: {reason}')
@@ -249,6 +290,12 @@ class Engine:
             self.guard.trip(NOT_FINITE, reason)
             self._command(self.guard.torque(), None)
 
+    @journaled
+    def lose(self) -> None:
+        """Stop sending commands at once: the arm does not accept them any more."""
+        self.mode = IDLE
+
+    @journaled
     def learn_contact(self, duration: float) -> None:
         """Learn thresholds of contacts for a time [s]; contacts are not detected in that time."""
         self.touch.learn(self.time + duration)
@@ -293,6 +340,8 @@ class Engine:
         return self.law.torque(self.time, self.q, self.qd)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:
+        if self.journal is not None:
+            self.journal.sent(tau, stamp)
         self._send(tau, stamp)
         self.torque_use = np.maximum(
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
@@ -317,3 +366,11 @@ class Engine:
 
     def _on_change(self) -> None:
         self._post('change', self.guard.cause, self.guard.reaction, self.state())
+
+
+def _bare_engine() -> Engine:
+    return Engine.__new__(Engine)
+
+
+def _ignore(*arguments: object) -> None:
+    """Do nothing."""

@@ -51,6 +51,8 @@ class Limiter:
     ----------
     sides : (n,) int
         -1 or 1 for joints whose acceleration is at its lower or upper bound, else 0.
+    load_sides : (n,) int
+        The same for the bounds of the joints' loads, see `osc_ros.control.load`.
     saturated : (n,) bool
         Whether a torque is at its limit.
     shares : (2,)
@@ -92,6 +94,7 @@ class Limiter:
         self._calm = np.zeros(1)
         self.loads: Loads = Loads(dynamics.robot)
         self.sides: Sides = self._sides[:n]
+        self.load_sides: Sides = self._sides[2 * n:]
         self.shares: Array = np.ones(2)
         # arguments of `limited_torques`: the arrays stay the same
         self._given = (self._M_inv, self.accelerations, self.table, self._calm, self._sides,
@@ -102,6 +105,11 @@ class Limiter:
         self._last: Array | None = None
         self._time = 0.0
         self._find_rates()
+
+    @property
+    def calm(self) -> float:
+        """Share of the posture that damping replaces, after a bound was active, 0 to 1."""
+        return float(self._calm[0])
 
     def _find_rates(self) -> None:
         self._has_rates = bool(np.isfinite(self.table[EFFORT_RATE]).any())

@@ -208,7 +208,7 @@ class ExternalForce:
         if not squared > 0.0:
             return math.inf
         (a, b, c), (x, y, z) = moment, force  # a product of np.cross takes ten times as long
-        return math.hypot(b * z - c * y, c * x - a * z, a * y - b * x) / squared
+        return math.hypot(b * z - c * y, c * x - a * z, a * y - b * x) / float(squared)
 
 
 class MomentumObserver:
@@ -233,7 +233,7 @@ class MomentumObserver:
     This is the exact solution for a constant external torque, for any sequence of time steps. At
     rest m has no discretization error; in motion its error is of second order in dt. The delay is
     the time constant 1/K. White noise of q̇ with the standard deviation σ gives r a standard
-    deviation of about K σ |rows of M|.
+    deviation of about K σ ‖rows of M‖.
 
     Friction that the model has is subtracted: f_c tanh(q̇/v_s) + f_v q̇. The dry friction of a joint
     at rest is unknown, and is part of the estimate, up to f_c.

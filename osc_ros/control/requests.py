@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from osc_ros.control.check import Finding
 from osc_ros.control.engine import ACTIVE, Engine, Stamp
 from osc_ros.control.guide import Motion
 from osc_ros.control.impedance import Impedance, TANK
+from osc_ros.control.journal import Journal, journaled, Piece
 from osc_ros.control.setup import Setup
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import HARMLESS, STALE_TARGET, Supervision
@@ -170,6 +171,7 @@ def leave(engine: Engine) -> None:
     engine.leave()
 
 
+@journaled
 def hold(engine: Engine) -> None:
     """Stop all targets."""
     _require_active(engine)
@@ -177,6 +179,7 @@ def hold(engine: Engine) -> None:
     engine.guard.feed(STALE_TARGET, math.inf)
 
 
+@journaled
 def release(engine: Engine) -> tuple[bool, str]:
     """End latched reactions whose causes are gone; return whether all are, and a text on that."""
     if engine.mode != ACTIVE:
@@ -191,6 +194,7 @@ def release(engine: Engine) -> tuple[bool, str]:
     return True, 'there is nothing to release: the law controls the arm'
 
 
+@journaled
 def set_present(engine: Engine, causes: Mapping[str, str]) -> None:
     """Set the causes that are present from now on, with their reasons."""
     engine.present = dict(causes)
@@ -211,6 +215,7 @@ def learn_contact(engine: Engine, duration: float) -> None:
 # commands
 
 
+@journaled
 def follow(engine: Engine, motion: Motion, stamp: float, task: str) -> bool:
     """
     Command a motion of a task; return False if a pose had to be moved into the workspace box.
@@ -242,12 +247,14 @@ def predicted(engine: Engine, task: str, time: float) -> object:
     return engine.law.levels[task].guide.predicted(time)
 
 
+@journaled
 def push(engine: Engine, wrench: Array, task: str) -> None:
     """Set the wrench (6,) of a task; see `Law.push`."""
     _require_active(engine)
     engine.law.push(wrench, task)
 
 
+@journaled
 def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
     """
     Change stiffness, damping ratio and feedforward wrench of a task; see `Law.set_impedance`.
@@ -263,6 +270,7 @@ def set_impedance(engine: Engine, impedance: Impedance, task: str) -> None:
     engine.law.set_impedance(impedance, task)
 
 
+@journaled
 def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) -> None:
     """Set a task's measured wrench (6,), about a point (3,), base axes, measured now."""
     if engine.mode != ACTIVE:
@@ -272,12 +280,14 @@ def set_measured_wrench(engine: Engine, wrench: Array, place: Array, task: str) 
     engine.law.set_measured_wrench(np.hstack([moment, force]), engine.time, task)
 
 
+@journaled
 def set_posture(engine: Engine, posture: Array) -> None:
     """Set the goal (n,) of the posture; see `Law.set_posture`."""
     _require_active(engine)
     engine.law.set_posture(posture)
 
 
+@journaled
 def set_gravity(engine: Engine, gravity: Array) -> None:
     """Set gravity (3,) [m/s²], which `Law.checked_gravity` has checked."""
     engine.law.use_gravity(gravity)
@@ -286,6 +296,7 @@ def set_gravity(engine: Engine, gravity: Array) -> None:
 # changes of settings
 
 
+@journaled
 def set_delay(engine: Engine, delay: float) -> None:
     """Set the delay of the commands [periods]; see `Law`."""
     engine.law.delay = delay
@@ -299,6 +310,40 @@ def set_report_period(engine: Engine, period: float) -> None:
 def use_setup(engine: Engine, setup: Setup, supervision: Supervision) -> None:
     """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""
     engine.use_setup(setup, supervision)
+
+
+# the journal
+
+
+def begin_journal(engine: Engine, duration: float, most: int, facts: Mapping[str, Any]) -> None:
+    """Keep the inputs of the last `duration` seconds, at most `most` bytes; see `Journal`."""
+    journal = Journal(duration, most)
+    journal.facts = dict(facts)
+    engine.keep(journal)
+
+
+def tell_journal(engine: Engine, facts: Mapping[str, Any]) -> None:
+    """Change facts that the journal has beside the engine, see `Journal.facts`."""
+    if engine.journal is not None:
+        engine.journal.tell(facts)
+
+
+def journal_piece(engine: Engine, at: tuple[int, int, int] | None) -> Piece | None:
+    """Return what follows a place in the journal, see `Journal.piece`."""
+    return None if engine.journal is None else engine.journal.piece(at)
+
+
+def renew_journal(engine: Engine) -> tuple[int, int, int] | None:
+    """Begin a new segment of the journal; return its beginning, or None without a journal."""
+    if engine.journal is None:
+        return None
+    engine.journal.renew()
+    return engine.journal.newest
+
+
+def journal_failure(engine: Engine) -> str:
+    """Why the journal has ended; empty while it goes on, and without one."""
+    return '' if engine.journal is None else engine.journal.failure
 
 
 # reports

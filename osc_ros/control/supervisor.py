@@ -88,6 +88,8 @@ class Supervisor:
         Whether the last state is too old for control. The arm is then braked along a predicted
         state (`osc_ros.control.prediction`); when the prediction ends, gravity is compensated at
         the predicted position.
+    clock : callable
+        Monotonic clock [s].
     load : (n,) [N·m]
         Torque that the joints need in addition to the model's, where that is known; may be set.
 
@@ -98,10 +100,8 @@ class Supervisor:
     inverse_dynamics : callable
         Torque (n,) for q, q̇, q̈ (n,) each.
     settings : Supervision
-    on_change : callable, optional
-        Called when the cause or the reaction has changed.
-    clock : callable
-        Monotonic clock [s].
+    on_change, clock : callable, optional
+        Called when the cause or the reaction has changed; see the attribute.
 
     """
 
@@ -109,7 +109,7 @@ class Supervisor:
                  settings: Supervision, on_change: Callable[[], None] = lambda: None,
                  clock: Callable[[], float] = perf_counter) -> None:
         self.settings = settings
-        self._on_change, self._clock = on_change, clock
+        self._on_change, self.clock = on_change, clock
         self._prediction = Prediction(robot, inverse_dynamics)
         self._stopping = Stopping(robot, inverse_dynamics)
         self._check = StateCheck(robot)
@@ -129,7 +129,7 @@ class Supervisor:
             Present torque of the joints [N·m], from which the first torque continues.
 
         """
-        now = self._clock()
+        now = self.clock()
         self._causes.reset(self.settings, now)
         self.blind = False
         self._tau, self._source, self._at = tau, '', now
@@ -182,7 +182,7 @@ class Supervisor:
         return self.reaction == 'deactivate' and (
             self.blind and (self._tau is None or self._is_predicting and self._prediction.is_over)
             or self._rests and self._fade is None
-            or self._clock() - self._began > PATIENCE)
+            or self.clock() - self._began > PATIENCE)
 
     def release(self) -> None:
         """
@@ -193,7 +193,7 @@ class Supervisor:
 
         """
         self._freeze.believe()
-        self._causes.release(self.settings, self._clock())
+        self._causes.release(self.settings, self.clock())
         self._update()
 
     def stop(self) -> None:
@@ -203,11 +203,11 @@ class Supervisor:
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
-        self._causes.feed(name, self._clock() + lasting)
+        self._causes.feed(name, self.clock() + lasting)
 
     def trip(self, name: str, reason: str) -> None:
         """Record that a cause is present now; ignored if it has no watchdog."""
-        self._causes.trip(name, reason, self._clock())
+        self._causes.trip(name, reason, self.clock())
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
@@ -255,7 +255,7 @@ class Supervisor:
                     self._doubted = state
                     return False
                 self._source = ''  # the next source fades in from the torque sent last
-        now = self._clock()
+        now = self.clock()
         if not is_repeated:
             freeze.record(state, now)
         if self._seen:
@@ -265,7 +265,7 @@ class Supervisor:
             self._stopping.retreat.record(q)
         self.blind, self._is_predicting = False, False
         too_fast = self._speeds.reason(qd, self._wanted_speeds(), self.settings.blend_time,
-                                       self._clock())
+                                       self.clock())
         if too_fast:
             self.trip(OVERSPEED, too_fast)
         if self._causes.last_feed(STALE_STATE) is not None:
@@ -311,7 +311,7 @@ class Supervisor:
             if not self._causes.is_calm:  # it was too late, or not finite
                 self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
-            self._predict(self._clock())
+            self._predict(self.clock())
             return self._continuous_torque(self._source_of_stop(), None)
         # after an interruption the law computes its first torque for a long time step, so the
         # second torque may differ much from the first: 'resumed' and 'law' are two sources
@@ -321,18 +321,18 @@ class Supervisor:
     def idle_torque(self) -> Array:
         """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
         limits = self.settings.effort_limits
-        self._predict(self._clock())
+        self._predict(self.clock())
         return np.clip(self._stop_torque(self.settings.idle), -limits, limits)
 
     def _law_torque(self, law: Callable[[], Array]) -> Array | None:
         """Torque (n,) of the law; None if it fails or is not finite."""
-        began = self._clock()
+        began = self.clock()
         try:
             tau = law()
         except Exception as error:  # of any kind: the arm needs a torque
             self.trip(NOT_FINITE, f'{type(error).__name__}: {error}')
             return None
-        took = self._clock() - began
+        took = self.clock() - began
         if took > self.settings.deadline:
             self.trip(DEADLINE, f'an update took {took:.4f} s')
         if tau.shape != self._fastest.shape or not _is_finite(tau):
@@ -357,7 +357,7 @@ class Supervisor:
 
     def _continuous_torque(self, source: str, tau: Array | None) -> Array:
         """Torque (n,) of a source, faded from the last torque if the source has changed."""
-        now, state = self._clock(), self._state
+        now, state = self.clock(), self._state
         dt = state.time - self._time
         if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
             dt = 0.0 if dt else now - self._at
@@ -446,7 +446,7 @@ class Supervisor:
 
     def _update(self) -> None:
         """Update the causes and `blind`; notify of a change of the cause or the reaction."""
-        now, before = self._clock(), (self.cause, self.reaction)
+        now, before = self.clock(), (self.cause, self.reaction)
         self._causes.update(self.settings, now)
         fed = self._causes.last_feed(STALE_STATE)
         timeout = np.inf if fed is None else self.settings.watchdogs[STALE_STATE].timeout

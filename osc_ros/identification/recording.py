@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.errors import InputError
+from osc_ros.recording.load import joint_recording
 
 Array = NDArray[np.float64]
 
@@ -86,8 +87,9 @@ class Recording:
         """
         Return the recording of a file.
 
-        A .npz file has the arrays joints (n,), time (k,), position (k, n) and torque (k, n). A
-        .csv file has a header with the columns time, JOINT.position and JOINT.torque.
+        A folder of rosbag2, or an .mcap file, has joint_states with efforts. A .npz file has the
+        arrays joints (n,), time (k,), position (k, n) and torque (k, n). A .csv file has a header
+        with the columns time, JOINT.position and JOINT.torque.
 
         Raises
         ------
@@ -95,6 +97,8 @@ class Recording:
             The file cannot be read, or lacks a column.
 
         """
+        if path.is_dir() or path.suffix == '.mcap':
+            return cls(*joint_recording(path))
         try:
             return _from_npz(path) if path.suffix == '.npz' else _from_csv(path)
         except (OSError, KeyError, ValueError) as error:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from osc_ros.commandline import painted, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError
 from osc_ros.info.findings import AXES, Findings, findings
 from osc_ros.model.ends import ends_of_chains
@@ -63,8 +64,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_info', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        prog='osc_info', epilog=EXAMPLE,
         description='What the controller makes of a robot description: chain, masses, limits, '
         'singular postures, reach, task inertia, rates.')
     parser.add_argument('robot', help='a URDF (xacro expanded), or a robot of this package: '
@@ -138,10 +139,14 @@ def measured_updates(found: Findings) -> tuple[float, float]:
 
     """
     from osc_ros.control.law import Law
+    from osc_ros.dynamics.compilation import compile_in_parallel
+    from osc_ros.dynamics.compiled import on_demand
     print('measuring an update; the first time, this compiles kernels for a minute ...',
           file=sys.stderr, flush=True)
     times = np.empty(UPDATES)
-    law = Law(found.robot)
+    with ProgressBar('compiling kernels') as bar, on_demand(), compile_in_parallel(
+            Law, found.robot, tell=lambda now: bar.show(now.ready / max(1, now.total))):
+        law = Law(found.robot)
     try:
         law.latch(found.home)
         still = np.zeros(found.robot.n)
@@ -161,9 +166,10 @@ def report(found: Findings, timing: tuple[float, float] | None, is_check: bool) 
     if not is_check:
         for part in (_chain(found), _rest(found), _home_lines(found), _rates(found, timing)):
             lines += ['', *part]
-    lines += [''] + [f'note: {one}' for one in found.notes]
-    lines += [f'PROBLEM: {one}' for one in found.problems]
-    lines.append('CANNOT BE CONTROLLED as it is' if found.problems else 'can be controlled')
+    lines += [''] + [painted(f'note: {one}', 'warn') for one in found.notes]
+    lines += [painted(f'PROBLEM: {one}', 'bad') for one in found.problems]
+    lines.append(painted('CANNOT BE CONTROLLED as it is', 'bad') if found.problems
+                 else painted('can be controlled', 'good'))
     return lines
 
 

@@ -30,6 +30,7 @@ from osc_ros.hardware.contract import Hardware, Setting
 from osc_ros.hardware.table import hardware_class, known
 from osc_ros.nodes.arm_loop import ArmLoop, LoopError
 from osc_ros.nodes.controller import Controller
+from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.parameters import Entry, initial_value
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import supervision
@@ -70,7 +71,10 @@ class ArmNode(Controller):
         """Return the parameters of the node, with those of its kind of arm."""
         kind = hardware_class(initial_value(self, HARDWARE))
         self._settings: tuple[Setting, ...] = kind.settings
-        table = [replace(entry, default=RATE) if entry.name == 'rate' else entry
+        # nobody else knows the joint states before this node; a checkpoint of the black box takes
+        # the time of a cycle
+        own = {'rate': RATE, TF: True, 'black_box.duration': 0.0}
+        table = [replace(entry, default=own.get(entry.name, entry.default))
                  for entry in super()._entries()]
         return (*table, *OWN, *entries_of(kind))
 

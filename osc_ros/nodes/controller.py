@@ -49,11 +49,13 @@ from osc_ros.nodes.frames import Frames
 from osc_ros.nodes.gains import DELAY, require_bandwidth
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop, Output, Timing
+from osc_ros.nodes.loop_log import LoopLog
 from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
 from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
+from osc_ros.nodes.records import Records
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import law_of, law_settings, supervision
 from osc_ros.nodes.targets import Targets
@@ -141,6 +143,7 @@ class Controller(ManagedNode):
         if self._loop is not None:
             self._loop.do_posted()
         if self._loop is not None:  # a queued call may have destroyed the loop
+            self._records.close()
             self._loop.close()
         if self._law is not None:
             self._law.close()
@@ -189,7 +192,10 @@ class Controller(ManagedNode):
         made.callback(diagnosis.close)
         self._targets = Targets(self, loop, law, self._frames, self._goals)
         made.callback(self._targets.close)
-        diagnosis.inputs = self._targets.policy.values
+        self._records = records = Records(self, loop, found, urdf, law.robot.joint_names)
+        made.callback(records.close)
+        policy = self._targets.policy
+        diagnosis.inputs = lambda: (*policy.values(), *records.values())
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -206,10 +212,11 @@ class Controller(ManagedNode):
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""
+        log = LoopLog(self.get_logger())
         return {'report': self._report, 'stopped': self._on_stopped, 'change': self._log_change,
-                'error': self._log_error, 'warning': self._log_warning,
-                'refusal': self._log_refusal, 'velocity': self._log_velocity,
-                'unrelated': self._log_unrelated, 'learned': self._on_learned}
+                'error': log.error, 'warning': log.warning, 'refusal': log.refusal,
+                'velocity': log.velocity, 'unrelated': log.unrelated,
+                'learned': self._on_learned}
 
     def _use_realtime(self, found: dict[str, Any]) -> None:
         realtime.switch_threads_quickly()
@@ -373,6 +380,7 @@ class Controller(ManagedNode):
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)
             prepared = self._law.new_setup(settings, robot, q if len(q) else None)
+        self._records.apply(found)
         self._loop.use(prepared, supervision(found, robot, prepared.settings.limits))
         self._apply_times(found, self._loop)
 
@@ -393,25 +401,9 @@ class Controller(ManagedNode):
 
     # events of the loop
 
-    # rclpy accepts only one severity per source line, so each severity has its own function
-
-    def _log_error(self, text: str) -> None:
-        self.get_logger().error(text)
-
-    def _log_warning(self, text: str) -> None:
-        self.get_logger().warning(text)
-
-    def _log_refusal(self, reason: str) -> None:
-        self.get_logger().error(f'joint state refused: {reason}', throttle_duration_sec=1.0)
-
-    def _log_unrelated(self, text: str) -> None:
-        self.get_logger().info(text)
-
-    def _log_velocity(self, text: str) -> None:
-        self.get_logger().warning(text, throttle_duration_sec=1.0)
-
     def _log_change(self, cause: str, reaction: str, state: str) -> None:
         self._reactions.change(cause, reaction, state)
+        self._records.on_change(cause, reaction)
         if self._diagnosis is not None:
             self._diagnosis.publish_status()
 

@@ -44,8 +44,10 @@ from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TO
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
+from osc_ros.nodes.display_parameters import DISPLAY
 from osc_ros.nodes.guiding_parameters import GUIDING
 from osc_ros.nodes.parameters import Entry
+from osc_ros.nodes.record_parameters import RECORDING
 from osc_ros.nodes.states import VELOCITY
 
 OTHER_PUBLISHER = 'other_publisher'
@@ -412,7 +414,8 @@ _EXTERNAL = (
           'the joint that moves most [rad/s]', lower=1e-3, upper=10.0, live=True),
 )
 
-PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL)
+PARAMETERS = (*_START, *_SAFETY, *_TIP, *GUIDING, *_TARGET, *_FORCE, *_JOINTS, *_EXTERNAL,
+              *RECORDING, *DISPLAY)
 
 
 def task_parameters(name: str) -> tuple[Entry, ...]:

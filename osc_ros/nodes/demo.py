@@ -26,6 +26,7 @@ import tempfile
 from textwrap import fill
 from typing import Any
 
+from osc_ros.commandline import add_json, painted, Parser, STDOUT, stdout_for_json
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.model.ends import ends_of_chains
@@ -56,13 +57,22 @@ from osc_ros.nodes.demonstration import Demonstration, demonstration
 from osc_ros.nodes.interrupts import end_quietly, recorded_signals
 from osc_ros.nodes.share import share_directory
 
+EXAMPLE = """examples:
+  osc_demo                                       a Panda, with a page in the browser
+  osc_demo --robot ur5e --headless --duration 5 --json out.json
+  osc_demo --urdf arm.urdf --base base_link --tip tool0
+
+Exit status: 0 the arm followed; 1 it did not, and the cause is printed; 2 wrong arguments, or the
+demo could not run; 130 Ctrl-C. It writes plots, logs and parameters to osc_demo/."""
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the demonstration; exit with 0 if the arm followed, 1 if not, 2 if it could not run."""
     options = _options(arguments)
     end_quietly()
     try:
-        with on_demand():  # compiles no kernels that it does not use
+        # compiles no kernels that it does not use
+        with on_demand(), stdout_for_json(options.json):
             sys.exit(_demonstrate(options))
     except OscError as error:
         show('', last=True)
@@ -72,9 +82,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_demo', description='A simulated arm traces a figure of eight, steps and turns, '
-        'under osc_controller over ROS 2. The physics engine measures the errors of the tip.')
+    parser = Parser(
+        prog='osc_demo', epilog=EXAMPLE,
+        description='A simulated arm traces a figure of eight, steps and turns, under\n'
+        'osc_controller over ROS 2. The physics engine measures the errors of the tip.')
     robot = parser.add_mutually_exclusive_group()
     robot.add_argument('--robot',
                        help=f"a robot of this package, {', '.join(description.shipped_robots())} "
@@ -96,7 +107,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         help='no window, no page in the browser; end after the figures')
     parser.add_argument('--output', type=Path, default=Path('osc_demo'),
                         help='folder of plots and logs (osc_demo)')
-    parser.add_argument('--json', type=Path, help='also write the figures to this file')
+    add_json(parser)
     options = parser.parse_args(arguments)
     if options.loop == FRANKA_SIM and (options.urdf or options.robot not in (None, FRANKA)):
         parser.error(f'--loop {FRANKA_SIM}: accepted is --robot {FRANKA}, the default')
@@ -157,7 +168,7 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration, users: list[Pa
               found: report.Result) -> None:
     """Print whether the arm followed, and else why not; write the figures to options.json."""
     for failure in found.failures:
-        print(f'NOT FOLLOWED: {failure}', flush=True)
+        print(painted(f'NOT FOLLOWED: {failure}', 'bad'), flush=True)
     why = (_explain(options, wanted, users)
            if found.failures and options.loop != FRANKA_SIM else None)
     if options.json:
@@ -167,7 +178,7 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration, users: list[Pa
             'lockstep': options.loop == DDS and not options.real_time,
             'notes': list(wanted.notes), 'cause': why.text if why else ''})
     if not found.failures:
-        print('the arm followed', flush=True)
+        print(painted('the arm followed', 'good'), flush=True)
 
 
 def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
@@ -249,7 +260,7 @@ def _prepare_output(options: argparse.Namespace) -> None:
     try:
         options.output.mkdir(parents=True, exist_ok=True)
         for file in (options.output / 'osc_simulator.log', options.json):
-            if file is not None:
+            if file not in (None, STDOUT):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 existed = file.exists()
                 file.open('a').close()

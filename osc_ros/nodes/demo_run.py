@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 import rclpy
 from rclpy.signals import SignalHandlerOptions
 
+from osc_ros.commandline import bar
 from osc_ros.control.freedoms import Freedoms
 from osc_ros.dynamics import compilation
 from osc_ros.errors import OscError
@@ -225,7 +226,8 @@ class Run:
                 distance, angle = report.last_error(recording, schedule, self._robot,
                                                     self._freedoms)
                 show(f't = {min(witness.time, end):6.2f} of {end:.2f} s   '
-                     f'error {1e3 * distance:8.3f} mm {np.degrees(angle):8.3f} deg')
+                     f'error {1e3 * distance:8.3f} mm {np.degrees(angle):8.3f} deg',
+                     share=witness.time / end)
         self._wait_for('the last pose of the tip', lambda: recording.pose_times[-1] >= end,
                        STALLED)
         recording.wall_time = perf_counter() - begun
@@ -348,7 +350,8 @@ class Progress:
             say('the demo compiles its kernels, once: this takes about half a minute ...')
         if sys.stdout.isatty() or perf_counter() - self._shown > IN_FILE:
             self._shown = perf_counter()
-            show(str(progress))
+            is_known = isinstance(progress, compilation.Progress) and progress.total > 0
+            show(str(progress), share=progress.ready / progress.total if is_known else None)
 
 
 def say(text: str) -> None:
@@ -357,9 +360,10 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def show(text: str, last: bool = False) -> None:
-    """Print a line of progress; on a terminal it replaces the previous line."""
+def show(text: str, last: bool = False, share: float | None = None) -> None:
+    """Print a line of progress; on a terminal it replaces the last one, with a bar of `share`."""
     if sys.stdout.isatty():
+        text = text if share is None else f'{bar(share)} {text}'
         print(f'\r{text:78}', end='\r' if last else '', flush=True)
     elif text:
         print(text, flush=True)

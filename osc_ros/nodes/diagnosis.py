@@ -34,6 +34,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.requests import Status, Timing
 from osc_ros.control.unmodelled import Report
 from osc_ros.nodes import commands, messages
+from osc_ros.nodes.display import Display
 from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop
 
@@ -76,6 +77,7 @@ class Diagnosis:
         self.more: list[tuple[str, object]] = []
         self.inputs: Callable[[], Iterable[tuple[str, object]]] = tuple
         self._publishers: list[Any] = []
+        self._display = Display(node, loop, law)
 
         def publisher(kind: Any, topic: str, depth: int = 10) -> Any:
             self._publishers.append(node.create_publisher(kind, topic, depth))
@@ -94,6 +96,7 @@ class Diagnosis:
 
     def close(self) -> None:
         """Destroy the publishers; later calls publish nothing."""
+        self._display.close()
         self._loop.listener = None
         for publisher in self._publishers:
             self._node.destroy_publisher(publisher)
@@ -117,6 +120,7 @@ class Diagnosis:
             return
         self._goals.update()
         self._listen_to_commands()
+        self._display.publish_markers(stamp, pose, error, F, external)
         base, time = self._law.robot.base, messages.time_of(stamp)
         for publisher, message_of, numbers in ((self._pose, messages.pose_message, pose),
                                                (self._pose_error, messages.twist_message, error),

@@ -78,6 +78,29 @@ def require_bandwidth(found: Mapping[str, Any], period: float, delay: float = DE
                 f'{delay:.1f} periods{given}')
 
 
+def changes_within_bandwidth(found: Mapping[str, Any], period: float) -> dict[str, Any]:
+    """
+    Return the parameters that `require_bandwidth` refuses, at the values that it accepts.
+
+    Parameters
+    ----------
+    found : mapping of str to value
+        All parameters of the controller.
+    period : float [s]
+
+    """
+    changes: dict[str, Any] = {}
+    for bound in _bounds(found, period, DELAY):
+        name, value, most, is_least, _ = bound
+        if _excess(bound) <= 1.0 + ROUNDING:
+            continue
+        before = changes.get(name, found[name])
+        after = float(f'{_rounded(most, is_least):.6g}')
+        changes[name] = (tuple(after if x == value else x for x in before)
+                         if isinstance(before, tuple) else after)
+    return changes
+
+
 def _excess(bound: _Bound) -> float:
     """Ratio of a gain to its bound, or the inverse for a lower bound; above 1 it is violated."""
     _, value, most, is_least, _ = bound

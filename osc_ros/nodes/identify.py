@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import closing, suppress
-import json
+from dataclasses import dataclass
 from pathlib import Path
 import sys
 from typing import Any
@@ -26,6 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.commandline import (
+    add_json,
+    Parser,
+    ProgressBar,
+    STDOUT,
+    stdout_for_json,
+    write_json,
+)
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.kinematics import link_pose
 from osc_ros.errors import InputError, OscError
@@ -67,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     end_quietly()
     try:
-        with on_demand():
+        with on_demand(), stdout_for_json(options.json):
             sys.exit(_identify(options))
     except OscError as error:
         sys.stdout.flush()
@@ -76,8 +84,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='osc_identify', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = Parser(
+        prog='osc_identify', epilog=EXAMPLE,
         description='Estimates the payload of an arm and the friction of its joints, or the\n'
         'inertial parameters of its links, from a motion within limits and a box. Says first\n'
         'what it will do, and asks.')
@@ -110,7 +118,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--yes', action='store_true', help='do not ask')
     parser.add_argument('--output', type=Path, default=Path('osc_identify'),
                         help='folder of results and recordings (osc_identify)')
-    parser.add_argument('--json', type=Path, help='also write all numbers to this file')
+    add_json(parser)
     options = parser.parse_args(arguments)
     if options.recording and not (options.robot or (options.urdf and options.base
                                                     and options.tip)):
@@ -199,12 +207,25 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
     recordings = []
     for number, trajectory in enumerate(trajectories, 1):
         print(f'motion {number} of 2 ...', flush=True)
-        recording = mover.perform(trajectory, Guard(robot, limits, trajectory))
+        with ProgressBar(f'motion {number} of 2') as bar:
+            recording = mover.perform(trajectory, ShownGuard(robot, limits, trajectory, bar))
         path = _free(options.output / f'recording_{number}.npz')
         recording.save(path)
         print(f'recorded: {path}')
         recordings.append(recording)
     return recordings
+
+
+@dataclass(frozen=True, eq=False)
+class ShownGuard(Guard):
+    """A guard of a motion that also shows its progress."""
+
+    bar: ProgressBar
+
+    def objection(self, time: float, q: Array, qd: Array) -> str:
+        """Show the progress; return why the motion must be stopped, see `Guard`."""
+        self.bar.show(time / self.trajectory.duration)
+        return super().objection(time, q, qd)
 
 
 def _is_agreed() -> bool:
@@ -243,8 +264,8 @@ def _write(options: argparse.Namespace, found: Identification, text: str) -> Non
     except ImportError:
         print("note: the plot needs matplotlib: pip install 'osc_ros[demo]'")
     if options.json:
-        options.json.write_text(json.dumps(numbers(found), indent=2) + '\n', encoding='utf-8')
-        written.append(options.json)
+        write_json(options.json, numbers(found))
+        written += [options.json] if options.json != STDOUT else []
     print('written: ' + ' '.join(map(str, written)))
 
 

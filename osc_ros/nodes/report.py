@@ -17,13 +17,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros import commandline
 from osc_ros.control.freedoms import Freedoms
 from osc_ros.control.trajectory import Schedule
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -198,9 +198,8 @@ def table(found: Result, plan: list[Phase]) -> str:
 
 def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
     """Write the figures of the table as JSON."""
-    path.write_text(json.dumps(
-        {**about, 'followed': not found.failures, 'failures': found.failures, **found.figures},
-        indent=2) + '\n', encoding='utf-8')
+    commandline.write_json(path, {**about, 'followed': not found.failures,
+                                  'failures': found.failures, **found.figures})
 
 
 def write_plots(folder: Path, recording: Recording, plan: list[Phase], found: Result,

@@ -22,6 +22,23 @@ from typing import NoReturn
 
 from osc_ros.nodes.interrupts import end_quietly
 
+STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
+parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""
+# Nodes whose only arguments are those of ROS: what they do, and examples.
+NODES = {
+    'controller': ('Controls an arm: joint states in, joint torques out, over ROS.', """examples:
+  osc_controller --ros-args --params-file config/panda.yaml
+  osc_controller --ros-args --params-file my_arm.yaml -p autostart:=false -r __ns:=/left"""),
+    'arm': ('Controls an arm as osc_controller does, with the arm in the process of the control '
+            'loop.', """example:
+  osc_arm --ros-args --params-file config/fr3_arm.yaml"""),
+    'relay': ('Forwards the torques of a controller, and holds the arm if they end.', """example:
+  osc_relay --ros-args --params-file config/panda.yaml"""),
+    'simulator': ('Simulates an arm in MuJoCo: joint torques in, joint states out, over ROS.',
+                  """example:
+  osc_simulator --ros-args --params-file config/panda.yaml -p viewer:=true"""),
+}
+
 
 def controller() -> NoReturn:
     """Run osc_controller."""
@@ -58,8 +75,23 @@ def identify() -> NoReturn:
     _run('identify')
 
 
+def record() -> NoReturn:
+    """Run osc_record."""
+    _run('record')
+
+
+def tune() -> NoReturn:
+    """Run osc_tune."""
+    _run('tune')
+
+
 def _run(name: str) -> NoReturn:
     end_quietly()  # before the import of rclpy and Numba, which takes seconds
+    if name in NODES:
+        from osc_ros.commandline import node_parser, parsed_node
+        description, example = NODES[name]
+        parsed_node(node_parser(f'osc_{name}', description=description,
+                                epilog=f'{example}\n\n{STATUS}'), None)
     import_module(f'osc_ros.nodes.{name}').main()
     sys.exit(0)
 

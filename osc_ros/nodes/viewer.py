@@ -21,7 +21,6 @@ import os
 from pathlib import Path
 from queue import SimpleQueue
 import signal
-import sys
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -30,6 +29,7 @@ from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from osc_ros.commandline import node_parser, parsed_node
 from osc_ros.errors import OscError
 from osc_ros.nodes import description
 from osc_ros.nodes.run import run_and_exit
@@ -189,11 +189,8 @@ def _package(name: str, path: str) -> Path | None:
 
 def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[str]]:
     """Return the options, and the arguments of ROS."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    cut = given.index('--ros-args') if '--ros-args' in given else len(given)
-    parser = argparse.ArgumentParser(
-        prog='osc_viewer', epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description='Show and command osc_controller or osc_arm in a browser.')
+    parser = node_parser('osc_viewer', epilog=EXAMPLE,
+                         description='Show and command osc_controller or osc_arm in a browser.')
     parser.add_argument('--host', default=LOCALHOST,
                         help=f'address that the page is bound to ({LOCALHOST})')
     parser.add_argument('--port', type=int, default=PORT,
@@ -207,10 +204,10 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         'is open (a benchmark uses it)')
     parser.add_argument('--end-with-parent', action='store_true',
                         help='end when the process that started it has ended')
-    options = parser.parse_args(given[:cut])
+    options, rest = parsed_node(parser, arguments)
     if not 0 < options.port < 65536:
         parser.error(f'--port {options.port}: accepted is 1 to 65535')
-    return options, given[cut:]
+    return options, rest
 
 
 def main(arguments: list[str] | None = None) -> None:

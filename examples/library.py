@@ -1,0 +1,32 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The library without ROS, in 15 lines: dynamics, a law, a simulated arm, a path."""
+
+import numpy as np
+
+from osc_ros import Law, OperationalSpace, Robot, shipped_urdf, Simulation
+
+robot = Robot.from_urdf(shipped_urdf('panda'), base='panda_link0', tip='panda_hand_tcp')
+q = np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8])
+state = OperationalSpace(robot).evaluate(q, np.zeros(7))
+print('task inertia along z [kg]:', state.Lambda[5, 5].round(2))
+
+law = Law(robot)
+arm = Simulation(shipped_urdf('panda'), law, q)
+times = np.linspace(0.0, 4.0, 41)
+circle = [arm.pose(shift=(0.0, 0.1 * np.sin(a), 0.1 - 0.1 * np.cos(a))) for a in np.pi * times / 2]
+law.follow(law.path(times, circle))
+record = arm.run(4.5)
+print('largest error of the tip [mm]:', (1e3 * abs(record.error[:, 3:]).max()).round(2))

@@ -1,0 +1,64 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+Your own simulator, or your own driver, in a loop with `Law`: replace the class `YourArm`.
+
+The loop reads a joint state, asks the law for torques, sends them, and then lets the law plan.
+
+"""
+
+import numpy as np
+
+from osc_ros import Law, OperationalSpace, Robot, shipped_urdf
+
+PERIOD = 0.002  # between two torques [s]
+
+
+class YourArm:
+    """A stand-in for your simulator: the equations of motion, integrated in steps of 0.5 ms."""
+
+    def __init__(self, robot: Robot, q: np.ndarray) -> None:
+        self._dynamics = OperationalSpace(robot)
+        self.time, self.q, self.qd = 0.0, q.copy(), np.zeros(robot.n)
+
+    def step(self, tau: np.ndarray) -> None:
+        """Apply joint torques (n,) [N·m] for one period."""
+        for _ in range(4):
+            qdd = self._dynamics.forward_dynamics(self.q, self.qd, tau)
+            self.qd += PERIOD / 4.0 * qdd
+            self.q += PERIOD / 4.0 * self.qd
+        self.time += PERIOD
+
+
+def main() -> None:
+    """Move the tip by 10 cm."""
+    robot = Robot.from_urdf(shipped_urdf('panda'), base='panda_link0', tip='panda_hand_tcp')
+    arm = YourArm(robot, np.array([0.0, -0.8, 0.0, -2.4, 0.0, 1.6, 0.8]))
+    law = Law(robot)
+    law.latch(arm.q)  # hold the pose of these joint positions
+    law.torque(arm.time, arm.q, arm.qd)
+    goal = law.levels['tip'].pose.copy()
+    goal[2, 3] += 0.1
+    law.follow(goal)
+    for _ in range(round(2.0 / PERIOD)):
+        tau = law.torque(arm.time, arm.q, arm.qd)  # (n,), within all limits
+        arm.step(tau)
+        law.plan()  # after sending, because planning is slow
+    moved = law.levels['tip'].pose[2, 3] - goal[2, 3] + 0.1
+    print(f'the tip has moved up by {1e3 * moved:.1f} mm')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,53 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Two arms under one law: a task for each hand, and a constant distance between the hands."""
+
+import numpy as np
+
+from osc_ros import Gains, Law, Robot, Settings, shipped_urdf, Simulation, Task
+from osc_ros.model.urdf import pair
+
+HANDS = 'left_panda_hand_tcp', 'right_panda_hand_tcp'
+LEFT = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]  # joint positions at the start [rad]
+RIGHT = [0.3, -0.5, 0.2, -2.0, 0.1, 1.8, 0.9]
+
+
+def main() -> None:
+    """Move both hands up and down together, and print how their distance changes."""
+    urdf = pair(shipped_urdf('panda').read_text())  # two Pandas on a pedestal
+    robot = Robot.from_urdf(urdf, base='pedestal', tip=HANDS)
+    tasks = [Task(Gains(), name, link) for name, link in zip(('left', 'right'), HANDS)]
+    law = Law(robot, Settings.of(robot, tasks=tuple(tasks)))
+    arms = Simulation(urdf, law, LEFT + RIGHT)
+    begin = {task.name: arms.pose(task.link) for task in tasks}
+    distance = np.linalg.norm(begin['left'][:3, 3] - begin['right'][:3, 3])
+
+    times = np.linspace(0.0, 4.0, 41)
+    for name, pose in begin.items():
+        poses = np.repeat(pose[None], len(times), axis=0)
+        poses[:, 2, 3] += 0.1 * np.sin(0.5 * np.pi * times)
+        law.follow(law.path(times, poses, task=name), task=name)
+    changes: list[float] = []
+
+    def measure() -> None:
+        left, right = (arms.pose(link)[:3, 3] for link in HANDS)
+        changes.append(np.linalg.norm(left - right) - distance)
+
+    arms.run(4.5, each=measure)
+    print(f'largest change of the distance of the hands: {1e6 * np.abs(changes).max():.1f} µm')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,174 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""What all commands share: their command line, a bar of progress, colours, figures as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from difflib import get_close_matches
+import json
+import os
+from pathlib import Path
+import sys
+from time import perf_counter
+from typing import Any, NoReturn, TextIO
+
+STDOUT = Path('-')  # the file of `--json` without a file
+ROS_ARGUMENTS = '--ros-args'
+COLORS = {'good': '32', 'bad': '31', 'warn': '33', 'strong': '1'}
+BAR, LINE = 16, 78  # largest lengths of a bar and of its line [characters]
+ON_TERMINAL, IN_FILE = 0.1, 5.0  # least time between two lines on a terminal and in a file [s]
+
+
+class Parser(argparse.ArgumentParser):
+    """
+    A parser of a command line whose help keeps its line breaks, so that it can show examples.
+
+    For an unknown option, the error (exit status 2) names the nearest known one.
+
+    Parameters
+    ----------
+    **options
+        As for argparse.ArgumentParser.
+
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{'formatter_class': argparse.RawDescriptionHelpFormatter, **options})
+
+    def error(self, message: str) -> NoReturn:
+        """Print a message to standard error, and exit with status 2."""
+        kind, _, rest = message.partition('unrecognized arguments: ')
+        if not kind and rest:
+            names = (word.partition('=')[0] for word in rest.split() if word.startswith('-'))
+            near = [get_close_matches(name, self._option_string_actions, 1) for name in names]
+            if found := [one[0] for one in near if one]:
+                message += f" (did you mean {', '.join(found)}?)"
+        super().error(message)
+
+
+def node_parser(prog: str, **options: Any) -> Parser:
+    """Return the parser of a node; its help names the arguments of ROS."""
+    parser = Parser(prog=prog, **options)
+    parser.add_argument(ROS_ARGUMENTS, nargs=argparse.REMAINDER, default=[], metavar='…',
+                        help='arguments of ROS: --params-file FILE, -p NAME:=VALUE, -r FROM:=TO')
+    return parser
+
+
+def parsed_node(parser: Parser, arguments: list[str] | None
+                ) -> tuple[argparse.Namespace, list[str]]:
+    """
+    Return the options of a node, and the arguments of ROS.
+
+    Parameters
+    ----------
+    parser : Parser
+        From `node_parser`.
+    arguments : list of str, optional
+        Default: those of the command line.
+
+    """
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    cut = given.index(ROS_ARGUMENTS) if ROS_ARGUMENTS in given else len(given)
+    return parser.parse_args(given[:cut]), given[cut:]
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--json [FILE]`; without FILE its value is STDOUT."""
+    parser.add_argument('--json', type=Path, nargs='?', const=STDOUT, metavar='FILE',
+                        help='also write the figures to this file; without FILE print only them, '
+                        'and all else to standard error')
+
+
+@contextmanager
+def stdout_for_json(file: Path | None) -> Iterator[None]:
+    """Within this context, what is printed goes to standard error, if `file` is STDOUT."""
+    if file == STDOUT:
+        with redirect_stdout(sys.stderr):
+            yield
+    else:
+        yield
+
+
+def write_json(file: Path, figures: object) -> None:
+    """Write figures to a file, or to standard output if `file` is STDOUT."""
+    text = json.dumps(figures, indent=2) + '\n'
+    if file == STDOUT and sys.__stdout__ is not None:
+        sys.__stdout__.write(text)
+        sys.__stdout__.flush()
+    else:
+        file.write_text(text, encoding='utf-8')
+
+
+def painted(text: str, color: str, stream: TextIO | None = None) -> str:
+    """
+    Return a text in one of COLORS, if the stream is a terminal and NO_COLOR is not set.
+
+    The stream is standard output by default.
+
+    """
+    if not (stream or sys.stdout).isatty() or os.environ.get('NO_COLOR'):
+        return text
+    return f'\033[{COLORS[color]}m{text}\033[0m'
+
+
+def bar(share: float) -> str:
+    """Return a bar of text of a share, 0 to 1."""
+    full = round(BAR * min(1.0, max(0.0, share)))
+    return f"[{'#' * full}{'.' * (BAR - full)}]"
+
+
+class ProgressBar:
+    """
+    Progress of a long work: a bar on a terminal, a line each IN_FILE seconds in a file.
+
+    Parameters
+    ----------
+    what : str
+        What is done, in a few words.
+    stream : file, optional
+        Default: standard error.
+
+    """
+
+    def __init__(self, what: str, stream: TextIO | None = None) -> None:
+        self._what, self._stream = what, stream or sys.stderr
+        self._on_terminal, self._shown = self._stream.isatty(), perf_counter()
+        if not self._on_terminal:
+            self._shown -= IN_FILE
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._on_terminal:
+            self._write(f'\r{"":{LINE}}\r')
+
+    def show(self, share: float, text: str = '') -> None:
+        """Show that a share of the work, 0 to 1, is done."""
+        now = perf_counter()
+        if now - self._shown < (ON_TERMINAL if self._on_terminal else IN_FILE):
+            return
+        self._shown = now
+        if self._on_terminal:
+            self._write(f'\r{f"{bar(share)} {self._what} {text}"[:LINE]:{LINE}}')
+        else:
+            self._write(f'{self._what}: {100.0 * share:.0f} % {text}'.rstrip() + '\n')
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()

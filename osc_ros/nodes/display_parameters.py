@@ -1,0 +1,29 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The parameters of what the controller publishes for RViz and Foxglove."""
+
+from __future__ import annotations
+
+from osc_ros.nodes.parameters import Entry
+
+RATE, TF = 'markers.rate', 'publish_tf'
+
+DISPLAY = (
+    Entry(RATE, 0.0, 'Rate of ~/markers (target, error, forces, mobility, joints near a limit), '
+          'at most report_rate [Hz]; 0: none; needs the package visualization_msgs', lower=0.0,
+          upper=100.0, live=True),
+    Entry(TF, False, 'Publish the transforms of all links on /tf, 30 times a second, unless '
+          'robot_state_publisher or osc_simulator does; needs the package tf2_msgs', live=True),
+)

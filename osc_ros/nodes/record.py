@@ -1,0 +1,284 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""osc_record: records a running controller in a bag that can be computed again."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+import sys
+from time import perf_counter, strftime, time_ns
+from typing import Any
+
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+
+from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
+from osc_ros.control.journal import loaded_piece, Piece
+from osc_ros.errors import InputError, OscError
+from osc_ros.nodes.interrupts import end_quietly, recorded_signals
+from osc_ros.nodes.run import EventsExecutor
+from osc_ros.recording.bag import BagWriter
+from osc_ros.recording.cdr import bytes_of
+from osc_ros.recording.export import JOURNAL
+
+EXAMPLE = """examples:
+  osc_record                                    osc_controller, until Ctrl-C, in osc_record_DATE
+  osc_record --controller left/osc_controller --duration 20 --output run1
+  osc_record --topic /camera/image_raw --all    another topic; and ~/terms, …
+
+Replay: osc_replay run1. It opens in Foxglove, and with: ros2 bag info run1
+
+exit status: 0 written; 1 no such controller runs; 2 bad arguments, or it cannot be written"""
+SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',
+          '/parameter_events', '/rosout')
+COSTLY = 'terms', 'inertia', 'commands_stamped'  # made only while somebody listens
+LOOK = 0.5  # between two looks for new topics [s]
+PATIENCE = 10.0  # longest time until the controller is found [s]
+DEPTH = 1000
+RULE = '=' * 80
+BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16',
+           'int32', 'uint32', 'int64', 'uint64', 'string', 'wstring'}
+
+
+def definition(kind: str) -> str:
+    """
+    Return the definition of a message type and of its parts, as MCAP has it.
+
+    Raises
+    ------
+    InputError
+        The type's package is not installed.
+
+    """
+    texts, wanted = dict[str, str](), [kind]
+    while wanted:
+        name = wanted.pop(0)
+        if name in texts:
+            continue
+        texts[name] = _own_definition(name)
+        for line in texts[name].splitlines():
+            field = line.partition('#')[0].split()
+            if len(field) < 2:
+                continue
+            part = field[0].partition('[')[0].partition('<')[0]
+            if part not in BUILTIN:
+                package = name.partition('/')[0]
+                wanted.append(f"{part.replace('/msg/', '/')}" if '/' in part
+                              else 'std_msgs/Header' if part == 'Header' else f'{package}/{part}')
+    own, *parts = texts.items()
+    return own[1] + ''.join(f'\n{RULE}\nMSG: {name}\n{text}' for name, text in parts)
+
+
+def _own_definition(kind: str) -> str:
+    from ament_index_python.packages import get_package_share_directory
+    package, name = kind.partition('/')[0], kind.rpartition('/')[2]
+    try:
+        folder = Path(get_package_share_directory(package))
+        return (folder / 'msg' / f'{name}.msg').read_text(encoding='utf-8')
+    except (LookupError, OSError, ValueError) as error:
+        raise InputError(f'the definition of {kind} is not installed: {error}') from None
+
+
+class Recorder(Node):  # type: ignore[misc]
+    """
+    Subscribes to the topics of a controller, and writes what comes to a bag.
+
+    Attributes
+    ----------
+    problems : list of str
+        Topics that are not recorded, and why; a gap in the journal.
+    journal : int
+        Number of messages of the journal.
+
+    Parameters
+    ----------
+    controller : str
+        Name of the node, with its namespace.
+    bag : BagWriter
+    topics : list of str
+        More topics.
+    has_all : bool
+        Whether to record COSTLY topics, too.
+
+    """
+
+    def __init__(self, controller: str, bag: BagWriter, topics: list[str], has_all: bool) -> None:
+        super().__init__('osc_record', start_parameter_services=False, enable_rosout=False)
+        self._prefix = '/' + controller.strip('/')
+        space = self._prefix.rpartition('/')[0]
+        self._wanted = {name if name.startswith('/') else f'{space}/{name}'
+                        for name in (*SHARED, *topics)}
+        self._bag, self._has_all = bag, has_all
+        self._taken: dict[str, Any] = {}
+        self.problems: list[str] = []
+        self.journal, self._following = 0, None
+        self._look()
+        self.create_timer(LOOK, self._look)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the controller runs."""
+        return f'{self._prefix}/{JOURNAL}' in self._taken
+
+    def _look(self) -> None:
+        """Subscribe to new topics."""
+        for name, kinds in self.get_topic_names_and_types():
+            own = name.startswith(f'{self._prefix}/') and (
+                self._has_all or name.rpartition('/')[2] not in COSTLY)
+            if name in self._taken or not (own or name in self._wanted):
+                continue
+            try:
+                self._subscribe(name, kinds[0])
+            except (OscError, ImportError, AttributeError) as error:
+                self._taken[name] = None
+                self.problems.append(f"topic '{name}' is not recorded: {error}")
+
+    def _subscribe(self, name: str, kind: str) -> None:
+        package, _, last = kind.partition('/')
+        of = getattr(import_module(f'{package}.msg'), last.rpartition('/')[2])
+        offered = [one.qos_profile for one in self.get_publishers_info_by_topic(name)]
+        if not offered and not name.startswith(self._prefix):
+            return  # wait until it is known what is offered
+        qos = QoSProfile(depth=DEPTH)
+        if not offered or any(one.reliability != ReliabilityPolicy.RELIABLE for one in offered):
+            qos.reliability = ReliabilityPolicy.BEST_EFFORT
+        if offered and all(one.durability == DurabilityPolicy.TRANSIENT_LOCAL for one in offered):
+            qos.durability = DurabilityPolicy.TRANSIENT_LOCAL
+        self._bag.add_topic(name, kind)
+        take = self._take_piece if name == f'{self._prefix}/{JOURNAL}' else self._take
+        self._taken[name] = self.create_subscription(
+            of, name, partial(take, name, kind), qos, raw=True)
+
+    def _take(self, name: str, kind: str, data: bytes) -> None:
+        self._bag.write(name, kind, time_ns(), data)
+
+    def _take_piece(self, name: str, kind: str, data: bytes) -> None:
+        self._take(name, kind, data)
+        self.journal += 1
+        piece: Piece = loaded_piece(bytes_of(data))
+        if piece.start and self._following is not None and self._following != (
+                piece.segment, piece.start, piece.first_call):
+            self.problems.append(f'the journal has a gap before message {self.journal}')
+        self._following = piece.following
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Record; exit as `EXAMPLE` says."""
+    options = _options(arguments)
+    end_quietly()
+    try:
+        status = _record(options)
+    except (OscError, OSError) as error:
+        print(f'osc_record: {error}', file=sys.stderr)
+        status = 2
+    sys.exit(status)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = Parser(
+        prog='osc_record', epilog=EXAMPLE,
+        description='Records a running controller: the inputs of its loop, joint states,\n'
+        'targets, parameters, robot description, commands and reports, as a bag of rosbag2\n'
+        'in MCAP.')
+    parser.add_argument('--controller', default='osc_controller', metavar='NODE',
+                        help='name of the controller, with its namespace (osc_controller)')
+    parser.add_argument('--output', type=Path, metavar='FOLDER',
+                        help='folder to create (osc_record_DATE_TIME)')
+    parser.add_argument('--duration', type=float, default=float('inf'), metavar='S',
+                        help='time to record [s] (until Ctrl-C)')
+    parser.add_argument('--topic', action='append', default=[],
+                        help='record this topic, too; repeatable')
+    parser.add_argument('--all', action='store_true', help='record ~/terms, ~/inertia and '
+                        '~/commands_stamped, too: the controller makes them only then')
+    add_json(parser)
+    return parser.parse_args(arguments)
+
+
+def _record(options: argparse.Namespace) -> int:
+    """Record; return the exit status."""
+    if not options.duration > 0.0:
+        raise InputError(f'--duration {options.duration:g}: accepted is more than 0 [s]')
+    folder = options.output or Path(strftime('osc_record_%Y%m%d_%H%M%S'))
+    bag = BagWriter(folder, definition)
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    with recorded_signals() as signals:
+        recorder = Recorder(options.controller, bag, options.topic, options.all)
+        try:
+            with stdout_for_json(options.json):
+                began = _spin(recorder, options.duration, lambda: bool(signals))
+        finally:
+            recorder.destroy_node()
+            rclpy.try_shutdown()
+            bag.close()
+    with stdout_for_json(options.json):
+        _tell(options, bag, recorder, perf_counter() - began)
+    if not recorder.is_found:
+        print(f"osc_record: no node '{options.controller}' was found, or one without ~/{JOURNAL}: "
+              'start the controller, or name it with --controller', file=sys.stderr)
+        return 1
+    return 0
+
+
+def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
+    """Record until the time is over; return when recording began by `perf_counter` [s]."""
+    executor = EventsExecutor()
+    executor.add_node(recorder)
+    began, shown, is_told = perf_counter(), 0.0, False
+    try:
+        while not is_over() and perf_counter() - began < duration:
+            executor.spin_once(timeout_sec=0.05)
+            now = perf_counter() - began
+            if recorder.is_found and not is_told:
+                is_told = True
+                print('recording; Ctrl-C ends it' if duration == float('inf')
+                      else f'recording for {duration:g} s', flush=True)
+            if not recorder.is_found and now > min(PATIENCE, duration):
+                break
+            if sys.stderr.isatty() and now - shown > 0.5:
+                shown = now
+                print(f'\r{now:6.1f} s  {recorder._bag.count} messages ', end='', file=sys.stderr)
+    finally:
+        if shown:
+            print(file=sys.stderr)
+        executor.remove_node(recorder)
+        executor.shutdown()
+    return began
+
+
+def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took: float) -> None:
+    is_exact = recorder.journal > 0 and not any('gap' in one for one in recorder.problems)
+    if options.json:
+        write_json(options.json, {'folder': str(bag.folder), 'seconds': took, 'exact': is_exact,
+                                  'messages': bag.counts, 'problems': recorder.problems})
+    for name, count in bag.counts.items():
+        if count:
+            print(f'{count:8d}  {name}')
+    for problem in recorder.problems:
+        print(f'note: {problem}')
+    print(f'{bag.folder}: {bag.count} messages in {took:.1f} s; '
+          + (f'osc_replay {bag.folder} computes the run again, to the last bit' if is_exact
+             else 'without a complete journal, so osc_replay computes only parts of it'
+             if recorder.journal else 'without the journal of the controller (is '
+             'black_box.duration 0?), so osc_replay cannot compute it again'))
+
+
+if __name__ == '__main__':
+    main()

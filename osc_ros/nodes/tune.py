@@ -1,0 +1,183 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""osc_tune: measures an arm under its settings in MuJoCo, and says which gain to change."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+import sys
+from typing import Any
+
+from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.errors import InputError, OscError
+from osc_ros.nodes import description
+from osc_ros.nodes.demo import write_new
+from osc_ros.nodes.demo_parameters import Parameters, table_of, text_of
+from osc_ros.nodes.interrupts import end_quietly
+from osc_ros.nodes.share import share_directory
+from osc_ros.nodes.tuned_arm import tuned_arm, TunedArm
+from osc_ros.tuning.advice import advice, options
+from osc_ros.tuning.measurement import Laboratory
+from osc_ros.tuning.results import lines, numbers, Results
+from osc_ros.tuning.robustness import FACTORS, PERIODS, robustness
+
+EXAMPLE = """examples:
+  osc_tune --robot panda
+  osc_tune --urdf arm.urdf --base base_link --tip tool0 --config my.yaml --delay 4
+
+It writes osc_tune/report.html and osc_tune/parameters.yaml, which --config and --params-file take.
+Exit status: 0 nothing has to be changed; 1 it recommends changes, or something is not solved;
+2 wrong arguments or parameters, which it names; 130 Ctrl-C."""
+EXPERIMENTS = 10  # expected number besides those of the table and the map
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Tune; exit as EXAMPLE says."""
+    given = _options(arguments)
+    end_quietly()
+    try:
+        with on_demand(), stdout_for_json(given.json):
+            sys.exit(_tune(given))
+    except OscError as error:
+        sys.stdout.flush()
+        print(f'osc_tune: {error}', file=sys.stderr)
+        sys.exit(2)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = Parser(
+        prog='osc_tune', epilog=EXAMPLE,
+        description='Measures step and frequency responses, noise, saturation and robustness of an'
+        '\narm in MuJoCo under the controller, without ROS nodes, and recommends parameters; each'
+        '\nrecommendation is simulated before it is given.')
+    parser.add_argument('--robot', help="a robot of this package, "
+                        f"{', '.join(description.shipped_robots())} (panda)")
+    parser.add_argument('--urdf', type=Path, help='your own robot, with --base and --tip')
+    parser.add_argument('--base', help='link that is fixed to the ground')
+    parser.add_argument('--tip', help='link that is controlled')
+    parser.add_argument('--config', type=Path, help='YAML file of parameters that override those '
+                        'of the robot; osc_simulator: the simulated arm')
+    parser.add_argument('--delay', type=float, metavar='MS', help='time from a joint state until '
+                        'the torque for it acts [ms] (one period)')
+    parser.add_argument('--quick', action='store_true', help='no map of delays and gains')
+    parser.add_argument('--output', type=Path, default=Path('osc_tune'),
+                        help='folder of the results (osc_tune)')
+    add_json(parser)
+    found = parser.parse_args(arguments)
+    if found.robot and found.urdf:
+        parser.error('--robot and --urdf: accepted is one of them')
+    if found.urdf and not (found.base and found.tip):
+        parser.error('--urdf needs --base and --tip (osc_info FILE shows the links)')
+    if not found.urdf:
+        found.robot = found.robot or 'panda'
+        if found.robot not in description.shipped_robots():
+            parser.error(f'--robot {found.robot}: accepted is one of '
+                         f"{', '.join(description.shipped_robots())}; --urdf takes any other")
+    return found
+
+
+def _tune(given: argparse.Namespace) -> int:
+    """Measure, recommend, write; return the exit status."""
+    _require_output(given)
+    folder = share_directory() / 'config'
+    files = [folder / f"{'own' if given.urdf else given.robot}.yaml"]
+    files += [given.config] if given.config else []
+    expected = EXPERIMENTS + (0 if given.quick else len(FACTORS) * len(PERIODS))
+    with ProgressBar('osc_tune') as bar:
+        arm = tuned_arm(Parameters(files), _own(given), _delay(given),
+                        lambda progress: bar.show(0.0, str(progress)))
+        numbered = count(1)
+        found = _results(arm, lambda what: bar.show(
+            (k := next(numbered)) / max(k, expected), str(what)), not given.quick)
+    for line in lines(found, sys.stdout):
+        print(line)
+    text = parameter_file(arm, found)
+    path = write_new(given.output / 'parameters.yaml', text)
+    report = given.output / 'report.html'
+    from osc_ros.tuning.page import page
+    report.write_text(page(found, text), encoding='utf-8')
+    if given.json:
+        write_json(given.json, numbers(found))
+    print(f'report: {report}\nparameters: {path}')
+    return 1 if found.advice.changes or found.advice.unsolved or arm.refused else 0
+
+
+def _results(arm: TunedArm, note: Callable[[str], object], has_map: bool) -> Results:
+    laboratory = Laboratory(arm.subject, note)
+    found = advice(laboratory, laboratory.measure(arm.values))
+    table = robustness(laboratory, found.last.values, has_map)
+    more = list(options(laboratory, found.last, table))
+    return Results(arm.subject, found, more, table, (*arm.notes, *(
+        f"the controller refuses parameter '{name}' at this rate: measured with "
+        f'{list(value) if isinstance(value, tuple) else value}'
+        for name, value in arm.refused.items())))
+
+
+def parameter_file(arm: TunedArm, found: Results) -> str:
+    """Return the parameter file to take over: those of the user, with the changes."""
+    values = {'osc_controller': dict(found.advice.last.values), 'osc_simulator': arm.simulator}
+    parameters = {node: {entry.name: given[entry.name] for entry in table_of(node, given)
+                         if given[entry.name] != entry.default} for node, given in values.items()}
+    head = ['# By osc_tune, from the parameters that it was given. ' + (
+        'Changed:' if found.advice.changes else 'Nothing was changed.')]
+    head += [f'#   {name}' for name in (*found.advice.changes, *arm.refused)]
+    for one in found.options:
+        head.append('# Optional, simulated too:')
+        head += [f'#   {name}: {list(value) if isinstance(value, tuple) else value}'
+                 for name, value in one.candidate.changes.items()]
+    return '\n'.join([*head, text_of(parameters)])
+
+
+def _own(given: argparse.Namespace) -> dict[str, Any]:
+    file = str(given.urdf.absolute()) if given.urdf else given.robot
+    chosen = {'robot_description_file': file, 'base': given.base, 'tip': given.tip}
+    return {name: value for name, value in chosen.items() if value}
+
+
+def _delay(given: argparse.Namespace) -> float | None:
+    if given.delay is None:
+        return None
+    if not 0.0 <= given.delay <= 1e3:
+        raise InputError(f'--delay {given.delay} ms: accepted is 0 to 1000')
+    return 1e-3 * float(given.delay)
+
+
+def _require_output(given: argparse.Namespace) -> None:
+    """Create the folders; raise InputError now if the results cannot be written."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise InputError("the report needs matplotlib: pip install 'osc_ros[demo]'") from None
+    try:
+        given.output.mkdir(parents=True, exist_ok=True)
+        for file in (given.output / 'report.html', given.json):
+            if file is not None:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                existed = file.exists()
+                file.open('a').close()
+                if not existed:
+                    with suppress(OSError):
+                        file.unlink()
+    except OSError as error:
+        raise InputError(f'the results cannot be written: {error}') from None
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,292 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Bags of rosbag2 in MCAP: written for Foxglove and `ros2 bag`, read even if cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from osc_ros.errors import InputError
+from osc_ros.recording.cdr import DEFINITIONS
+
+EXTRA = "pip install 'osc_ros[record]'"
+CHUNK = 2 ** 18  # bytes: what a file that is cut short may lose
+VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read
+METADATA = 'metadata.yaml'
+UNKNOWN_QOS = ''
+
+
+class Message(NamedTuple):
+    """Topic, type, time of arrival [ns since 1970] and serialized content."""
+
+    topic: str
+    kind: str
+    time: int
+    data: bytes
+
+
+def required(name: str) -> Any:
+    """
+    Return a module of the extra 'record'.
+
+    Raises
+    ------
+    InputError
+        It is not installed; says what to install.
+
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise InputError(f'recordings need the package {name.partition(".")[0]} ({error}): '
+                         f'{EXTRA}') from None
+
+
+@dataclass
+class _Topic:
+    kind: str
+    channel: int
+    count: int = 0
+    qos: str = UNKNOWN_QOS
+
+
+class BagWriter:
+    """
+    Writes one bag: a folder with an MCAP file and metadata.yaml.
+
+    Parameters
+    ----------
+    folder : path
+        Is created; must not exist.
+    definition_of : callable, optional
+        Returns the definition of a type that `osc_ros.recording.cdr` does not know, with those of
+        its parts.
+
+    Raises
+    ------
+    InputError
+        mcap is not installed; the folder exists or cannot be created.
+
+    """
+
+    def __init__(self, folder: str | os.PathLike[str],
+                 definition_of: Callable[[str], str] | None = None) -> None:
+        writer = required('mcap.writer')
+        self.folder = Path(folder)
+        self._definition_of = definition_of
+        try:
+            self.folder.mkdir(parents=True)
+            self.file = self.folder / f'{self.folder.name}_0.mcap'
+            self._stream = self.file.open('wb')
+        except OSError as error:
+            raise InputError(f"recording '{self.folder}' cannot be written: {error}") from None
+        self._writer = writer.Writer(self._stream, chunk_size=CHUNK,
+                                     compression=writer.CompressionType.NONE)
+        self._writer.start(profile='ros2', library='osc_ros')
+        self._topics: dict[str, _Topic] = {}
+        self._first = self._last = 0
+
+    @property
+    def count(self) -> int:
+        """Number of messages so far."""
+        return sum(topic.count for topic in self._topics.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of messages of each topic."""
+        return {name: topic.count for name, topic in sorted(self._topics.items())}
+
+    def add_topic(self, name: str, kind: str, qos: str = UNKNOWN_QOS) -> None:
+        """
+        Declare a topic.
+
+        Parameters
+        ----------
+        name : str
+        kind : str
+            Type, as std_msgs/msg/String.
+        qos : str
+            Offered profiles in YAML, as rosbag2 writes them.
+
+        Raises
+        ------
+        InputError
+            The definition of the type is unknown.
+
+        """
+        if name in self._topics:
+            return
+        text = DEFINITIONS.get(kind)
+        if text is None:
+            if self._definition_of is None:
+                raise InputError(f"topic '{name}': the definition of {kind} is unknown")
+            text = self._definition_of(kind)
+        schema = self._writer.register_schema(kind, 'ros2msg', text.encode())
+        channel = self._writer.register_channel(name, 'cdr', schema,
+                                                {'offered_qos_profiles': qos})
+        self._topics[name] = _Topic(kind, channel, 0, qos)
+
+    def write(self, topic: str, kind: str, time: int, data: bytes) -> None:
+        """
+        Write a serialized message.
+
+        Raises
+        ------
+        OSError
+            The disk is full, for example.
+
+        """
+        self.add_topic(topic, kind)
+        entry = self._topics[topic]
+        self._writer.add_message(entry.channel, time, data, time, entry.count)
+        entry.count += 1
+        self._first = min(self._first or time, time)
+        self._last = max(self._last, time)
+
+    def close(self) -> Path:
+        """Write the end of the file, and metadata.yaml; return the folder."""
+        try:
+            self._writer.finish()
+        finally:
+            self._stream.close()
+        (self.folder / METADATA).write_text(yaml.safe_dump(self._metadata(), sort_keys=False),
+                                            encoding='utf-8')
+        return self.folder
+
+    def abandon(self) -> None:
+        """Close the file as it is, after an error."""
+        self._stream.close()
+
+    def _metadata(self) -> dict[str, Any]:
+        start = {'nanoseconds_since_epoch': self._first}
+        duration = {'nanoseconds': self._last - self._first}
+        return {'rosbag2_bagfile_information': {
+            'version': VERSION, 'storage_identifier': 'mcap', 'duration': dict(duration),
+            'starting_time': dict(start), 'message_count': self.count,
+            'topics_with_message_count': [{
+                'topic_metadata': {
+                    'name': name, 'type': topic.kind, 'serialization_format': 'cdr',
+                    'offered_qos_profiles': topic.qos, 'type_description_hash': ''},
+                'message_count': topic.count} for name, topic in sorted(self._topics.items())],
+            'compression_format': '', 'compression_mode': '',
+            'relative_file_paths': [self.file.name],
+            'files': [{'path': self.file.name, 'starting_time': start, 'duration': duration,
+                       'message_count': self.count}],
+            'custom_data': None, 'ros_distro': os.environ.get('ROS_DISTRO', '')}}
+
+
+class BagReader:
+    """
+    Reads the messages of a bag in the order of the file.
+
+    Attributes
+    ----------
+    files : list of path
+    cut : str
+        Where and why reading ended before the end of a file; empty if it did not.
+
+    Parameters
+    ----------
+    path : path
+        A folder of rosbag2, or an MCAP file.
+
+    Raises
+    ------
+    InputError
+        mcap is not installed; there is no such file; a bag of another storage.
+
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._records, self._streams = required('mcap.records'), required('mcap.stream_reader')
+        self.files, self.cut = _files_of(Path(path)), ''
+
+    def messages(self, topics: Callable[[str, str], bool] = lambda topic, kind: True
+                 ) -> Iterator[Message]:
+        """
+        Yield the messages of the topics for which `topics` (topic, type) is true.
+
+        Raises
+        ------
+        InputError
+            Not an MCAP file.
+
+        """
+        for file in self.files:
+            yield from self._messages_of(file, topics)
+
+    def _messages_of(self, file: Path, topics: Callable[[str, str], bool]) -> Iterator[Message]:
+        records = self._records
+        kinds: dict[int, str] = {}
+        channels: dict[int, tuple[str, str]] = {}
+        count, first, last, is_whole = 0, 0, 0, False
+        try:
+            with file.open('rb') as stream:
+                reader = self._streams.StreamReader(stream)
+                for record in reader.records:
+                    if isinstance(record, records.Schema):
+                        kinds[record.id] = record.name
+                    elif isinstance(record, records.Channel):
+                        channels[record.id] = record.topic, kinds.get(record.schema_id, '')
+                    elif isinstance(record, records.Message):
+                        count, last = count + 1, record.log_time
+                        first = first or last
+                        topic, kind = channels[record.channel_id]
+                        if topics(topic, kind):
+                            yield Message(topic, kind, record.log_time, record.data)
+                    elif isinstance(record, records.Footer):
+                        is_whole = True
+        except OSError as error:
+            raise InputError(f"recording '{file}' cannot be read: {error}") from None
+        except Exception as error:  # mcap raises errors of many kinds for missing bytes
+            if not channels:
+                raise InputError(f"'{file}' is not an MCAP file, or has nothing to read "
+                                 f'({type(error).__name__}: {error})') from None
+            is_whole = False
+        if not is_whole:
+            self.cut = (f"'{file.name}' is cut short: it ends after {count} messages, "
+                        f'{1e-9 * (last - first):.3f} s after the first one')
+
+
+def _files_of(path: Path) -> list[Path]:
+    """Return the MCAP files of a bag."""
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise InputError(f"recording '{path}' does not exist: accepted is a folder of rosbag2, or "
+                         'an .mcap file')
+    try:
+        about = yaml.safe_load((path / METADATA).read_text(encoding='utf-8'))
+        about = about['rosbag2_bagfile_information']
+        if about['storage_identifier'] != 'mcap':
+            raise InputError(f"recording '{path}' has the storage '{about['storage_identifier']}':"
+                             ' accepted is mcap (ros2 bag record -s mcap)')
+        named = [path / Path(name).name for name in about['relative_file_paths']]
+        if all(file.is_file() for file in named):
+            return named
+    except (OSError, KeyError, TypeError, yaml.YAMLError):
+        pass  # a recording that was killed has no metadata
+    found = sorted(path.glob('*.mcap'))
+    if not found:
+        raise InputError(f"'{path}' has no .mcap file: accepted is a folder of rosbag2 with "
+                         'storage mcap')
+    return found

@@ -1,0 +1,127 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Serialized ROS messages of the few types that are written here, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+import struct
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+BYTES, STATES, POSE, TWIST, TEXT = (
+    'std_msgs/msg/UInt8MultiArray', 'sensor_msgs/msg/JointState', 'geometry_msgs/msg/PoseStamped',
+    'geometry_msgs/msg/TwistStamped', 'std_msgs/msg/String')
+_RULE = '=' * 80
+_TIME = 'int32 sec\nuint32 nanosec\n'
+_HEADER = 'builtin_interfaces/Time stamp\nstring frame_id\n'
+_VECTOR = 'float64 x\nfloat64 y\nfloat64 z\n'
+_QUATERNION = 'float64 x\nfloat64 y\nfloat64 z\nfloat64 w\n'
+
+
+def _definition(own: str, **parts: str) -> str:
+    """Return a definition with those of its parts; `__` in a name stands for a slash."""
+    return own + ''.join(f"{_RULE}\nMSG: {name.replace('__', '/')}\n{text}"
+                         for name, text in parts.items())
+
+
+_STAMPED = {'std_msgs__Header': _HEADER, 'builtin_interfaces__Time': _TIME}
+DEFINITIONS = {
+    BYTES: _definition(
+        'MultiArrayLayout layout\nuint8[] data\n',
+        std_msgs__MultiArrayLayout='MultiArrayDimension[] dim\nuint32 data_offset\n',
+        std_msgs__MultiArrayDimension='string label\nuint32 size\nuint32 stride\n'),
+    STATES: _definition(
+        'std_msgs/Header header\nstring[] name\nfloat64[] position\nfloat64[] velocity\n'
+        'float64[] effort\n', **_STAMPED),
+    POSE: _definition(
+        'std_msgs/Header header\nPose pose\n', **_STAMPED,
+        geometry_msgs__Pose='Point position\nQuaternion orientation\n',
+        geometry_msgs__Point=_VECTOR, geometry_msgs__Quaternion=_QUATERNION),
+    TWIST: _definition(
+        'std_msgs/Header header\nTwist twist\n', **_STAMPED,
+        geometry_msgs__Twist='Vector3 linear\nVector3 angular\n',
+        geometry_msgs__Vector3=_VECTOR),
+    TEXT: 'string data\n'}
+_PLAIN = b'\x00\x01\x00\x00'  # encapsulation: little-endian CDR
+_EMPTY_LAYOUT = struct.pack('<II', 0, 0)
+
+
+def byte_array(data: bytes) -> bytes:
+    """Return a UInt8MultiArray."""
+    return _PLAIN + _EMPTY_LAYOUT + struct.pack('<I', len(data)) + data
+
+
+def bytes_of(message: bytes) -> bytes:
+    """
+    Return the data of a UInt8MultiArray without dimensions.
+
+    Raises
+    ------
+    InputError
+        Another message.
+
+    """
+    start = len(_PLAIN) + len(_EMPTY_LAYOUT) + 4
+    if len(message) < start or message[:2] != _PLAIN[:2] or message[4:12] != _EMPTY_LAYOUT:
+        raise InputError('not a UInt8MultiArray without dimensions in little-endian CDR')
+    size, = struct.unpack_from('<I', message, start - 4)
+    return message[start:start + size]
+
+
+def text(content: str) -> bytes:
+    """Return a String."""
+    return _PLAIN + _string(content)
+
+
+def joint_state(stamp: tuple[int, int], names: Sequence[str], position: ArrayLike = (),
+                velocity: ArrayLike = (), effort: ArrayLike = ()) -> bytes:
+    """Return a JointState of n joints; quantities (n,) or empty."""
+    found = bytearray(_header(stamp, ''))
+    found += _aligned(found, 4) + struct.pack('<I', len(names))
+    for name in names:
+        found += _aligned(found, 4) + _string(name)
+    for numbers in (position, velocity, effort):
+        values = np.ascontiguousarray(numbers, dtype='<f8')
+        found += _aligned(found, 4) + struct.pack('<I', len(values))
+        if len(values):
+            found += _aligned(found, 8) + values.tobytes()
+    return _PLAIN + bytes(found)
+
+
+def stamped(stamp: tuple[int, int], frame: str, numbers: ArrayLike) -> bytes:
+    """Return a message of a header and numbers: a PoseStamped (7) or a TwistStamped (6)."""
+    found = bytearray(_header(stamp, frame))
+    return _PLAIN + bytes(found + _aligned(found, 8)
+                          + np.ascontiguousarray(numbers, dtype='<f8').tobytes())
+
+
+def _header(stamp: tuple[int, int], frame: str) -> bytes:
+    return struct.pack('<iI', *stamp) + _string(frame)
+
+
+def _string(content: str) -> bytes:
+    data = content.encode() + b'\0'
+    return struct.pack('<I', len(data)) + data
+
+
+def _aligned(before: bytes | bytearray, size: int) -> bytes:
+    """Return the padding after some bytes, which begin behind the encapsulation."""
+    return bytes(-len(before) % size)

@@ -1,0 +1,106 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A journal as messages of a bag: the journal itself, and joint states and commands of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import metadata
+import platform
+from typing import Any
+
+import numpy as np
+
+from osc_ros.control.journal import ACCEPT, ANSWER, Piece
+from osc_ros.dynamics import compiled
+from osc_ros.recording import cdr
+from osc_ros.recording.bag import Message
+from osc_ros.recording.tape import runs_of, segments_of
+
+JOURNAL = 'journal'  # last part of the name of its topic
+COMMANDS = 'commands_stamped'
+LIBRARIES = 'numpy', 'scipy', 'numba', 'llvmlite', 'ruckig'
+SECOND = 1_000_000_000
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the versions that a result depends on in its last digits."""
+    found = {'python': platform.python_version(), 'machine': platform.machine(),
+             'kernels': '' if compiled._CACHE is None else compiled._CACHE.name}
+    for name in ('osc_ros', *LIBRARIES):
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = ''
+    return found
+
+
+def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iterator[Message]:
+    """
+    Yield the pieces as messages.
+
+    Parameters
+    ----------
+    pieces : iterable of Piece
+    topic : str
+    offset : float
+        Time since 1970 minus time of the loop's clock [s].
+
+    """
+    time = 0
+    for piece in pieces:
+        for segment in segments_of([piece] if piece.checkpoint else []):
+            for call in segment.calls():
+                if call.kind == ANSWER:
+                    time = round(SECOND * (call.numbers[0] + offset))
+                    break
+        yield Message(topic, cdr.BYTES, time, cdr.byte_array(piece.dumped()))
+
+
+def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Message]:
+    """
+    Yield the joint states that the loop accepted, and the commands that it sent.
+
+    Parameters
+    ----------
+    pieces : list of Piece
+    facts : dict
+        See `Journal.facts`; with the names of topics and joints.
+
+    """
+    joints, names = facts['joints'], facts['robot joints']
+    order = np.array([names.index(joint) for joint in joints], dtype=np.intp)
+    states, commands, offset = facts['joint_states'], f"{facts['node']}/{COMMANDS}", facts[
+        'clock offset']
+    time, n = 0, len(names)
+    for segment in (one for run in runs_of(segments_of(pieces)) for one in run):
+        for call in segment.calls():
+            if call.kind == ACCEPT:
+                seconds, nanoseconds, arrived = call.numbers[1:4].tolist()
+                stamp = int(seconds), int(nanoseconds)
+                time = round(SECOND * (arrived + offset))
+                rows = call.numbers[4:].reshape(-1, n)
+                yield Message(states, cdr.STATES, time, cdr.joint_state(stamp, names, *rows))
+            for sent in call.sent:
+                at = stamp_of(sent[:2].tolist(), time)
+                yield Message(commands, cdr.STATES, time,
+                              cdr.joint_state(at, joints, effort=sent[2:][order]))
+
+
+def stamp_of(given: list[float], time: int) -> tuple[int, int]:
+    """Return the stamp of a command, or the time [ns] of one that has none."""
+    return divmod(time, SECOND) if np.isnan(given[0]) else (int(given[0]), int(given[1]))

@@ -1,0 +1,372 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Computation of a recorded run from its inputs, by the engine that controlled the arm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control import checkpoint, requests
+from osc_ros.control.engine import Engine
+from osc_ros.control.journal import ACCEPT, ANSWER, CALL, FACTS, SetupRecipe, WATCH
+from osc_ros.control.setup import Setup
+from osc_ros.control.supervision import HARMLESS, Supervision
+from osc_ros.control.trajectory import Hold, Path
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.errors import InputError, OscError
+from osc_ros.recording.tape import Call, Segment
+
+Array = NDArray[np.float64]
+
+SETTING = 'use_setup'  # the call that puts other settings in force
+PARAMETERS = 'parameters'  # the fact with the values of all parameters
+_ENGINE = {'activate', 'deactivate', 'leave', 'use_setup', 'refuse', 'fail', 'lose',
+           'learn_contact'}
+_REQUESTS = {'hold', 'release', 'set_present', 'follow', 'push', 'set_impedance',
+             'set_measured_wrench', 'set_posture', 'set_gravity', 'set_delay'}
+SHOWN = {'set_present', 'set_delay', FACTS, 'refuse'}  # calls that are no event for a reader
+
+
+class Alternative(Protocol):
+    """What differs from the recorded run."""
+
+    def setup(self, engine: Engine, values: Mapping[str, Any]) -> tuple[Setup, Supervision]:
+        """Return what to use in place of what the recorded values of the parameters give."""
+
+
+@dataclass(eq=False)
+class Moment:
+    """
+    One answered state.
+
+    Attributes
+    ----------
+    time : float [s]
+        Stamp of the state.
+    q, qd : (n,)
+    effort : (n,), optional
+        Measured torques.
+    recorded, torque : (n,) [N·m, N]
+        Torque that was sent then; torque that is computed now.
+    terms : dict of str to (n,)
+        Parts of `torque`; empty while a watchdog replaces the law.
+    state : str
+        What the supervisor does and why; 'active' if the law controls the arm.
+    limits : tuple of str
+        Limits that acted.
+    error : (6,) [rad, m]
+        Pose error of the first task, [angular; linear].
+
+    """
+
+    time: float
+    q: Array
+    qd: Array
+    effort: Array | None
+    recorded: Array
+    torque: Array
+    terms: dict[str, Array]
+    state: str
+    limits: tuple[str, ...]
+    error: Array
+
+
+class Event(NamedTuple):
+    """Time of the newest state [s], a text, and whether it changed nothing."""
+
+    time: float
+    text: str
+    is_minor: bool = False
+
+
+@dataclass(eq=False)
+class Run:
+    """
+    A run that was computed again.
+
+    Attributes
+    ----------
+    facts : dict
+        See `Journal.facts`; those at the beginning.
+    joints : tuple of str
+    moments : list of Moment
+    events : list of Event
+        Commands, changes of parameters, reactions of watchdogs.
+    commands : int
+        Number of torques that were sent.
+    differing : int
+        Number of these that differ in any bit.
+    largest : float [N·m, N]
+        Largest difference.
+
+    """
+
+    facts: dict[str, Any]
+    joints: tuple[str, ...]
+    moments: list[Moment] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    commands: int = 0
+    differing: int = 0
+    largest: float = 0.0
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether every torque is the recorded one to the last bit."""
+        return self.commands > 0 and not self.differing
+
+    def at(self, seconds: float) -> Moment:
+        """
+        Return the moment nearest to a time since the beginning [s].
+
+        Raises
+        ------
+        InputError
+            There is none in the run.
+
+        """
+        if not self.moments:
+            raise InputError('the recording has no state that was answered with a torque')
+        times = np.array([one.time for one in self.moments]) - self.moments[0].time
+        if not -1e-9 <= seconds <= times[-1] + 1e-9:
+            raise InputError(f'{seconds:g} s is not in the recording: accepted is 0 to '
+                             f'{times[-1]:.3f} s')
+        return self.moments[int(np.argmin(np.abs(times - seconds)))]
+
+
+class _FailedAgainError(Exception):
+    """The arm did not accept the torque, as in the recording."""
+
+
+class Replay:
+    """
+    Feeds an engine with the recorded inputs.
+
+    Parameters
+    ----------
+    segments : list of Segment
+        Without a gap between them, see `runs_of`.
+    alternative : Alternative, optional
+        Other settings than the recorded ones.
+    has_terms : bool
+        Whether to compute the parts of every torque.
+
+    Raises
+    ------
+    InputError
+        The state at the beginning cannot be read.
+
+    """
+
+    def __init__(self, segments: list[Segment], alternative: Alternative | None = None,
+                 has_terms: bool = True) -> None:
+        self._segments, self._alternative, self._has_terms = segments, alternative, has_terms
+        self._values: dict[str, Any] = dict(segments[0].facts.get(PARAMETERS, {}))
+        with on_demand():
+            self.engine: Engine = checkpoint.loaded(segments[0].checkpoint)
+        if not isinstance(self.engine, Engine):
+            raise InputError('the recording does not begin with the state of a controller')
+        self.engine.connect(self._take, self._on_event)
+        self._clock: Any = self.engine._clock
+        self.run = Run(segments[0].facts, self.engine.law.robot.joint_names)
+        self._sent: list[Array] = []
+        self._fails_at, self._acts = -1, self.engine.guard.reaction not in HARMLESS
+
+    def compute(self, tell: Callable[[float], object] = lambda share: None) -> Run:
+        """
+        Compute the run; `tell` is called with the share that is done, 0 to 1.
+
+        Raises
+        ------
+        InputError
+            The recording is of another version, and cannot be computed by this one.
+
+        """
+        try:
+            return self._compute(tell)
+        except OscError:
+            raise
+        except Exception as error:  # of any kind: another version has other attributes
+            raise InputError('this version cannot compute the recording '
+                             f'({type(error).__name__}: {error})') from error
+
+    def _compute(self, tell: Callable[[float], object]) -> Run:
+        total, done = max(1, sum(one.length for one in self._segments)), 0
+        with on_demand():
+            if self._alternative is not None:
+                self._use_alternative()
+            for segment in self._segments:
+                for count, call in enumerate(segment.calls()):
+                    self._do(call)
+                    if count % 200 == 0:
+                        tell(min(1.0, (done + 30.0 * count) / total))
+                done += segment.length
+        tell(1.0)
+        return self.run
+
+    def _do(self, call: Call) -> None:
+        """Repeat a call, and compare what is sent."""
+        self._clock.put(call.readings.tolist())
+        self._sent = []
+        self._fails_at = len(call.sent) - 1 if call.has_failed and call.sent else -1
+        try:
+            self._repeat(call)
+        except (_FailedAgainError, OscError):  # a refused command was refused then, too
+            pass
+        for k, recorded in enumerate(call.sent):
+            self._compare(recorded[2:], self._sent[k] if k < len(self._sent) else None)
+        self.run.commands += max(0, len(self._sent) - len(call.sent))
+        self.run.differing += max(0, len(self._sent) - len(call.sent))
+        if call.kind == ANSWER and call.sent and self._sent:
+            self._add_moment(call.sent[-1][2:], self._sent[-1])
+
+    def _repeat(self, call: Call) -> None:
+        engine, numbers = self.engine, call.numbers
+        if call.kind == ACCEPT:
+            n = engine.law.robot.n
+            time, seconds, nanoseconds, arrived = numbers[:4].tolist()
+            q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
+            engine.accept(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
+        elif call.kind == ANSWER:
+            engine.answer(float(numbers[0]))
+        elif call.kind == WATCH:
+            engine.watch(float(numbers[0]))
+        elif call.kind == CALL:
+            self._repeat_named(call.name, call.arguments)
+
+    def _repeat_named(self, name: str, arguments: tuple[Any, ...]) -> None:
+        engine = self.engine
+        if name not in SHOWN:
+            self.run.events.append(Event(engine.time, _call_text(name, arguments)))
+        if name == FACTS:
+            self._tell(arguments[0])
+        elif name == SETTING:
+            if self._alternative is not None:
+                self._use_alternative()
+                return
+            recipe: SetupRecipe = arguments[0]
+            robot = engine.law.robot if recipe.robot is None else recipe.robot
+            engine.use_setup(engine.law.same_setup(recipe.settings, robot, recipe.known),
+                             arguments[1])
+        elif name in _ENGINE:
+            getattr(engine, name)(*arguments)
+        elif name in _REQUESTS:
+            getattr(requests, name)(engine, *arguments)
+        else:
+            raise InputError(f"the recording has the call '{name}', which this version lacks")
+
+    def _tell(self, facts: Mapping[str, Any]) -> None:
+        values = facts.get(PARAMETERS, {})
+        changed = [f'{name}: {_shown(value)}' for name, value in values.items()
+                   if self._values.get(name) != value]
+        if changed:
+            self.run.events.append(Event(self.engine.time, 'parameters ' + ', '.join(changed)))
+        self._values.update(values)
+
+    def _use_alternative(self) -> None:
+        assert self._alternative is not None
+        self.engine.use_setup(*self._alternative.setup(self.engine, self._values))
+
+    # what the engine calls
+
+    def _take(self, tau: Array, stamp: object) -> None:
+        self._sent.append(tau)
+        if len(self._sent) - 1 == self._fails_at:
+            raise _FailedAgainError
+
+    def _on_event(self, event: str, *arguments: Any) -> None:
+        if event == 'change':
+            cause, reaction, text = arguments
+            is_over = not reaction and not self._acts
+            self._acts = reaction not in HARMLESS
+            if not is_over:  # the end of a report
+                self.run.events.append(Event(self.engine.time, text if reaction else
+                                             'the law controls the arm again',
+                                             reaction == 'report'))
+        elif event in ('error', 'warning'):
+            self.run.events.append(Event(self.engine.time, str(arguments[0])))
+        elif event == 'stopped':
+            self.run.events.append(Event(self.engine.time, 'the arm is stopped'))
+
+    def _compare(self, recorded: Array, tau: Array | None) -> None:
+        run = self.run
+        run.commands += 1
+        if tau is None:
+            run.differing += 1
+        elif recorded.tobytes() != np.asarray(tau, dtype=np.float64).tobytes():
+            run.differing += 1
+            difference = float(np.abs(recorded - tau).max())
+            run.largest = max(run.largest, math.inf if math.isnan(difference) else difference)
+
+    def _add_moment(self, recorded: Array, tau: Array) -> None:
+        engine, law = self.engine, self.engine.law
+        is_law = engine.guard.reaction in HARMLESS and not engine.guard.blind
+        terms: dict[str, Array] = {}
+        if is_law and self._has_terms and law._last is not None:
+            terms = law.terms()
+            # between the law's torque and the command: the supervisor's fades
+            terms['supervisor'] = tau - sum(terms.values())
+        self.run.moments.append(Moment(
+            engine.time, engine.q, engine.qd, engine.effort, recorded.copy(), tau.copy(), terms,
+            engine.state(), limits_that_acted(engine) if is_law else (), law.error))
+
+
+def limits_that_acted(engine: Engine) -> tuple[str, ...]:
+    """Return the limits that changed the torque or the target of the last tick of the law."""
+    law, limiter = engine.law, engine.law.limiter
+    names, guide = law.robot.joint_names, next(iter(law.levels.values())).guide
+    found = [f'torque of {name}' for name, at in zip(names, law.saturated) if at]
+    wanted, lower, upper = limiter.accelerations[:3]
+    is_beyond = (limiter.sides != 0) | (limiter.shares.min() < 1.0) & (
+        (wanted < lower) | (wanted > upper))
+    found += [f'position or speed of {name}' for name, at in zip(names, is_beyond) if at]
+    found += [f'load of {name}' for name, side in zip(names, limiter.load_sides) if side]
+    for applies, text in (
+            (limiter.calm > 0.0, f'damping replaces the posture ({limiter.calm:.2f})'),
+            (limiter.rate_share < 1.0, f'torque rate ({limiter.rate_share:.2f} of the change)'),
+            (limiter.shares[0] < 1.0, f'tasks reduced ({limiter.shares[0]:.2f} left)'),
+            (limiter.shares[1] < 1.0, f'posture reduced ({limiter.shares[1]:.2f} left)'),
+            (guide.waits, 'the target waits for the arm'),
+            (guide.clamped, 'the target is at the edge'),
+            (law.gain_share() < 1.0, f'gains reduced ({law.gain_share():.2f} left)')):
+        if applies:
+            found.append(text)
+    return tuple(found)
+
+
+def _call_text(name: str, arguments: tuple[Any, ...]) -> str:
+    """Return a text on a command."""
+    if name == SETTING:
+        return 'settings changed'
+    return f'{name} {" ".join(_shown(one) for one in arguments)}'.strip()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Hold):
+        return f'pose at {_shown(value.pose[:3, 3])}'
+    if isinstance(value, Path):
+        return f'path of {len(value.times)} poses to {_shown(value.poses[-1, :3, 3])}'
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, separator=', ')
+    if hasattr(value, '__dataclass_fields__'):
+        return type(value).__name__
+    if isinstance(value, float):
+        return f'{value:g}'
+    return repr(value) if isinstance(value, str) and not value else str(value)

@@ -1,0 +1,149 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The calls of an engine that a journal has recorded, read from its pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.journal import CALL, FAILED, HEAD, Piece, SENT
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Call:
+    """
+    One call of an engine.
+
+    Attributes
+    ----------
+    kind : int
+        ACCEPT, ANSWER, WATCH or CALL of `osc_ros.control.journal`.
+    numbers : (m,)
+        Arguments, see `Journal`.
+    readings : (k,)
+        What its clock showed during the call [s].
+    sent : list of (2 + n,)
+        Stamp [s, ns] and torques of the commands that it sent.
+    has_failed : bool
+        Whether it raised.
+    name, arguments
+        Of a call of kind CALL.
+
+    """
+
+    kind: int
+    numbers: Array
+    readings: Array
+    sent: list[Array]
+    has_failed: bool = False
+    name: str = ''
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(eq=False)
+class Segment:
+    """
+    What a journal recorded from one checkpoint to the next.
+
+    Attributes
+    ----------
+    number : int
+    before : int
+        Length of the tape of the segment before.
+    checkpoint : bytes
+    facts : dict
+    tape : list of (k,)
+        Parts of the tape, in order.
+    named : list of (str, tuple)
+        Calls by name.
+
+    """
+
+    number: int
+    before: int
+    checkpoint: bytes
+    facts: dict[str, Any]
+    tape: list[Array] = field(default_factory=list)
+    named: list[tuple[str, tuple[Any, ...]]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Number of numbers of the tape."""
+        return sum(map(len, self.tape))
+
+    def follows(self, other: Segment) -> bool:
+        """Whether this segment begins where another one, which is whole, ends."""
+        return self.number == other.number + 1 and self.before == other.length
+
+    def calls(self) -> Iterator[Call]:
+        """Yield the calls; a last one that is cut short is left out."""
+        tape = np.concatenate(self.tape) if self.tape else np.zeros(0)
+        at, sent, held = 0, list[Array](), None
+        while at + HEAD <= len(tape):
+            kind, k, m = (int(x) for x in tape[at:at + HEAD])
+            first, last = at + HEAD + k, at + HEAD + m + k
+            if last > len(tape):
+                break
+            readings, numbers, at = tape[at + HEAD:first], tape[first:last], last
+            if kind == SENT:
+                sent.append(numbers)
+            elif kind == FAILED and held is not None:
+                held.has_failed = True
+            else:
+                if held is not None:
+                    yield held
+                held, sent = Call(kind, numbers, readings, sent), []
+                if kind == CALL:
+                    if int(numbers[0]) >= len(self.named):  # cut short
+                        return
+                    held.name, held.arguments = self.named[int(numbers[0])]
+        if held is not None:
+            yield held
+
+
+def segments_of(pieces: Iterable[Piece]) -> list[Segment]:
+    """
+    Return the segments of pieces in order; what follows a missing piece of a segment is left out.
+
+    A segment whose beginning is missing is left out, because its state is unknown.
+
+    """
+    found: list[Segment] = []
+    for piece in pieces:
+        if piece.checkpoint and not (found and found[-1].number == piece.segment):
+            found.append(Segment(piece.segment, piece.before, piece.checkpoint, piece.facts))
+        if found and found[-1].number == piece.segment and found[-1].length == piece.start and len(
+                found[-1].named) == piece.first_call:
+            found[-1].tape.append(np.frombuffer(piece.numbers))
+            found[-1].named.extend(piece.calls)
+    return found
+
+
+def runs_of(segments: list[Segment]) -> list[list[Segment]]:
+    """Return lists of segments without a gap between them."""
+    runs: list[list[Segment]] = []
+    for segment in segments:
+        if runs and segment.follows(runs[-1][-1]):
+            runs[-1].append(segment)
+        else:
+            runs.append([segment])
+    return runs

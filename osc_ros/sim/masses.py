@@ -1,0 +1,41 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A robot description in which all masses differ by one factor."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+
+def with_masses(text: str, factor: float) -> str:
+    """
+    Return URDF text in which every mass and inertia is multiplied by a factor.
+
+    Parameters
+    ----------
+    text : str
+        The URDF.
+    factor : float
+        More than 0; 1 returns the text as it is.
+
+    """
+    if factor == 1.0:
+        return text
+    root = ElementTree.fromstring(text)
+    for path in ('link/inertial/mass', 'link/inertial/inertia'):
+        for element in root.iterfind(path):
+            for name, value in element.attrib.items():
+                element.set(name, repr(factor * float(value)))
+    return ElementTree.tostring(root, encoding='unicode')

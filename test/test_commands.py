@@ -1,0 +1,191 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Every command of setup.py: help, wrong options, colours, figures as JSON, progress."""
+
+from io import StringIO
+import json
+from pathlib import Path
+import re
+import subprocess
+import sys
+
+import pytest
+
+from osc_ros import commandline
+from osc_ros.info import command
+
+CHECKOUT = Path(__file__).parents[1]
+COMMANDS = {name: f'osc_ros.{place}' for name, place in re.findall(
+    r"f'(osc_\w+) = {PACKAGE}\.([\w.:]+)'", (CHECKOUT / 'setup.py').read_text(encoding='utf-8'))}
+NODES = {'osc_controller', 'osc_arm', 'osc_relay', 'osc_simulator', 'osc_viewer'}
+# Calls all commands in one process, because the imports take seconds.
+CALLS = """
+from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
+from io import StringIO
+import json, re, sys
+
+found = {}
+for name, place in json.loads(sys.argv[1]).items():
+    module, function = place.split(':')
+    main = getattr(import_module(module), function)
+
+    def called(*arguments):
+        sys.argv = [name, *arguments]
+        with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+            try:
+                main()
+                code = None
+            except SystemExit as end:
+                code = end.code
+        return code, out.getvalue(), error.getvalue()
+
+    shown = called('--help')
+    option = re.search(r'--(?!help)[a-z-]+', shown[1])[0]
+    found[name] = shown, option, called('-' + option, 'panda')  # such as ---robot
+print(json.dumps(found))
+"""
+# Calls that report figures.
+FIGURES = {
+    'osc_info': ('panda', '--json'),
+    'osc_demo': ('--headless', '--duration', '3', '--json'),
+    'osc_identify': ('--simulate', 'panda', '--yes', '--json'),
+    'osc_tune': ('--quick', '--json'),
+}
+
+
+@pytest.fixture(scope='module')
+def answers():
+    """Return {command: (help, an option, answer to this option misspelled)}."""
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    done = subprocess.run([sys.executable, '-c', CALLS, json.dumps(COMMANDS)], timeout=120,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_every_entry_point_is_known_to_these_tests():
+    text = (CHECKOUT / 'setup.py').read_text(encoding='utf-8')
+    assert len(COMMANDS) == text.count("f'osc_")
+    assert NODES <= COMMANDS.keys() and FIGURES.keys() <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_help_has_an_example_and_the_exit_statuses(name, answers):
+    (code, text, errors), *_ = answers[name]
+    assert code == 0 and not errors
+    assert re.search(rf'examples?:\n  {name}', text)
+    assert re.search('exit status: 0', text, re.IGNORECASE)
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_unknown_option_exits_with_2_and_names_the_nearest(name, answers):
+    _, option, (code, text, errors) = answers[name]
+    assert code == 2 and not text
+    assert f'did you mean {option}?' in errors
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_no_command_colours_what_is_not_a_terminal(name, answers):
+    shown, _, wrong = answers[name]
+    assert '\033' not in ''.join([*shown[1:], *wrong[1:]])
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_command_that_is_no_node_offers_json(name, answers):
+    assert ('--ros-args' if name in NODES else '--json') in answers[name][0][1]
+
+
+@pytest.mark.parametrize('name', COMMANDS)
+def test_page_of_the_commands_has_each(name):
+    page = (CHECKOUT / 'doc' / 'commands.md').read_text(encoding='utf-8')
+    assert f'`{name}`' in page
+
+
+def figures_of(name, arguments, folder):
+    """Return what a command prints to standard output, as JSON."""
+    module, function = COMMANDS[name].split(':')
+    code = f'import sys; sys.argv[0] = {name!r}; from {module} import {function} as f; f()'
+    done = subprocess.run([sys.executable, '-c', code, *arguments], cwd=folder, timeout=300,
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_json_is_all_of_the_standard_output(capsys):
+    with pytest.raises(SystemExit, match='0'):
+        command.main(['panda', '--json', '--no-timing'])
+    assert json.loads(capsys.readouterr().out)['controllable'] is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', FIGURES)
+def test_json_is_all_of_the_standard_output_of_long_commands(name, tmp_path):
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    assert figures_of(name, FIGURES[name], tmp_path)
+
+
+def test_json_goes_to_a_file_and_the_text_to_standard_output(tmp_path, capsys):
+    file = tmp_path / 'figures.json'
+    with commandline.stdout_for_json(file):
+        print('a table')
+        commandline.write_json(file, {'error': 1.0})
+    assert capsys.readouterr() == ('a table\n', '')
+    assert json.loads(file.read_text()) == {'error': 1.0}
+
+
+class Terminal(StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def test_only_a_terminal_gets_colours(monkeypatch):
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    assert commandline.painted('bad', 'bad', Terminal()) == '\033[31mbad\033[0m'
+    assert commandline.painted('bad', 'bad', StringIO()) == 'bad'
+    monkeypatch.setenv('NO_COLOR', '1')
+    assert commandline.painted('bad', 'bad', Terminal()) == 'bad'
+
+
+def test_bar_grows_on_a_terminal_and_is_removed(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(commandline, 'perf_counter', lambda: now[0])
+    stream = Terminal()
+    with commandline.ProgressBar('motion', stream) as bar:
+        for now[0], share in ((1.0, 0.25), (1.01, 0.3), (2.0, 1.0)):
+            bar.show(share)
+    lines = [line.strip() for line in stream.getvalue().split('\r') if line.strip()]
+    assert lines == ['[####............] motion', '[################] motion']
+    assert stream.getvalue().endswith('\r')
+
+
+def test_file_gets_a_line_each_five_seconds(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(commandline, 'perf_counter', lambda: now[0])
+    stream = StringIO()
+    with commandline.ProgressBar('motion', stream) as bar:
+        for now[0] in range(12):
+            bar.show(now[0] / 12.0)
+    assert stream.getvalue().splitlines() == ['motion: 0 %', 'motion: 42 %', 'motion: 83 %']
+
+
+def test_osc_info_is_coloured_on_a_terminal(monkeypatch):
+    monkeypatch.delenv('NO_COLOR', raising=False)
+    monkeypatch.setattr(sys, 'stdout', stream := Terminal())
+    with pytest.raises(SystemExit, match='0'):
+        command.main(['panda', '--check'])
+    assert '\033[32mcan be controlled\033[0m' in stream.getvalue()

@@ -1,0 +1,431 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Recordings: a run is computed again to the last bit; bags, also cut short; the black box."""
+
+from dataclasses import replace
+import json
+import os
+import pickle
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from arm import moved, PANDA, PERIOD
+from osc_ros import InputError
+from osc_ros.control import checkpoint, journal, requests
+from osc_ros.control.disturbance import Disturbance
+from osc_ros.control.engine import ACTIVE
+from osc_ros.control.friction import Friction
+from osc_ros.control.journal import Journal, loaded_piece
+from osc_ros.control.supervision import NOT_FINITE, Watchdog
+from osc_ros.control.trajectory import Hold
+from osc_ros.recording import cdr, export
+from osc_ros.recording.explanation import difference, explained, summary
+from osc_ros.recording.replay import Replay
+from osc_ros.recording.tape import runs_of, segments_of
+from test_contact import Driven
+
+pytest.importorskip('mcap', reason='mcap is not installed')
+from osc_ros.recording.bag import BagReader, BagWriter
+from osc_ros.recording.load import joint_recording, loaded_bag
+
+EFFORT = 1e-12  # rounding of the sum of the terms of a torque [N m]
+
+
+class Recorded(Driven):
+    """The Panda in lockstep, on the clock of the computer, with a journal."""
+
+    def __init__(self, duration=30.0, most=10**8, begins_at=0.0, **given):
+        """Begin the journal after a time [s]."""
+        super().__init__(wall=False, reaction='hold', **given)
+        self.engine.guard.clock = perf_counter
+        self.engine.guard.settings = replace(
+            self.engine.guard.settings, watchdogs={
+                **self.engine.guard.settings.watchdogs, NOT_FINITE: Watchdog('hold')})
+        self.engine.guard.begin()
+        self.accept()
+        if begins_at:
+            self.go(0.0, 0.1, 0.05).run(begins_at)
+        requests.begin_journal(self.engine, duration, most, {
+            'node': '/osc_controller', 'versions': export.versions(), 'urdf': '<robot/>',
+            'parameters': {}, 'joints': self.robot.joint_names[::-1],
+            'robot joints': self.robot.joint_names, 'joint_states': '/joint_states',
+            'clock offset': 1e9})
+
+    def command(self, *shift):
+        goal = Hold(moved(self.plant.pose(PANDA.tip), shift))
+        requests.follow(self.engine, goal, 0.0, 'tip')
+        return self
+
+    def tune(self, frequency):
+        """Change a gain, as the parameter does."""
+        settings = self.law.settings
+        task = settings.tasks[0]
+        gains = replace(task.gains, natural_frequency=np.full(6, frequency))
+        requests.use_setup(self.engine, self.law.new_setup(
+            replace(settings, tasks=(replace(task, gains=gains),))), self.engine.guard.settings)
+        return self
+
+    def fault(self):
+        """Send a state that is not finite: a watchdog stops the arm."""
+        q = self.plant.q.copy()
+        q[2] = np.nan
+        self.engine.accept(self.plant.time, q, self.plant.qd.copy(), (0, 0), perf_counter())
+        self.engine.watch(0.01)
+        assert self.engine.guard.reaction == 'hold'
+        return self
+
+    def pieces(self):
+        found, at = [], None
+        while (piece := requests.journal_piece(self.engine, at)) is not None:
+            found.append(piece)
+            at = piece.following
+        return found
+
+
+def story(**given):
+    """Return a run with a motion, another gain, a push, a fault and a refused command."""
+    run = Recorded(**given)
+    run.command(0.05, 0.0, 0.1).run(0.2).tune(30.0).run(0.1)
+    run.load = [15.0, 0.0, -20.0]
+    run.run(0.1)
+    run.load = [0.0] * 3
+    with pytest.raises(InputError):
+        requests.push(run.engine, np.ones(6), 'tip')
+    run.fault().run(0.05)
+    requests.set_delay(run.engine, 1.5)
+    return run.command(0.0, 0.05, 0.0).run(0.3)
+
+
+@pytest.fixture(scope='module')
+def recorded():
+    """Return a recorded run: friction, compensation, observer, a start in a motion."""
+    friction = Friction(np.full(7, 0.5), np.full(7, 0.2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, 'PART', 5000)
+        yield story(begins_at=0.12, friction=friction,
+                    disturbance=Disturbance(mode='observer'))
+
+
+@pytest.fixture(scope='module')
+def runs(recorded):
+    """Return its journal, read from bytes."""
+    return runs_of(segments_of([loaded_piece(one.dumped()) for one in recorded.pieces()]))
+
+
+def bag_of(recorded, folder):
+    """Write a bag with the journal, the states and the commands; return the folder."""
+    bag, pieces = BagWriter(folder), recorded.pieces()
+    facts = pieces[0].facts
+    for message in (*export.journal_messages(pieces, '/osc_controller/journal', 1e9),
+                    *export.state_messages(pieces, facts)):
+        bag.write(*message)
+    return bag.close()
+
+
+def test_run_is_computed_again_to_the_last_bit(recorded, runs):
+    assert len(runs) == 1
+    found = Replay(runs[0]).compute()
+    assert found.is_identical
+    assert found.largest == 0.0
+    sent = iter([tau.tobytes() for tau in recorded.commands])
+    assert all(one.torque.tobytes() in sent for one in found.moments)  # in this order
+    assert found.commands > len(found.moments)  # also the answer to the fault
+    texts = [one.text for one in found.events]
+    for text in ('follow pose', 'settings changed', 'push', 'not_finite'):
+        assert any(text in one for one in texts), texts
+
+
+def test_terms_add_up_to_the_torque_and_limits_are_named(runs):
+    found = Replay(runs[0]).compute()
+    with_law = [one for one in found.moments if one.terms]
+    assert 0 < len(with_law) < len(found.moments)  # a watchdog acted for some time
+    for one in with_law:
+        assert sum(one.terms.values()) == pytest.approx(one.torque, abs=EFFORT)
+    assert {'bias', 'posture', 'tip', 'friction', 'limits', 'supervisor'} <= set(
+        with_law[0].terms)
+    lines = explained(found, found.at(0.1))
+    assert any(line.startswith('friction') for line in lines)
+    assert any('not_finite' in line for line in summary(found))
+
+
+def test_limits_that_acted_are_named():
+    run = Recorded()
+    guard = run.engine.guard
+    limits = replace(run.law.settings.limits, effort=0.3 * run.robot.effort_limits)
+    requests.use_setup(run.engine, run.law.new_setup(
+        replace(run.law.settings, limits=limits)), replace(guard.settings, contact=None))
+    run.run(0.4)
+    run.load = [0.0, 0.0, -120.0]
+    run.run(0.3)
+    found = Replay(runs_of(segments_of(run.pieces()))[0]).compute()
+    assert found.is_identical
+    acted = {limit.partition(' (')[0] for one in found.moments
+             for limit in one.limits}
+    assert any(limit.startswith('torque of panda_joint') for limit in acted), acted
+    still = [one for one in found.moments if one.time < 0.3 and one.terms]
+    assert still
+    assert not any(one.limits for one in still)
+
+
+def test_another_bit_of_an_input_is_noticed(runs):
+    import copy
+    changed = copy.deepcopy(runs[0])
+    tape = np.concatenate(changed[0].tape)
+    call = next(one for one in changed[0].calls() if one.kind == 1)
+    at = int(np.flatnonzero(tape == call.numbers[4])[0])
+    tape[at] = np.nextafter(tape[at], np.inf)  # position of the first joint
+    changed[0].tape = [tape]
+    found = Replay(changed).compute()
+    assert not found.is_identical
+    assert found.differing > 0
+
+
+def test_another_setting_changes_the_torques(recorded, runs):
+    class Stiffer:
+        def setup(self, engine, values):
+            settings = engine.law.settings
+            task = settings.tasks[0]
+            gains = replace(task.gains, natural_frequency=np.full(6, 8.0))
+            return engine.law.new_setup(replace(settings, tasks=(
+                replace(task, gains=gains),))), engine.guard.settings
+
+    before = Replay(runs[0]).compute()
+    after = Replay(runs[0], Stiffer()).compute()
+    apart = difference(before, after)
+    assert len(after.moments) == len(before.moments)
+    assert apart.largest.max() > 1.0
+    assert not after.is_identical
+
+
+def test_state_of_another_version_is_refused(runs, monkeypatch):
+    replay = Replay(runs[0])
+    del replay.engine.law.limiter.load_sides
+    with pytest.raises(InputError, match='this version cannot compute .*load_sides'):
+        replay.compute()
+
+
+def test_every_segment_is_a_beginning_and_old_ones_are_dropped():
+    run = Recorded(duration=0.2, most=10**7)
+    begun = perf_counter()
+    while perf_counter() - begun < 0.5:
+        run.run(0.02)
+    assert run.engine.journal.failure == ''
+    (segments,) = runs_of(segments_of(run.pieces()))
+    assert segments[0].number > 0, 'no segment was dropped'
+    assert len(segments) >= 2
+    for k in (0, len(segments) - 1):
+        assert Replay(segments[k:], has_terms=False).compute().is_identical
+
+
+@pytest.mark.slow
+def test_size_is_bounded():
+    small = Recorded(duration=1e6, most=400_000).run(2.5)
+    assert small.pieces()[0].segment > 0
+    assert small.engine.journal.size < 600_000
+    assert small.engine.journal.failure == ''
+
+
+def test_missing_piece_ends_a_part_and_the_next_segment_begins_another(recorded):
+    requests.renew_journal(recorded.engine)
+    recorded.run(0.05)
+    pieces = recorded.pieces()
+    second = next(k for k, one in enumerate(pieces) if one.segment == 1)
+    assert second > 4
+    parts = runs_of(segments_of(pieces[:2] + pieces[3:]))
+    assert [[one.number for one in part] for part in parts] == [[0], [1]]
+    assert all(Replay(part).compute().is_identical for part in parts)
+    assert runs_of(segments_of(pieces[1:second])) == []  # without the beginning
+
+
+def test_journal_that_fails_ends_and_the_engine_goes_on(monkeypatch):
+    def fails(*_):
+        raise MemoryError('no memory')
+
+    run = Recorded(duration=0.01)
+    monkeypatch.setattr(checkpoint, 'dumped', fails)
+    run.run(0.2)
+    assert run.engine.mode == ACTIVE
+    assert np.isfinite(run.commands[-1]).all()
+    assert 'no memory' in requests.journal_failure(run.engine)
+    assert run.pieces() == []
+
+
+@pytest.mark.parametrize('content', (
+    pickle.dumps(os.system), pickle.dumps(getattr), b'nonsense', b'',
+    pickle.dumps((1, Journal(1.0, 1).end))))
+def test_checkpoint_of_something_else_is_refused(content):
+    with pytest.raises(InputError):
+        loaded_piece(content)
+
+
+# bags
+
+
+def test_bag_opens_with_another_reader_and_has_metadata(recorded, tmp_path):
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+    import yaml
+    folder = bag_of(recorded, tmp_path / 'run')
+    about = yaml.safe_load((folder / 'metadata.yaml').read_text())['rosbag2_bagfile_information']
+    assert about['relative_file_paths'] == ['run_0.mcap']
+    topics = {one['topic_metadata']['name']: one for one in about['topics_with_message_count']}
+    found = {}
+    with (folder / 'run_0.mcap').open('rb') as stream:
+        reader = make_reader(stream, decoder_factories=[DecoderFactory()])
+        assert reader.get_header().profile == 'ros2'
+        for schema, channel, _, message in reader.iter_decoded_messages():
+            assert schema.encoding == 'ros2msg'
+            found.setdefault(channel.topic, []).append(message)
+    assert {name: len(rows) for name, rows in found.items()} == {
+        name: one['message_count'] for name, one in topics.items()}
+    names = list(recorded.robot.joint_names)
+    last = found['/osc_controller/commands_stamped'][-1]
+    assert last.name == names[::-1]
+    assert list(last.effort) == recorded.commands[-1][::-1].tolist()
+    assert found['/joint_states'][-1].name == names
+    assert loaded_bag(folder).run_of()
+
+
+def test_strings_of_all_lengths_are_aligned(tmp_path):
+    from mcap.records import Schema
+    from mcap_ros2.decoder import DecoderFactory
+    for kind, written in ((cdr.STATES, lambda name: cdr.joint_state(
+            (3, 4), [name, 'b'], [1.0, 2.0], (), [5.0, 6.0])),
+            (cdr.POSE, lambda name: cdr.stamped((3, 4), name, np.arange(7.0)))):
+        decode = DecoderFactory().decoder_for('cdr', Schema(
+            id=1, name=kind, encoding='ros2msg', data=cdr.DEFINITIONS[kind].encode()))
+        for length in range(9):
+            found = decode(written('x' * length))
+            assert found.header.stamp.nanosec == 4
+            if kind == cdr.STATES:
+                assert (list(found.position), list(found.effort)) == ([1.0, 2.0], [5.0, 6.0])
+            else:
+                assert found.header.frame_id == 'x' * length
+                assert found.pose.orientation.w == 6.0
+
+
+def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
+    folder = bag_of(recorded, tmp_path / 'run')
+    file = folder / 'run_0.mcap'
+    whole = file.read_bytes()
+    (folder / 'metadata.yaml').unlink()  # as after a kill
+    reader = BagReader(folder)
+    total = len(list(reader.messages()))
+    assert reader.cut == ''
+    file.write_bytes(whole[:int(0.75 * len(whole))])
+    reader = BagReader(folder)
+    count = len(list(reader.messages()))
+    assert 0 < count < total
+    assert f'cut short: it ends after {count} messages' in reader.cut
+    found = loaded_bag(file)
+    assert found.notes
+    assert Replay(found.run_of()).compute().is_identical
+    file.write_bytes(whole[:30])
+    with pytest.raises(InputError, match='is not an MCAP file'):
+        list(BagReader(file).messages())
+
+
+def test_wrong_recordings_are_refused_with_what_is_accepted(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match='does not exist: accepted is a folder of rosbag2'):
+        BagReader(tmp_path / 'none')
+    bag = BagWriter(tmp_path / 'states')
+    bag.write('/joint_states', cdr.STATES, 1, cdr.joint_state((0, 0), ['a'], [0.0], (), [1.0]))
+    bag.close()
+    with pytest.raises(InputError, match='no journal of a controller'):
+        loaded_bag(tmp_path / 'states').run_of()
+    with pytest.raises(InputError, match='cannot be written'):
+        BagWriter(tmp_path / 'states')
+    (tmp_path / 'sqlite').mkdir()
+    (tmp_path / 'sqlite' / 'metadata.yaml').write_text(
+        'rosbag2_bagfile_information: {storage_identifier: sqlite3}')
+    with pytest.raises(InputError, match='accepted is mcap'):
+        BagReader(tmp_path / 'sqlite')
+    monkeypatch.setitem(__import__('sys').modules, 'mcap.writer', None)
+    with pytest.raises(InputError, match=r"pip install 'osc_ros\[record\]'"):
+        BagWriter(tmp_path / 'more')
+
+
+def test_identification_reads_joint_states_of_a_bag(tmp_path):
+    from osc_ros.identification.recording import Recording
+    bag = BagWriter(tmp_path / 'run')
+    for k in range(5):
+        bag.write('/joint_states', cdr.STATES, k, cdr.joint_state(
+            (k, 0), ['a', 'b'], [k, 2.0], [0.0, 0.0], [3.0, k]))
+    bag.write('/joint_states', cdr.STATES, 6, cdr.joint_state((6, 0), ['finger'], [0.0]))
+    bag.close()
+    joints, time, position, effort = joint_recording(tmp_path / 'run')
+    found = Recording.load(tmp_path / 'run')
+    assert joints == found.joints == ('a', 'b')
+    assert found.time.tolist() == time.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert found.position.tolist() == position.tolist()
+    assert found.torque.tolist() == effort.tolist()
+    assert found.torque[4].tolist() == [3.0, 4.0]
+
+
+# the command
+
+
+def replayed(capsys, *arguments):
+    """Run osc_replay; return exit status, output and errors."""
+    from osc_ros.recording.command import main
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in arguments])
+    return ended.value.code, *capsys.readouterr()
+
+
+@pytest.fixture(scope='module')
+def bag(recorded, tmp_path_factory):
+    return bag_of(recorded, tmp_path_factory.mktemp('bag') / 'run')
+
+
+def test_command_explains_and_writes(bag, recorded, capsys, tmp_path):
+    page, table = tmp_path / 'run.html', tmp_path / 'run.csv'
+    status, told, _ = replayed(capsys, bag, '--at', 0.1, '--html', page, '--csv', table)
+    assert status == 0
+    assert 'identical to the last bit' in told
+    assert 'bias' in told
+    text = page.read_text()
+    assert text.count('data:image/png;base64,') == 2
+    assert 'src="http' not in text
+    rows = table.read_text().splitlines()
+    head = rows[0].split(',')
+    column = head.index('torque.panda_joint1')
+    assert float(rows[-1].split(',')[column]) == recorded.commands[-1][0]
+    status, _, _ = replayed(capsys, bag, '--at', 0.1, '--json', tmp_path / 'run.json')
+    assert status == 0
+    figures = json.loads((tmp_path / 'run.json').read_text())
+    assert figures['identical'] is True
+    assert figures['commands'] >= figures['states'] > 100
+    assert sum(np.array(row) for row in figures['at'][0]['terms [N m]'].values()) == pytest.approx(
+        figures['at'][0]['torque [N m]'], abs=EFFORT)
+
+
+@pytest.mark.parametrize('arguments, text', (
+    (['--at', '99'], 'accepted is 0 to'), (['--controller', 'other'], 'the recording has'),
+    (['--set', 'rate'], 'has no parameters')))
+def test_command_refuses_bad_arguments(bag, capsys, arguments, text):
+    pytest.importorskip('rclpy')
+    status, _, told = replayed(capsys, bag, *arguments)
+    assert status == 2
+    assert text in told
+
+
+def test_help_has_an_example(capsys):
+    status, told, _ = replayed(capsys, '--help')
+    assert status == 0
+    assert 'osc_replay run1 --at 3.2' in told
+    assert PERIOD > 0.0

@@ -1,0 +1,240 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The black box and osc_record of a running controller."""
+
+import json
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='rclpy is not installed')
+pytest.importorskip('mcap', reason='mcap is not installed')
+from rclpy.parameter import Parameter
+from sensor_msgs.msg import JointState
+
+import osc_ros
+from osc_ros.control import checkpoint
+from osc_ros.nodes import black_box
+from osc_ros.nodes.alternative import ChangedParameters, changes_of
+from osc_ros.nodes.black_box import BlackBox
+from osc_ros.nodes.records import Records
+from osc_ros.recording.bag import BagWriter
+from osc_ros.recording.explanation import difference
+from osc_ros.recording.load import loaded_bag
+from osc_ros.recording.replay import PARAMETERS, Replay
+from test_client import RosArm
+from test_watchdogs import bad_state, Watched
+
+FREQUENCY = 'translation.natural_frequency'
+
+
+def set_frequency(node, value):
+    """Set the natural frequency of the tip."""
+    assert node.set_parameters_atomically([Parameter(FREQUENCY, value=[value] * 3)]).successful
+
+
+def files_in(folder):
+    """Return the bags of a folder that are complete."""
+    return sorted(path.parent for path in folder.glob('*/metadata.yaml'))
+
+
+def test_watchdog_writes_a_file_that_is_computed_again(spin, tmp_path, monkeypatch):
+    monkeypatch.setattr(black_box, 'AFTER', 0.2)
+    rig = Watched(spin, 'not_finite', black_box__directory=str(tmp_path / 'new' / 'folder'))
+    set_frequency(rig.controller, 15.0)
+    for _ in range(5):
+        rig.ask()
+    bad_state(rig)
+    rig.spin(lambda: rig.pulse() or files_in(tmp_path / 'new' / 'folder'), why='for the file')
+    (folder,) = files_in(tmp_path / 'new' / 'folder')
+    assert folder.name.startswith('osc_controller_')
+    assert folder.name.endswith('_not_finite')
+    values = rig.until_told(b'\0', 'active', rig.pulse)
+    assert str(folder) in values.get('black box', '') or rig.spin(
+        lambda: rig.pulse() or any(str(folder) in pair.value for status in rig.found
+                                   for pair in status.values), why='for the diagnostics') is None
+    segments = loaded_bag(folder).run_of()
+    run = Replay(segments).compute()
+    assert run.is_identical
+    texts = [one.text for one in run.events]
+    assert any(text.startswith(f'parameters {FREQUENCY}: (15.0') for text in texts)
+    assert any('is nan' in text for text in texts)
+    values = segments[0].facts[PARAMETERS]
+    again = Replay(segments, ChangedParameters(values, segments[0].facts['urdf'], changes_of(
+        [f'{FREQUENCY}=[15.0, 15, 15]'], values))).compute()
+    assert len(again.moments) == len(run.moments)
+    assert difference(run, again).largest.max() < 1.0
+    with pytest.raises(osc_ros.InputError, match=f"did you mean '{FREQUENCY}'"):
+        changes_of(['translation.natural_freqency=[1.0,1.0,1.0]'], values)
+    with pytest.raises(osc_ros.InputError, match='accepted are those that can'):
+        changes_of(['rate=10.0'], values)
+
+
+class Growing:
+    """A loop whose journal grows with every request, as that of a loop at 1 kHz does."""
+
+    joints = ()
+
+    def __init__(self):
+        from osc_ros.control.journal import Journal
+        self.journal = Journal(1e3, 10**9)
+        self.journal.begin(SimpleNamespace(acts=True, law=SimpleNamespace(robot=None)))
+
+    def request(self, what, *arguments):
+        for _ in range(100):
+            self.journal.close('watch', (0.01,), False)
+        return what(SimpleNamespace(journal=self.journal), *arguments)
+
+
+def test_reading_a_journal_that_grows_ends(monkeypatch):
+    monkeypatch.setattr(checkpoint, 'dumped', lambda state: b'state')
+    records = object.__new__(Records)
+    records._loop = Growing()
+    pieces = records._pieces()
+    assert len(pieces) == 1
+    assert pieces[0].is_last
+    more = list(records._following(pieces[0].following))
+    assert [len(one.numbers) for one in more] == [100 * 4 * 8]
+    assert more[0].start == len(pieces[0].numbers) // 8
+
+
+class Boxed:
+    """A black box of an empty journal, and what it logs."""
+
+    def __init__(self, folder, most=2):
+        self.told = []
+        self.box = BlackBox('/left/osc_controller', list, {'node': '/n', 'clock offset': 0.0},
+                            self.told.append)
+        self.box.apply({'black_box.directory': str(folder), 'black_box.files': most})
+
+    def fire(self, cause='jump', reaction='hold'):
+        self.box.on_change(cause, reaction)
+        self.box.close()
+        return self
+
+
+def test_black_box_that_cannot_write_says_so_and_raises_nothing(tmp_path, monkeypatch):
+    (tmp_path / 'file').write_text('')
+    assert Boxed(tmp_path / 'sub').fire().told == [
+        f"black box: jump: not written to {tmp_path / 'sub'}: the journal of the control loop is "
+        'empty']
+    def ended():
+        raise osc_ros.InputError('the process of the control loop has ended')
+
+    boxed = Boxed(tmp_path / 'sub')
+    boxed.box._pieces = ended
+    assert boxed.fire().told == []
+    assert boxed.box.text == 'jump: not written: the process of the control loop has ended'
+    monkeypatch.setattr(BlackBox, '_write', lambda self, folder, pieces: BagWriter(folder))
+    assert 'not written' in Boxed(tmp_path / 'file').fire().told[0]
+
+    def full(self, folder, pieces):
+        BagWriter(folder)
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(BlackBox, '_write', full)
+    assert 'No space left' in Boxed(tmp_path / 'disk').fire().told[0]
+    assert list((tmp_path / 'disk').iterdir()) == []
+    monkeypatch.setitem(sys.modules, 'mcap.writer', None)
+    assert "pip install 'osc_ros[record]'" in Boxed(tmp_path / 'more').box.text
+
+
+def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
+    names = [f'left_osc_controller_2026010{k}_120000_jump' for k in range(1, 5)]
+    others = ['osc_controller_20260101_120000_jump', 'left_osc_controller_x']
+    for name in (*names, *others):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(BlackBox, '_write', lambda self, folder, pieces: folder.mkdir())
+    Boxed(tmp_path).fire()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert len(left & set(names)) == 1
+    assert names[-1] in left
+    assert set(others) <= left
+    assert len(left) == 4
+    for cause, reaction, most in (('jump', 'report', 2), ('stop', 'deactivate', 2),
+                                  ('jump', 'hold', 0)):
+        assert Boxed(tmp_path, most).fire(cause, reaction).told == []
+
+
+@pytest.mark.slow
+def test_recording_over_ros_is_computed_again(ros, tmp_path):
+    nodes = RosArm(ros, black_box__directory=str(tmp_path / 'box'))
+    controller = nodes.nodes[1]
+    try:
+        with osc_ros.Arm.ros(timeout=120.0) as arm:
+            recorder = subprocess.Popen(
+                [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run',
+                 '--json'], stdout=subprocess.PIPE, text=True)
+            began = time.monotonic()
+            while not controller._records._subscribers and time.monotonic() < began + 60.0:
+                time.sleep(0.05)
+            arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
+            set_frequency(controller, 30.0)
+            arm.move_to(arm.pose(shift=(0.0, -0.05, 0.0)))
+            names = list(controller._law.robot.joint_names)
+            publisher = nodes.nodes[0].create_publisher(JointState, 'joint_states', 10)
+            time.sleep(1.0)
+            publisher.publish(JointState(name=names, position=[np.nan] * 7, velocity=[0.0] * 7))
+            time.sleep(1.0)
+            arm.sleep(0.5)
+            recorder.send_signal(2)
+            told, _ = recorder.communicate(timeout=60.0)
+    finally:
+        nodes.close()
+    assert recorder.returncode == 0
+    found = json.loads(told)
+    assert found['exact'] is True, found
+    assert found['messages']['/joint_states'] > 100
+    for topic in ('/osc_controller/journal', '/osc_controller/pose', '/robot_description'):
+        assert topic == '/robot_description' or found['messages'][topic] > 0, found
+    segments = loaded_bag(tmp_path / 'run').run_of()
+    run = Replay(segments).compute()
+    assert run.is_identical
+    assert any('is nan' in one.text for one in run.events)
+    assert any(FREQUENCY in one.text for one in run.events)
+    values = segments[0].facts[PARAMETERS]
+    softer = Replay(segments, ChangedParameters(values, segments[0].facts['urdf'], changes_of(
+        [f'{FREQUENCY}=[5.0, 5.0, 5.0]'], values))).compute()
+    assert difference(run, softer).largest.max() > 0.1
+    (box,) = files_in(tmp_path / 'box')
+    assert Replay(loaded_bag(box).run_of()).compute().is_identical
+
+
+@pytest.mark.slow
+def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypatch):
+    from test_arm import Rig
+    monkeypatch.setattr(black_box, 'AFTER', 0.3)
+    rig = Rig(spin, black_box__directory=str(tmp_path), black_box__duration=30.0).activate()
+    set_frequency(rig.node, 25.0)
+    rig.node._log_change('jump', 'hold', 'jump: as if')
+    spin(lambda: files_in(tmp_path), why='for the file')
+    (folder,) = files_in(tmp_path)
+    run = Replay(loaded_bag(folder).run_of()).compute()
+    assert run.is_identical
+    assert run.commands > 100
+    assert any(FREQUENCY in one.text for one in run.events)
+
+
+@pytest.mark.slow
+def test_record_without_a_controller_ends_with_one(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',
+         '0.5', '--output', tmp_path / 'run'], capture_output=True, text=True, timeout=100.0)
+    assert ended.returncode == 1, ended.stderr
+    assert "no node 'nobody' was found" in ended.stderr

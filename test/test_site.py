@@ -1,0 +1,71 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The site builds without warnings, and contains every page and every example."""
+
+from pathlib import Path
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from texts import CHECKOUT, PAGES
+
+pytest.importorskip('sphinx', reason="Sphinx is not installed: pip install '.[doc]'")
+pytest.importorskip('furo', reason="furo is not installed: pip install '.[doc]'")
+pytest.importorskip('myst_parser', reason="MyST is not installed: pip install '.[doc]'")
+
+
+def build(builder, folder):
+    """Build the site as `make docs` does; fail with the warnings."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'sphinx', '-E', '-W', '--keep-going', '-q', '-b', builder,
+         '-c', 'doc', '.', str(folder)], cwd=CHECKOUT, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_site_builds_without_warnings(tmp_path):
+    build('dummy', tmp_path)  # reads all pages and resolves all links, and writes nothing
+
+
+def test_navigation_has_every_page_once():
+    sections = runpy.run_path(str(CHECKOUT / 'doc' / 'conf.py'))['sections']()
+    assert list(sections) == ['Tutorial', 'How-to', 'Interface', 'How it works', 'Measurements']
+    named = [page for rows in sections.values() for row in rows for page in row]
+    pages = {Path(page).with_suffix('').as_posix() for page in PAGES if page.startswith('doc/')}
+    assert sorted(named) == sorted({*pages, 'doc/api'} - {'doc/README'})
+
+
+def test_every_public_name_is_in_the_api_page():
+    import osc_ros
+    text = (CHECKOUT / 'doc' / 'api.rst').read_text(encoding='utf-8')
+    assert sorted(re.findall(r'^\.\. auto\w+:: (\w+)', text, re.MULTILINE)) == sorted(
+        osc_ros.__all__)
+
+
+@pytest.mark.slow
+def test_site_shows_examples_formulas_and_docstrings(tmp_path):
+    build('html', tmp_path)
+    examples = (tmp_path / 'doc' / 'examples.html').read_text(encoding='utf-8')
+    for file in (CHECKOUT / 'examples').glob('*.py'):
+        definition, *_ = [*re.findall(r'^(?:def|class) (\w+)', file.read_text(), re.MULTILINE),
+                          'osc_ros']
+        assert f'examples/{file.name}' in examples and f'>{definition}<' in examples, file.name
+    derivation = (tmp_path / 'doc' / 'derivation.html').read_text(encoding='utf-8')
+    assert 'mathjax' in derivation and derivation.count('class="math') > 50
+    api = (tmp_path / 'doc' / 'api.html').read_text(encoding='utf-8')
+    assert 'id="osc_ros.Law.torque"' in api and 'Quantities of the tip' in api
+    assert 'README.html' in (tmp_path / 'index.html').read_text(encoding='utf-8')
