@@ -100,6 +100,7 @@ setup(
             f'osc_record = {PACKAGE}.nodes.start:record',
             f'osc_replay = {PACKAGE}.recording.command:main',
             f'osc_tune = {PACKAGE}.nodes.start:tune',
+            f'osc_teach = {PACKAGE}.teach.command:main',
         ],
         # gymnasium.make('osc_ros/Reach-v0') finds the environments without an import.
         'gymnasium.envs': [f'__root__ = {PACKAGE}.gym:register'],

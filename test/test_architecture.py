@@ -46,6 +46,7 @@ LAYERS = {
               'sim', 'hardware', 'arm', 'viewer', 'tuning'),
     'client': ('model', 'dynamics', 'control', 'recording', 'sim', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
+    'teach': ('model', 'dynamics', 'control', 'nodes', 'client'),
 }
 # The only module that imports all methods.
 TABLE = 'dynamics/methods.py'

@@ -35,8 +35,8 @@ LAG = 0.1  # time of the arm that passes while a command is on its way over DDS,
 class RosArm:
     """A simulator in lockstep and a controller, in a thread of this process, and their client."""
 
-    def __init__(self, rclpy, **parameters):
-        """Start the nodes."""
+    def __init__(self, rclpy, simulator=None, **parameters):
+        """Start the nodes, the simulator with further parameters."""
         from osc_ros.nodes.controller import Controller
         from osc_ros.nodes.run import EventsExecutor
         from osc_ros.nodes.simulator import Simulator
@@ -48,8 +48,9 @@ class RosArm:
                     for name, value in values.items()]
 
         self.nodes = [
-            Simulator(parameter_overrides=given(**robot, lockstep=True, publish_tf=False,
-                                                initial_positions=list(HOME))),
+            Simulator(parameter_overrides=given(
+                **robot, lockstep=True, publish_tf=False, initial_positions=list(HOME),
+                **(simulator or {}))),
             Controller(parameter_overrides=given(**robot, state_timeout=30.0, **parameters))]
         self.executor = EventsExecutor()
         for node in self.nodes:
@@ -86,9 +87,14 @@ def in_process():
         yield arm
 
 
-@pytest.fixture(params=['simulated', 'ros'])
+@pytest.fixture(params=['simulated', pytest.param('ros', marks=pytest.mark.slow)])
 def arm(request):
-    """Return an arm at home with its default gains, over each backend."""
+    """
+    Return an arm at home with its default gains, over each backend.
+
+    The quick tests over ROS are those with `over_ros`.
+
+    """
     found = request.getfixturevalue('over_ros' if request.param == 'ros' else 'in_process')
     found.impedance(None)
     found.move_to(home_pose())
@@ -239,12 +245,12 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
             in_process.record(path)
 
 
-def test_both_arms_move_alike(in_process, over_ros):
-    """Same goal from the same pose: positions, torques and the time of arrival agree."""
+def test_both_arms_move_alike(over_ros):
+    """Same goal from the same position: poses, torques and the time of arrival agree."""
     ends = []
-    for arm in (in_process, over_ros):
-        arm.move_to(home_pose())
-        arm.sleep(1.0)
+    over_ros.move_to(home_pose())
+    over_ros.sleep(4.0)  # the posture returns, too
+    for arm in (osc_ros.Arm.simulated('panda'), over_ros):
         began = arm.state().time
         arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
         arm.sleep(1.0)
@@ -298,7 +304,7 @@ def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
     begin = over_ros.pose()
     use('follow')
     speeds, before = [], over_ros.state()
-    for k in range(20):
+    for k in range(14):
         goal = begin.copy()
         goal[1, 3] += 0.01 * k
         over_ros.move_to(goal, wait=False)
@@ -308,6 +314,28 @@ def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
     assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
     use('stop')
     assert min(speeds[8:]) > 0.03
+
+
+def test_every_kind_of_command_is_answered_over_ros(over_ros):
+    """The quick form of the tests above, which `make test-all` runs over ROS."""
+    arm = over_ros
+    arm.impedance([30.0] * 3 + [800.0] * 3)
+    arm.impedance(None)
+    began = arm.state().time
+    arm.move_to(home_pose())
+    arm.jog([0.0, 0.0, 0.0, 0.0, 0.1, 0.0])
+    poses = np.repeat(arm.pose()[None], 4, axis=0)
+    poses[:, 2, 3] += 0.002 * np.arange(1.0, 5.0)
+    assert 'after the observation' in arm.follow(poses, 0.1, observed_at=arm.state().time)
+    assert distance(arm.wait().pose, poses[-1]) < 2e-3
+    arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), duration=5.0, wait=False)
+    arm.hold()
+    with pytest.raises(InputError, match='is one of motion, accepted there'):
+        arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -5.0])
+    with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
+        arm.move_to([0.5, 0.7, 1.5], timeout=0.1)
+    arm.hold()
+    assert arm.state().time > began
 
 
 def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros):
@@ -334,7 +362,7 @@ def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros)
     nodes.start()
     try:
         with pytest.raises(ArmTimeoutError, match='is inactive: .*ros2 lifecycle set'):
-            osc_ros.Arm.ros('/idle/osc_controller', timeout=5.0)
+            osc_ros.Arm.ros('/idle/osc_controller', timeout=2.0)
     finally:
         goes_on[0] = False
         nodes.join()

@@ -25,7 +25,9 @@ from conftest import CHECKOUT
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 
 from geometry_msgs.msg import PoseStamped  # noqa: E402
+from rclpy.qos import qos_profile_sensor_data, qos_profile_system_default  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Float64MultiArray  # noqa: E402
 
 from osc_ros import OperationalSpace, Robot  # noqa: E402
 from osc_ros.nodes import messages  # noqa: E402
@@ -40,13 +42,13 @@ REMAPS = {  # section title: {topic of the controller: topic of the client}
 class Remapped(Rig):
     """An active controller with the topic names that a client of another controller uses."""
 
-    def __init__(self, spin, client):
+    def __init__(self, spin, client, **parameters):
         """Remap the topics, and activate the controller."""
         remaps = REMAPS[client]
         super().__init__(
             spin, ['--ros-args', *(word for ours, theirs in remaps.items()
                                    for word in ('-r', f'~/{ours}:={theirs}'))],
-            translation__axes=['motion', 'motion', 'force'], force__gain=0.5)
+            translation__axes=['motion', 'motion', 'force'], force__gain=0.5, **parameters)
         if 'target_pose' in remaps:
             self.hardware.poses = self.hardware.create_publisher(
                 PoseStamped, remaps['target_pose'], 10)
@@ -76,7 +78,8 @@ def asked(ours, tick):
 
 
 @pytest.mark.parametrize('client, ours', [
-    (client, ours) for client, remaps in REMAPS.items() for ours in remaps if ours != 'pose'])
+    (client, ours) for client, remaps in REMAPS.items() for ours in remaps
+    if ours not in ('pose', 'target_impedance')])  # at rest a stiffness changes no torque
 def test_controller_obeys_the_messages_of_a_client(spin, client, ours):
     rig = Remapped(spin, client)
     message = asked(ours, 0)
@@ -95,6 +98,70 @@ def test_pose_is_told_where_crisp_looks_for_it(spin):
     rig.hardware.create_subscription(PoseStamped, REMAPS['CRISP']['pose'], told.append, 10)
     spin(lambda: told or not rig.hardware.state(), why='for a pose')
     np.testing.assert_allclose(messages.pose_array(told[-1].pose), pose_of_the_tip(), atol=1e-9)
+
+
+# crisp_py, message by message: its topics, QoS and fields, as crisp_py 3.5.0 fills them
+
+def sent_by_crisp_py(topic, tick):
+    """Return a message of crisp_py's Robot with its base frame 'base'."""
+    stamp = messages.stamp(0.002 * tick)
+    if topic == '/target_pose':
+        return messages.pose_message(moved(pose_of_the_tip(), (0.05, 0.02, 0.0)), 'base', stamp)
+    if topic == '/target_joint':
+        message = JointState(name=list(JOINTS), position=(READY + 0.1).tolist(),
+                             velocity=[0.0] * 7, effort=[0.0] * 7)
+        message.header.frame_id, message.header.stamp = 'base', stamp
+        return message
+    if topic == '/target_wrench':
+        return messages.wrench_message(np.array([0.0, 0.0, 0.0, 0.0, 0.0, -8.0]), 'base', stamp)
+    return Float64MultiArray(data=[900.0, 800.0, 700.0, 45.0, 40.0, 35.0])
+
+
+def effect(law, topic):
+    """Return what a message of crisp_py has set in the law, in the order of the message."""
+    level = next(iter(law.levels.values()))
+    if topic == '/target_pose':
+        return np.zeros((4, 4)) if level.goal is None else level.goal
+    if topic == '/target_joint':
+        return law.posture
+    if topic == '/target_wrench':
+        return level.wanted_wrench
+    if level.impedance is None:
+        return np.zeros(6)
+    K = level.impedance._wanted[0]
+    return np.concatenate([K[3:], K[:3]])
+
+
+WANTED = {
+    '/target_pose': lambda: moved(pose_of_the_tip(), (0.05, 0.02, 0.0)),
+    '/target_joint': lambda: READY + 0.1,
+    '/target_wrench': lambda: np.array([0.0, 0.0, 0.0, 0.0, 0.0, -8.0]),
+    '/target_stiffness': lambda: np.array([900.0, 800.0, 700.0, 45.0, 40.0, 35.0])}
+
+
+@pytest.mark.parametrize('topic', WANTED)
+def test_message_of_crisp_py_sets_what_it_says(spin, topic):
+    rig = Remapped(spin, 'CRISP', **({'mode': 'impedance'} if 'stiffness' in topic else {}))
+    publisher = rig.hardware.create_publisher(
+        type(sent_by_crisp_py(topic, 0)), topic, qos_profile_system_default)
+
+    def is_set():
+        publisher.publish(sent_by_crisp_py(topic, rig.hardware.tick))
+        rig.ask()
+        return np.allclose(effect(rig.controller._law, topic), WANTED[topic](), atol=1e-9)
+
+    spin(is_set, why=f'for the effect of {topic}')
+
+
+def test_crisp_py_gets_ready_from_the_states_that_it_subscribes_to(spin):
+    """Its Robot is ready when a pose and a joint state have come, with the QoS of sensor data."""
+    rig, found = Remapped(spin, 'CRISP'), {}
+    for kind, topic in ((PoseStamped, '/current_pose'), (JointState, 'joint_states')):
+        rig.hardware.create_subscription(
+            kind, topic, lambda message, topic=topic: found.setdefault(topic, message),
+            qos_profile_sensor_data)
+    spin(lambda: len(found) == 2 or not rig.hardware.state(), why='for pose and joint state')
+    assert set(JOINTS) <= set(found['joint_states'].name)
 
 
 def test_page_has_the_three_clients_and_topics_of_the_node_only():

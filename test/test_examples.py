@@ -88,6 +88,21 @@ def test_keys_are_their_own_switch(key, place):
     assert np.flatnonzero(reading.deflection).tolist() == ([] if place is None else [place])
 
 
+def test_cube_is_placed_within_a_centimetre_and_always_alike(capsys):
+    found = []
+    for _ in range(2):
+        program('pick_and_place')['main']([])
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    assert float(found[0].split(' m, ')[1].split(' mm')[0]) < 10.0
+
+
+def test_pick_of_nothing_is_an_error():
+    example = program('pick_and_place')
+    with osc_ros.Arm.simulated('panda') as arm, pytest.raises(SystemExit, match='no cube'):
+        example['pick'](arm, example['START'])
+
+
 def test_library_in_15_lines(capsys):
     lines = (EXAMPLES / 'library.py').read_text().split('"""\n')[1].splitlines()
     assert len([line for line in lines if line.strip()]) <= 15

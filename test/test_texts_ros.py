@@ -25,15 +25,21 @@ rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
 from rclpy.parameter import Parameter  # noqa: E402
 from rosidl_parser.definition import NamespacedType  # noqa: E402
 
-from test_nodes import Rig  # noqa: E402
+from osc_ros.nodes.simulator import Simulator  # noqa: E402
+from test_nodes import given, Rig, ROBOT  # noqa: E402
 from test_texts import FOREIGN  # noqa: E402
 from texts import blocks, commands, PAGES, read  # noqa: E402
 
+SIMULATOR = '/osc_simulator/'
 # ros2 topic, param and service; a mention without arguments, `ros2 param dump`, is not checked
 TALKS = {page: [words[1:] for words in dict.fromkeys(commands(page))
                 if words[:1] == ('ros2',) and words[1] in ('topic', 'param', 'service')
-                and len(words) > 3 and words[3] not in FOREIGN]
+                and len(words) > 3 and words[3] not in FOREIGN
+                and not any(word.startswith(SIMULATOR) for word in words)]
          for page in PAGES}
+PUSHES = {words for page in PAGES for words in commands(page)
+          if words[:3] == ('ros2', 'topic', 'pub') and any(
+              word.startswith(SIMULATOR) for word in words)}
 MOVES = 0.05  # least change of a torque after an accepted target [N·m]
 
 
@@ -147,3 +153,15 @@ def test_topics_and_services_of_the_page_are_those_of_the_node(spin):
     own = {name for name in offered if name.startswith('~/') and 'transition' not in name
            and not re.search('parameter|state|type_desc', name)}
     assert own == {name for name in listed if name.startswith('~/')}
+
+
+def test_simulator_takes_the_messages_that_the_pages_send_it(spin):
+    node = Simulator(parameter_overrides=given(**ROBOT, lockstep=True, publish_tf=False))
+    offered = {one.topic_name: one.msg_type for one in node.subscriptions}
+    for *_, topic, name, text in PUSHES:
+        assert offered[topic] is kind(name)
+        publisher = node.create_publisher(kind(name), topic, 10)
+        spin(lambda: publisher.get_subscription_count() > 0, node)  # noqa: B023
+        publisher.publish(filled(kind(name)(), yaml.safe_load(text)))
+        spin(lambda: node._plant._pushed, why='for the push')
+    assert PUSHES and not spin.said('refused')

@@ -19,19 +19,23 @@ from __future__ import annotations
 import math
 import os
 from types import TracebackType
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState, Backend
+from osc_ros.client.gripper import Gripper
 from osc_ros.client.recording import Recording
 from osc_ros.control.task import pose as pose_of
 from osc_ros.control.task import Stiffness
 from osc_ros.control.trajectory import require_rigid
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.errors import ArmTimeoutError, InputError
+
+if TYPE_CHECKING:
+    from osc_ros.sim.simulation import Simulation
 
 Array = NDArray[np.float64]
 
@@ -61,6 +65,9 @@ class Arm:
     Attributes
     ----------
     joint_names : tuple of str
+    gripper : Gripper
+    simulation : Simulation or None
+        The simulated arm: pictures, pushes, bodies beside it; None over ROS.
 
     Parameters
     ----------
@@ -72,6 +79,8 @@ class Arm:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self.joint_names = backend.joint_names
+        self.gripper = Gripper(backend)
+        self.simulation: Simulation | None = getattr(backend, 'arm', None)
         self._recording: Recording | None = None
 
     @classmethod
@@ -89,7 +98,8 @@ class Arm:
         base, tip : str
             Links; needed for a robot of your own.
         **options
-            `q` (n,), the joint positions at the start; `settings` of the law; parameters of
+            `q` (n,), the joint positions at the start; `settings` of the law; `hand`, the names
+            of two finger joints (default: those of panda and fr3; (): no gripper); parameters of
             `osc_ros.Simulation`, such as `rate` and `show`, and of `osc_ros.sim.Plant`, such as
             `wall` and `friction`.
 
@@ -105,7 +115,8 @@ class Arm:
         return cls(SimulatedBackend(robot, base, tip, **options))
 
     @classmethod
-    def ros(cls, node: str = 'osc_controller', timeout: float = 10.0) -> Arm:
+    def ros(cls, node: str = 'osc_controller', timeout: float = 10.0,
+            gripper: str = 'osc_simulator/gripper') -> Arm:
         """
         Return the arm of a running controller, osc_controller or osc_arm, over ROS topics.
 
@@ -117,6 +128,8 @@ class Arm:
             Name of the node, with its namespace.
         timeout : float
             Longest time until the controller answers, is active and has sent its first state [s].
+        gripper : str
+            Prefix of the topics of the gripper, in the namespace of the node: see doc/gripper.md.
 
         Raises
         ------
@@ -131,7 +144,7 @@ class Arm:
         except ModuleNotFoundError as error:
             raise ImportError(f'Arm.ros needs ROS 2 ({error}): source its setup.bash, or '
                               "pip install '.[jazzy]'") from error
-        return cls(TopicBackend(node, timeout))
+        return cls(TopicBackend(node, timeout, gripper))
 
     # state
 
@@ -322,6 +335,37 @@ class Arm:
             self._backend.use_gains(None)
             return
         self._backend.use_gains(Stiffness(stiffness, [damping_ratio] * 6))
+
+    def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
+                inertia: ArrayLike | None = None) -> None:
+        """
+        Tell the controller what the tip carries, in place of what it was told before; 0: nothing.
+
+        >>> arm.payload(0.5)                    # half a kilogram at the tip   # doctest: +SKIP
+
+        The torque changes over 0.1 s or more. Call it when the load is lifted, not while it still
+        rests on something.
+
+        Parameters
+        ----------
+        mass : float [kg]
+        center_of_mass : (3,) [m]
+            In the frame of the tip.
+        inertia : (3, 3), optional
+            About the centre of mass, in the axes of the tip [kg m²]; default: a point mass.
+
+        Raises
+        ------
+        InputError, ModelError
+            Not possible physically, or more than the arm can hold.
+
+        """
+        if isinstance(mass, bool) or not (isinstance(mass, (int, float)) and mass >= 0.0
+                                          and math.isfinite(mass)):
+            raise InputError(f'mass is {mass!r}: accepted is a finite number, 0 or more [kg]')
+        moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
+        self._backend.use_payload(
+            float(mass), finite_array('center_of_mass', center_of_mass, (3,)), moment)
 
     def hold(self) -> None:
         """

@@ -23,6 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
 
 Array = NDArray[np.float64]
@@ -88,6 +89,15 @@ class Backend(Protocol):
 
     def use_gains(self, spring: Stiffness | None) -> None:
         """Make the tip a spring, or use the set natural frequencies again."""
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload at the tip: mass, centre (3,), inertia about it (3, 3)."""
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper: width, then largest force, then speed; NaN or missing: the default."""
+
+    def gripper_state(self) -> GripperState:
+        """Return the newest state of the gripper."""
 
     def hold(self) -> None:
         """Stop."""

@@ -26,14 +26,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState
 from osc_ros.control.arrival import Arrival, REACHED, Tolerance
+from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Stiffness
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
-from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.files import ROBOTS, shipped_urdf, urdf_text
 from osc_ros.model.robot import Robot
+from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
+from osc_ros.sim.hand import goal_of, Hand, hand_of
 from osc_ros.sim.simulation import Simulation
 
 Array = NDArray[np.float64]
@@ -82,6 +85,8 @@ class SimulatedBackend:
         Joint positions at the start.
     settings : Settings, optional
         Of the law.
+    hand : tuple of two str, optional
+        Finger joints of the gripper; default: those of a robot of the package, if it has some.
     **options
         Of `Simulation`.
 
@@ -94,24 +99,39 @@ class SimulatedBackend:
 
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,
-                 **options: Any) -> None:
+                 hand: tuple[str, ...] | None = None, **options: Any) -> None:
         urdf: str | os.PathLike[str] = robot
         if isinstance(robot, str) and '<' not in robot:
             urdf = shipped_urdf(robot)
             known = SHIPPED[robot]
             base, tip = base or known.base, tip or known.tip
             q = known.home if q is None else q
+            hand = SHIPPED_HANDS.get(robot, ()) if hand is None else hand
         if not (base and tip):
             raise InputError('a robot of your own needs the links base and tip: '
                              "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
                              + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
         law = Law(Robot.from_urdf(urdf, base, tip), settings)
-        self.arm = Simulation(urdf, law, q, **options)
+        self._hand = hand_of(urdf_text(urdf), hand) if hand else None
+        self.arm = Simulation(urdf, law, q, **self._furnished(options))
         self.joint_names: tuple[str, ...] = law.robot.joint_names
         self._set = law.settings.tasks[0].gains
         self._arrival, self._checked = Arrival(), -np.inf
         self._listener: Callable[[ArmState], None] | None = None
         self._advance()
+
+    def _furnished(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options of the plant that add the hand."""
+        hand, furnish = self._hand, options.get('furnish')
+        if hand is None:
+            return options
+
+        def add(spec: Any) -> None:
+            hand.add(spec)
+            if furnish is not None:
+                furnish(spec)
+
+        return {**options, 'furnish': add}
 
     @property
     def _law(self) -> Law:
@@ -119,6 +139,8 @@ class SimulatedBackend:
 
     def _advance(self) -> None:
         """Simulate one period."""
+        if self._hand is not None:
+            self._hand.advance(self.arm.plant, self.arm.period)
         time, (q, qd, tau) = self.arm.time, self.arm.advance()
         law = self._law
         self._state = ArmState(time, q, qd, tau, law.pose, law.error.copy())
@@ -169,6 +191,26 @@ class SimulatedBackend:
         first, *others = settings.tasks
         self._law.change(replace(settings, tasks=(
             replace(first, gains=self._set if spring is None else spring), *others)))
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload; see `Backend`."""
+        self._law.change(robot=self._law.robot.without_payload().with_payload(
+            mass, center_of_mass, inertia))
+
+    def _require_hand(self) -> Hand:
+        if self._hand is None:
+            raise InputError('this arm has no gripper: panda and fr3 have one; for a robot of '
+                             "your own give its finger joints, Arm.simulated(…, hand=('left', "
+                             "'right'))")
+        return self._hand
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper; see `Backend`."""
+        self._require_hand().move(goal_of(command))
+
+    def gripper_state(self) -> GripperState:
+        """Return the state of the gripper; see `Backend`."""
+        return self._require_hand().state(self.arm.plant)
 
     def hold(self) -> None:
         """Stop; see `Backend`."""

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import os
 from threading import Condition, Thread
 from time import monotonic
@@ -34,10 +34,13 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.client.backend import ArmState
+from osc_ros.client.gripper_topics import GripperTopics
+from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.nodes import messages
@@ -71,6 +74,8 @@ class TopicBackend:
         Name of the controller, with its namespace.
     timeout : float
         Longest time until it answers, is active and has sent a state [s].
+    gripper : str
+        Prefix of the topics of the gripper, in the namespace of the node.
 
     Raises
     ------
@@ -79,7 +84,7 @@ class TopicBackend:
 
     """
 
-    def __init__(self, node: str, timeout: float) -> None:
+    def __init__(self, node: str, timeout: float, gripper: str) -> None:
         self._name = '/' + node.strip('/')
         self._news = Condition()
         self._answers: list[DiagnosticStatus] = []
@@ -88,6 +93,7 @@ class TopicBackend:
         self._pose: PoseStamped | None = None
         self._error: TwistStamped | None = None
         self._reached: PoseStamped | None = None
+        self._description: String | None = None
         self._trouble, self._said, self._last_state = '', 'nothing', -np.inf
         self._goal_since = np.inf  # time of the answer to the last motion [s]
         self._listener: Callable[[ArmState], None] | None = None
@@ -104,6 +110,9 @@ class TopicBackend:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._connect()
+        self._gripper = GripperTopics(
+            self._node, gripper if gripper.startswith('/')
+            else f"{self._name.rpartition('/')[0]}/{gripper}", self._news)
         self._thread = Thread(target=self._spin, daemon=True, name='osc_client')
         self._thread.start()
         try:
@@ -119,10 +128,11 @@ class TopicBackend:
                                                 (TwistStamped, 'target_twist'),
                                                 (WrenchStamped, 'target_wrench'),
                                                 (MultiDOFJointTrajectory, 'target_trajectory'),
-                                                (MultiDOFJointTrajectory, 'target_chunk'))}
+                                                (MultiDOFJointTrajectory, 'target_chunk'),
+                                                (JointState, 'target_posture'))}
         self._clients = {service: node.create_client(kind, f'{name}/{service}')
                          for kind, service in (
-                             (Trigger, 'hold'), (GetState, 'get_state'),
+                             (Trigger, 'hold'), (SetBool, 'free_drive'), (GetState, 'get_state'),
                              (SetParametersAtomically, 'set_parameters_atomically'),
                              (GetParameters, 'get_parameters'))}
         self._answer_topic = node.create_subscription(
@@ -136,6 +146,8 @@ class TopicBackend:
             node.create_subscription(kind, topic, self._keeper(field), qos)
         node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
                                  qos_profile_sensor_data)
+        node.create_subscription(String, f'{namespace}/robot_description',
+                                 self._keeper('_description'), LATCHED_QOS)
         node.create_subscription(DiagnosticArray, '/diagnostics', self._on_diagnostics, 10)
 
     def _keeper(self, field: str) -> Callable[[Any], None]:
@@ -290,21 +302,83 @@ class TopicBackend:
         self._send('target_wrench', messages.wrench_message(
             wrench, '', self._joints.header.stamp))
 
+    def follow_path(self, times: Array, poses: Array) -> None:
+        """Follow poses (m, 4, 4) at times (m,) from now on [s], from rest to rest."""
+        self._send('target_trajectory', messages.chunk_message(times, poses, 0.0, ''))
+
+    def set_posture(self, q: Array) -> None:
+        """Set the joint positions (n,) that the nullspace motion approaches; without an answer."""
+        self._publishers['target_posture'].publish(
+            JointState(name=list(self.joint_names), position=q.tolist()))
+
+    def set_free_drive(self, is_on: bool) -> str:
+        """
+        Let a hand guide the arm, or hold it again; return what the controller says.
+
+        Raises
+        ------
+        InputError
+            The controller refuses.
+
+        """
+        answer = self._call('free_drive', SetBool.Request(data=is_on), CHANGED)
+        if not answer.success:
+            raise InputError(f"the controller '{self._name}' says: {answer.message}")
+        return str(answer.message)
+
+    def parameters(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return parameters of the controller by name; InputError if it lacks one."""
+        found = self._call('get_parameters', GetParameters.Request(names=list(names)),
+                           ANSWERED).values
+        if len(found) != len(names):
+            raise InputError(f"'{self._name}' lacks one of the parameters {', '.join(names)}: "
+                             'accepted is an osc_controller or osc_arm')
+        read = [rclpy.parameter.parameter_value_to_python(value) for value in found]
+        return {name: list(value) if hasattr(value, '__len__') and not isinstance(value, str)
+                else value for name, value in zip(names, read)}
+
+    def description(self) -> str:
+        """Return the URDF that came on robot_description; empty if none has come."""
+        return '' if self._description is None else str(self._description.data)
+
+    def offer(self, service: str, act: Callable[[], None]) -> None:
+        """Offer a service std_srvs/Trigger that calls `act`."""
+        def respond(request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+            act()
+            response.success = True
+            return response
+        self._node.create_service(Trigger, service, respond)
+
     def use_gains(self, spring: Stiffness | None) -> None:
         """Make the tip a spring, or not; see `Backend`."""
         if self._set is None:
-            found = self._call('get_parameters', GetParameters.Request(names=list(GAINS)),
-                               ANSWERED).values
-            self._set = [rclpy.parameter.parameter_value_to_python(value) for value in found]
+            self._set = list(self.parameters(GAINS).values())
         wanted = self._set if spring is None else [
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
                            for part in (row[3:], row[:3]))]
+        self._set_parameters(dict(zip(GAINS, wanted)))
+
+    def _set_parameters(self, values: dict[str, Any]) -> None:
         request = SetParametersAtomically.Request(parameters=[
-            Parameter(name, value=value).to_parameter_msg()
-            for name, value in zip(GAINS, wanted)])
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         result = self._call('set_parameters_atomically', request, CHANGED).result
         if not result.successful:
             raise InputError(result.reason)
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload; see `Backend`."""
+        upper = inertia[np.triu_indices(3)]
+        self._set_parameters({'payload.mass': mass, 'payload.link': '',
+                              'payload.center_of_mass': center_of_mass.tolist(),
+                              'payload.inertia': upper.tolist()})
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper; see `Backend`."""
+        self._gripper.move(command)
+
+    def gripper_state(self) -> GripperState:
+        """Return the state of the gripper; see `Backend`."""
+        return self._gripper.state()
 
     def hold(self) -> None:
         """Stop; see `Backend`."""

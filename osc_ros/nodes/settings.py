@@ -192,7 +192,7 @@ def _tip(values: Values) -> Task:
             'stiffness', 'damping_ratio', 'spring_limit')),
                           values['impedance.change_time'], values['impedance.tank'])
     return Task(gains, 'tip', '', _axes(values), values['task.frame'], values['task.activation'],
-                _force_control(values), _target_limits(values))
+                _force_control(values), target_limits(values))
 
 
 def _further_task(values: Values, name: str) -> Task:
@@ -202,7 +202,7 @@ def _further_task(values: Values, name: str) -> Task:
     axes, frame = ((_axes(values, f'{name}.'), values[f'{name}.frame']) if kind.axes is None
                    else (kind.axes, ''))
     return Task(gains, name, values[f'{name}.link'], axes, frame, values[f'{name}.activation'],
-                _force_control(values), replace(_target_limits(values), box=UNBOUNDED), kind)
+                _force_control(values), replace(target_limits(values), box=UNBOUNDED), kind)
 
 
 def _kind(values: Values, name: str) -> Kind:
@@ -228,7 +228,8 @@ def _force_control(values: Values) -> ForceControl:
                         [values['force.moment_correction'], values['force.correction']])
 
 
-def _target_limits(values: Values) -> TargetLimits:
+def target_limits(values: Values) -> TargetLimits:
+    """Return the limits of the target of the first task, from parameters `target.…`."""
     pairs = {name: (values[f'target.rotation.{name}'], values[f'target.translation.{name}'])
              for name in ('speed', 'acceleration', 'jerk', 'leash')}
     lower, upper = UNBOUNDED

@@ -20,10 +20,11 @@ from typing import Any
 
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
+from osc_ros.nodes.world import world_of
 from osc_ros.sim.plant import Plant
 
 
-def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
+def plant_of(values: dict[str, Any], text: str, robot: Robot, **options: Any) -> Plant:
     """
     Return the simulated arm with its payload, at its initial positions.
 
@@ -35,6 +36,8 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
         The URDF.
     robot : Robot
         From the same URDF: the joints that are simulated.
+    **options
+        Of `Plant`.
 
     Raises
     ------
@@ -45,13 +48,20 @@ def plant_of(values: dict[str, Any], text: str, robot: Robot) -> Plant:
     # None: the plant uses the values of the URDF
     given = {name: values[name] or None for name in ('damping', 'friction', 'effort_limits',
                                                      'rotor_inertia')}
+    world = world_of(values, robot)
+    added = [add for add in (options.pop('furnish', None), world and world.add) if add]
+
+    def furnish(spec: Any) -> None:
+        for add in added:
+            add(spec)
+
     plant = Plant(description.with_simulated_payload(values, text, robot), robot.base,
                   robot.joint_names, locked=description.locked_positions(values),
                   timestep=values['timestep'], gravity=values['gravity'], seed=values['seed'],
                   position_noise=values['position_noise'],
                   velocity_noise=values['velocity_noise'],
                   compensates=values['driver_compensates'], folder=description.folder(values),
-                  **given)
+                  **given, **options, furnish=furnish if added else None)
     if values['initial_positions']:
         plant.reset(values['initial_positions'])
     return plant

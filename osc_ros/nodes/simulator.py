@@ -32,11 +32,15 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
+from osc_ros.nodes.gripper import ENTRIES as GRIPPER
+from osc_ros.nodes.gripper import GripperTopics, Things
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.simulated_arm import plant_of
 from osc_ros.nodes.transforms import LinkTransforms, RATE
+from osc_ros.nodes.world import ENTRIES as WORLD
+from osc_ros.nodes.world import Touch
 
 RELIABLE = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
 RECORDED = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
@@ -76,6 +80,8 @@ PARAMETERS = (
           'robot_state_publisher does; needs the package tf2_msgs'),
     Entry('report_rate', 100.0, 'Rate of /clock and ~/tip_pose, in simulated time [Hz]',
           lower=0.1, upper=20000.0),
+    *GRIPPER,
+    *WORLD,
 )
 
 LINGER = 1.0  # longest wait for the end of the commands, before the simulation ends [s]
@@ -103,7 +109,9 @@ class Simulator(Node):  # type: ignore[misc]
         robot = description.robot(found, text)
         self._steps = _steps_a_tick(found)
         self._period = 1.0 / found['rate']
-        self._plant = plant_of(found, text, robot)
+        things = Things(found, text)
+        self._plant = plant_of(found, text, robot, **things.plant_options())
+        self._gripper = GripperTopics(self, things, self._plant, self._period)
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base
@@ -121,6 +129,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._ended: set[str] = set()  # topics whose brakes are closed
         self._braked, self._ends = True, np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
+        self._touch = Touch(self, self._plant, found, robot)
         self._create_interface(text)
         self.get_logger().info(
             f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "
@@ -244,6 +253,8 @@ class Simulator(Node):  # type: ignore[misc]
         self._plant.brake(closed)
 
     def _advance(self) -> None:
+        self._gripper.advance()
+        self._touch.end_old_pushes()
         self._plant.step(self._tau, self._steps)
         self._tick += 1
         if self._lockstep:
@@ -268,11 +279,14 @@ class Simulator(Node):  # type: ignore[misc]
 
     def _send(self) -> None:
         self._sent = perf_counter()
+        self._touch.publish(self._state.header.stamp)  # before the state, whose command it serves
         if self._tick % self._report_every == 0:
             stamp = self._state.header.stamp
             self._clock_topic.publish(ClockMessage(clock=stamp))
+            self._touch.report(stamp)
             self._poses.publish(
                 messages.pose_message(self._plant.pose(self._tip), self._base, stamp))
+            self._gripper.publish(stamp, self._base)
         if self._transforms is not None and self._tick % self._tf_every == 0:
             self._transforms.publish(self._state.header.stamp)
         self._states.publish(self._state)

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 class Block:
     """
-    A box that rests on the plant's wall, and that the plant's ball can push.
+    A box that rests on the plant's wall, and that the plant's ball can push, or a hand grasp.
 
     >>> block = Block((0.04, 0.04, 0.03), mass=0.3)                # doctest: +SKIP
     >>> arm = Simulation(urdf, law, wall=table, ball=('tool0', 0.02), furnish=block.add)
@@ -38,23 +38,28 @@ class Block:
         Half of its sizes [m].
     mass : float [kg]
     friction : float
-        Coefficient, on the wall and on the ball.
+        Coefficient, on the wall and on the ball; the fingers of a `Hand` have their own.
+    position : (3,)
+        Where its centre is after a reset [m], in the URDF's root.
 
     """
 
-    def __init__(self, half: tuple[float, float, float], mass: float, friction: float = 0.3
-                 ) -> None:
+    def __init__(self, half: tuple[float, float, float], mass: float, friction: float = 0.3,
+                 position: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         self.half, self._mass, self._friction = half, mass, friction
+        self._start = np.asarray(position, dtype=np.float64)
 
     def add(self, spec: mujoco.MjSpec) -> None:
         """Add the block to a specification: `furnish` of `Plant`."""
         x, y, z = np.square(self.half) / 3.0
         body = spec.worldbody.add_body(
-            name='block', mass=self._mass, explicitinertial=True,
+            name='block', pos=self._start, ipos=np.zeros(3), mass=self._mass,
+            explicitinertial=True,
             inertia=[self._mass * (y + z), self._mass * (x + z), self._mass * (x + y)])
         body.add_freejoint(name='block')
         body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, name='block', size=list(self.half),
-                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1)
+                      condim=3, friction=[self._friction, 0.005, 1e-4], priority=1,
+                      rgba=[0.8, 0.35, 0.2, 1.0])
 
     def put(self, plant: Plant, position: ArrayLike) -> None:
         """Put the block at rest with its centre at a position (3,) [m], in the URDF's root."""
@@ -65,3 +70,9 @@ class Block:
     def position(self, plant: Plant) -> Array:
         """Return the position (3,) of the centre [m], in the URDF's root."""
         return np.array(plant.data.joint('block').qpos[:3])
+
+    def pose(self, plant: Plant) -> Array:
+        """Return the pose (4, 4) of the centre, in the URDF's root."""
+        T, body = np.eye(4), plant.data.body('block')
+        T[:3, :3], T[:3, 3] = body.xmat.reshape(3, 3), body.xpos
+        return T

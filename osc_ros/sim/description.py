@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 import difflib
 import math
@@ -140,14 +140,14 @@ class Urdf:
                 spec.delete(joint)
         return spec
 
-    def scene(self, locks: Mapping[str, float], gravity: ArrayLike, folder: Path | None = None
-              ) -> mujoco.MjModel:
+    def scene(self, locks: Mapping[str, float], gravity: ArrayLike, folder: Path | None = None,
+              more: Callable[[mujoco.MjSpec], object] | None = None) -> mujoco.MjModel:
         """
         Return a model for drawing only: the arm's visual shapes, a floor and light.
 
         The root is rotated so that gravity, given in its frame, points down. Meshes are drawn if
         their files are found from the folder of the URDF and MuJoCo can read all of them; without
-        any shapes, rods are drawn between the joints.
+        any shapes, rods are drawn between the joints. `more` adds shapes to the specification.
 
         """
         spec = self.spec(locks, looks=True)
@@ -167,6 +167,8 @@ class Urdf:
                     body.parent.add_geom(type=mujoco.mjtGeom.mjGEOM_CAPSULE, rgba=(*GREY, 1.0),
                                          fromto=[0.0, 0.0, 0.0, *body.pos],
                                          size=[0.03 * reach, 0.0, 0.0])
+        if more is not None:
+            more(spec)
         upright = np.empty(4)
         mujoco.mju_quatZ2Vec(upright, -np.asarray(gravity, dtype=np.float64))
         mujoco.mju_negQuat(upright, upright)

@@ -81,9 +81,7 @@ class Viewer:
         """Show the present state of the arm; no effect if the window is closed."""
         if self.is_running():
             with self._window.lock():
-                self._data.qpos = self._plant.qpos
-                self._data.time = self._plant.time
-                mujoco.mj_forward(self._model, self._data)
+                self._plant.show_in(self._model, self._data)
             self._window.sync()
 
     def is_running(self) -> bool:
@@ -134,6 +132,21 @@ def _require_opengl(what: str, accepted: str) -> Iterator[None]:
     except Exception as error:  # GLFW, EGL, OSMesa and MuJoCo raise many types
         reason = ' '.join(str(error).split())
         raise InputError(f'no {what} without OpenGL: {reason}; accepted: {accepted}') from error
+
+
+def shape_names(model: mujoco.MjModel) -> dict[str, int]:
+    """Return name in a scene -> index in the model, of all geoms of a simulated arm but planes."""
+    return {f'shape {k}': k for k in range(model.ngeom)
+            if model.geom_type[k] != mujoco.mjtGeom.mjGEOM_PLANE}
+
+
+def add_shapes(spec: mujoco.MjSpec, model: mujoco.MjModel) -> None:
+    """Add the shapes of `shape_names` to the root link of a scene's specification."""
+    for name, k in shape_names(model).items():
+        # not at the origin: MuJoCo would make that pose constant, and it is set later
+        spec.worldbody.first_body().add_geom(
+            type=mujoco.mjtGeom(model.geom_type[k]), name=name, size=model.geom_size[k],
+            rgba=model.geom_rgba[k], pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0])
 
 
 def arm_corners(model: mujoco.MjModel, data: mujoco.MjData) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 import math
 import os
 from pathlib import Path
@@ -28,7 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.sim.description import FLOOR, require, Urdf
-from osc_ros.sim.picture import arm_corners, Image, picture, Viewer
+from osc_ros.sim.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
+from osc_ros.sim.sensor import wrench_beyond
 
 Array = NDArray[np.float64]
 PerJoint = ArrayLike | Mapping[str, float] | None
@@ -45,9 +47,9 @@ class Plant:
 
     Every joint that is not in `joint_names` is locked exactly: its child is welded to its parent
     at the locked position (default 0). A mimic joint follows its locked source unless it is locked
-    itself. There are no collisions, except between ball and wall if both are given. Masses and
-    inertias are those of the URDF, or it is refused. The arm starts at rest at q = 0, or at the
-    nearest limit.
+    itself. There are no collisions, except between ball and wall if both are given, and those that
+    `furnish` adds. Masses and inertias are those of the URDF, or it is refused. The arm starts at
+    rest at q = 0, or at the nearest limit.
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ class Plant:
     wall : (4, 4) pose, in the base frame, of a stiff frictionless plane, solid on its -z side
     ball : link that carries a ball, and the radius of the ball [m]
     furnish : called with MuJoCo's specification, to add bodies beside the arm, in the axes of the
-        URDF's root; pictures do not show them
+        URDF's root: `Block.add`, `World.add`
     folder : folder of the URDF file, from which pictures and viewer find its meshes
 
     Parameters by joint are (n,), or a mapping of names to values (default for missing joints).
@@ -119,6 +121,7 @@ class Plant:
             require('link', ball[0], urdf.links)
             _add_ball(spec, *ball, timestep)
         if furnish is not None:
+            urdf.compiled(spec)  # refuses a URDF by name before anything is added
             furnish(spec)
         self._model = urdf.compiled(spec)
         self._data = mujoco.MjData(self._model)
@@ -214,27 +217,50 @@ class Plant:
             BRAKE * self._effort_limits, STRONGEST)
         self._model.dof_frictionloss[self._at] = self._dry_now
 
-    def push(self, link: str, force: ArrayLike) -> None:
-        """Apply a force (3,) at a link's origin, base frame [N], until the next call or reset."""
+    def push(self, link: str, force: ArrayLike, moment: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        """
+        Apply a force (3,) at a link's origin [N] and a moment (3,) [N·m], in base axes.
+
+        They act until the next call for this link, or a reset.
+
+        """
         require('link', link, self._links)
-        self._pushed[self._links[link]] = _vector('force', force, 3)
+        self._pushed[self._links[link]] = np.concatenate([
+            _vector('force', force, 3), _vector('moment', moment, 3)])
+
+    def sensor_wrench(self, link: str) -> Array:
+        """
+        Return the wrench (6,), [moment; force], by the arm on its environment, in a link's frame.
+
+        A force-torque sensor at the origin of the link measures it, without the weight and the
+        inertia of what it carries: contacts and pushes on the link and on links beyond it, during
+        the last physics step [N·m, N].
+
+        """
+        require('link', link, self._links)
+        pushed = {body: push.reshape(2, 3) @ self._T_base_root[:3, :3]
+                  for body, push in self._pushed.items()}
+        return wrench_beyond(self._model, self._data, self._links[link], pushed)
 
     def contact_force(self) -> Array:
-        """Return the force (3,) of the arm on the wall, base frame [N]."""
+        """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
         mujoco.mj_forward(self._model, self._data)
         total, wrench = np.zeros(3), np.zeros(6)
+        wall = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
         for k, contact in enumerate(self._data.contact):
+            if contact.geom1 != wall:
+                continue  # between other bodies
             mujoco.mj_contactForce(self._model, self._data, k, wrench)
             # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
     def _apply_pushes(self) -> None:
-        for body, force in self._pushed.items():
-            f = self._T_base_root[:3, :3].T @ force
+        for body, push in self._pushed.items():
+            f, m = push.reshape(2, 3) @ self._T_base_root[:3, :3]
             # MuJoCo applies a force at the centre of mass
             arm = self._data.xpos[body] - self._data.xipos[body]
-            self._data.xfrc_applied[body] = np.concatenate([f, np.cross(arm, f)])
+            self._data.xfrc_applied[body] = np.concatenate([f, m + np.cross(arm, f)])
 
     def step(self, tau: ArrayLike, steps: int = 1) -> None:
         """
@@ -302,6 +328,10 @@ class Plant:
         T_root_link[:3, 3] = data.xpos[self._links[link]]
         return self._T_base_root @ T_root_link
 
+    def in_base(self, T: Array) -> Array:
+        """Return a pose (4, 4), given in the URDF's root, in the base frame."""
+        return self._T_base_root @ T
+
     def acceleration(self, tau: ArrayLike) -> Array:
         """Return the acceleration (n,) [rad/s² or m/s²] under tau, clipped as in `step`."""
         for state in ('qpos', 'qvel', 'qacc_warmstart'):
@@ -335,15 +365,24 @@ class Plant:
 
     @property
     def qpos(self) -> Array:
-        """MuJoCo's joint positions, in its order [rad or m], a new array."""
-        return np.array(self._data.qpos)
+        """Positions of the arm's joints in the order of a scene [rad or m], a new array."""
+        return np.array(self._data.qpos[np.sort(self._at)])
+
+    def show_in(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Set the arm and the bodies beside it in a `scene` to their present poses."""
+        data.qpos, data.time = self.qpos, self.time
+        mujoco.mj_kinematics(self._model, self._data)
+        for name, at in shape_names(self._model).items():
+            model.geom(name).pos = self._data.geom_xpos[at]
+            mujoco.mju_mat2Quat(model.geom(name).quat, self._data.geom_xmat[at])
+        mujoco.mj_forward(model, data)
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder)
+        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder,
+                                 partial(add_shapes, model=self._model))
         data = mujoco.MjData(model)
-        data.qpos = self._data.qpos[:model.nq]
-        mujoco.mj_forward(model, data)
+        self.show_in(model, data)
         least, greatest = arm_corners(model, data)
         model.geom_pos[FLOOR, 2] = least[2]
         # MuJoCo places the camera 1.5 extents away, so the whole arm is in view; the camera angles
@@ -365,7 +404,9 @@ class Plant:
             body = self._model.body_parentid[body]
 
     def _clipped(self, tau: ArrayLike) -> Array:
-        return np.clip(_vector('tau', tau, self.n), -self._effort_limits, self._effort_limits)
+        # np.clip takes several times as long
+        return np.minimum(np.maximum(_vector('tau', tau, self.n), -self._effort_limits),
+                          self._effort_limits)
 
 
 def _set_options(spec: mujoco.MjSpec, timestep: float) -> None:

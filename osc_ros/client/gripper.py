@@ -1,0 +1,134 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The gripper of a client: moves and grasps without blocking the arm."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from osc_ros.control.gripper_state import GripperState
+from osc_ros.errors import ArmTimeoutError, InputError
+
+if TYPE_CHECKING:
+    from osc_ros.client.backend import Backend
+
+TIMEOUT = 5.0  # default of time-outs [s]
+
+
+class Gripper:
+    """
+    The gripper of an `Arm`: `arm.gripper`.
+
+    Commands return when the gripper has accepted them, or with `wait` when the fingers have come
+    to rest; in both cases the arm goes on with its motion. A hold or an error of the arm leaves
+    the gripper as it is, so that it does not drop what it holds.
+
+    >>> arm.move_to(goal, wait=False)                               # doctest: +SKIP
+    >>> arm.gripper.grasp(force=40.0)          # closes while the arm moves
+    >>> arm.wait()
+
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def state(self) -> GripperState:
+        """
+        Return the newest state.
+
+        >>> arm.gripper.state().width                               # doctest: +SKIP
+
+        Raises
+        ------
+        InputError
+            There is no gripper; says how to get one.
+
+        """
+        return self._backend.gripper_state()
+
+    def move(self, width: float, force: float | None = None, speed: float | None = None,
+             wait: bool = True, timeout: float = TIMEOUT) -> GripperState:
+        """
+        Move the fingers to a width between them; return the state there, or on the way.
+
+        >>> arm.gripper.move(0.08)                                  # doctest: +SKIP
+
+        Parameters
+        ----------
+        width : float [m]
+        force : float, optional
+            Largest force of each finger [N]; default: that of the gripper, 20 N in simulation.
+        speed : float, optional
+            Of the width [m/s]; default: the largest.
+        wait : bool
+            Whether to wait until the fingers rest: at the width, or at something between them.
+        timeout : float
+            Longest time to wait, on the clock of the arm [s].
+
+        Raises
+        ------
+        InputError
+            The gripper refuses the numbers, or there is no gripper.
+        ArmTimeoutError
+            The fingers do not rest in time; they go on.
+
+        """
+        given = [float(width)]
+        if force is not None or speed is not None:
+            given.append(math.nan if force is None else float(force))
+        if speed is not None:
+            given.append(float(speed))
+        if any(math.isinf(value) for value in given) or math.isnan(width):
+            raise InputError(f'gripper: width {width} m, force {force} N, speed {speed} m/s: '
+                             'accepted are finite numbers')
+        self._backend.move_gripper(given)
+        return self.wait(timeout) if wait else self.state()
+
+    def grasp(self, force: float, speed: float | None = None, wait: bool = True,
+              timeout: float = TIMEOUT) -> GripperState:
+        """
+        Close the fingers, and press what is between them with a force of each finger [N].
+
+        The returned state says by `is_holding` whether there is something. The gripper goes on
+        pressing. Tell the controller about a heavy load: `Arm.payload`.
+
+        >>> if not arm.gripper.grasp(40.0).is_holding:              # doctest: +SKIP
+        ...     print('there was nothing')
+
+        Parameters, errors: see `move`.
+
+        """
+        return self.move(0.0, force, speed, wait, timeout)
+
+    def wait(self, timeout: float = TIMEOUT) -> GripperState:
+        """
+        Wait until the fingers rest; return the state then.
+
+        >>> arm.gripper.move(0.08, wait=False)                      # doctest: +SKIP
+        >>> arm.gripper.wait()
+
+        Raises
+        ------
+        ArmTimeoutError
+            See `move`.
+
+        """
+        if not self._backend.wait(lambda: not self.state().is_moving, timeout):
+            state = self.state()
+            raise ArmTimeoutError(
+                f'the gripper did not come to rest in {timeout:g} s: width '
+                f'{1e3 * state.width:.1f} mm, goal {1e3 * state.goal:.1f} mm')
+        return self.state()

@@ -1,0 +1,104 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The gripper of an arm over ROS: a command topic with answers, and a topic of states."""
+
+from __future__ import annotations
+
+from threading import Condition
+from time import monotonic
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension
+
+from osc_ros.control.gripper_state import GripperState
+from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.nodes import messages
+
+ANSWERED = 2.0  # longest time until a command is answered, or the first state has come [s]
+
+
+class GripperTopics:
+    """
+    Commands of a gripper, and its states.
+
+    Parameters
+    ----------
+    node : rclpy.node.Node
+        Another thread spins it.
+    prefix : str
+        Of the topics.
+    news : Condition
+        Notified with each message.
+
+    """
+
+    def __init__(self, node: Any, prefix: str, news: Condition) -> None:
+        self._prefix, self._news = prefix, news
+        self._state: JointState | None = None
+        self._answers: list[DiagnosticStatus] = []
+        self._number, self._since = 0, -1.0
+        self._commands = node.create_publisher(Float64MultiArray, f'{prefix}/command', 10)
+        node.create_subscription(JointState, f'{prefix}/state', self._on_state, 10)
+        node.create_subscription(DiagnosticStatus, f'{prefix}/answers', self._on_answer, 10)
+
+    def _on_state(self, message: JointState) -> None:
+        with self._news:
+            self._state = message
+            self._news.notify_all()
+
+    def _on_answer(self, message: DiagnosticStatus) -> None:
+        with self._news:
+            self._answers = [*self._answers[-9:], message]
+            self._news.notify_all()
+
+    def move(self, command: list[float]) -> None:
+        """Send a command, and wait until the gripper has accepted it."""
+        self.state()
+        self._number += 1
+        label = f'{id(self)} {self._number}'
+        message = Float64MultiArray(data=command)
+        message.layout.dim = [MultiArrayDimension(label=label, size=len(command))]
+        deadline = monotonic() + ANSWERED
+        with self._news:
+            self._commands.publish(message)
+            while True:
+                for answer in self._answers:
+                    found = {pair.key: pair.value for pair in answer.values}
+                    if found.get('label') == label:
+                        if answer.level == DiagnosticStatus.ERROR:
+                            raise InputError(answer.message)
+                        self._since = float(found['time'])
+                        return
+                if monotonic() > deadline:
+                    raise ArmTimeoutError(f"the gripper did not answer on '{self._prefix}/answers'"
+                                          f' within {ANSWERED:g} s')
+                self._news.wait(0.05)
+
+    def state(self) -> GripperState:
+        """Return the newest state, which is newer than the last command."""
+        deadline = monotonic() + ANSWERED
+        with self._news:
+            while self._state is None or messages.seconds(self._state.header.stamp) <= self._since:
+                if monotonic() > deadline:
+                    raise InputError(
+                        f"no gripper: no message on '{self._prefix}/state' within {ANSWERED:g} s; "
+                        "osc_simulator has a gripper with its parameter 'gripper.joints', "
+                        'Arm.ros(gripper=…) names another prefix')
+                self._news.wait(0.05)
+            found = self._state
+        return GripperState(found.position[0], found.velocity[0], found.effort[0],
+                            found.position[1], found.effort[1])

@@ -1,0 +1,72 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The state of a gripper, and what it says about its motion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+AT_GOAL = 1e-3  # largest distance of the width from its goal [m]
+AT_REST = 2e-3  # largest rate of the width [m/s]
+PRESSING = 0.8  # least share of the commanded force
+
+
+@dataclass(frozen=True)
+class GripperState:
+    """
+    The newest state of a gripper.
+
+    Attributes
+    ----------
+    width : float [m]
+        Between the fingers.
+    rate : float [m/s]
+        Of the width, positive if it opens.
+    force : float [N]
+        Of the drive at each finger, positive if it closes.
+    goal : float [m]
+        Width of the last command.
+    commanded_force : float [N]
+        Largest force of the last command.
+
+    """
+
+    width: float
+    rate: float
+    force: float
+    goal: float
+    commanded_force: float
+
+    @property
+    def is_at_goal(self) -> bool:
+        """Whether the width is that of the last command, at rest."""
+        return abs(self.width - self.goal) < AT_GOAL and abs(self.rate) < AT_REST
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether something stops the fingers before the goal, and they press it."""
+        towards_goal = self.force if self.width > self.goal else -self.force
+        return (not self.is_at_goal and abs(self.rate) < AT_REST
+                and towards_goal > PRESSING * self.commanded_force)
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether something between the fingers stops them, and they press it."""
+        return self.is_stalled and self.width > self.goal
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the fingers are on their way: neither at the goal, nor stopped by something."""
+        return not (self.is_at_goal or self.is_stalled)

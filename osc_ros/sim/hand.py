@@ -1,0 +1,282 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A parallel hand on a simulated arm: two fingers that grasp, with contacts and friction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import math
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.control.gripper_state import GripperState
+from osc_ros.errors import InputError, ModelError
+from osc_ros.sim.plant import Plant, STOP_IMPEDANCE
+
+Array = NDArray[np.float64]
+
+FINGERS = {'panda': ('panda_finger_joint1', 'panda_finger_joint2'),
+           'fr3': ('fr3_finger_joint1', 'fr3_finger_joint2')}  # of the robots of the package
+STRONGEST, FASTEST = 70.0, 0.1  # force of a finger [N]; speed of the width [m/s], Franka Hand
+FORCE = 20.0  # of a motion, if none is given [N]
+STIFFNESS = 1e4  # of the servo of the width [N/m]
+INERTIA = 0.25  # of the drive at each finger [kg]; it has no weight
+DAMPING = 2.0 * math.sqrt(STIFFNESS * INERTIA / 2.0)  # critical, of the width [N s/m]
+GRIP = 0.8  # coefficient of friction of the fingers
+FRICTION_RATIO = 10.0  # MuJoCo's impratio: how much stiffer friction is than the normal direction
+ACTUATOR = 'hand'  # name of tendon and actuator
+
+
+class HandGoal(NamedTuple):
+    """Width [m], largest force of each finger [N] and speed of the width [m/s]."""
+
+    width: float
+    force: float = FORCE
+    speed: float = FASTEST
+
+
+@dataclass(frozen=True, eq=False)
+class Finger:
+    """
+    One finger of a URDF.
+
+    Attributes
+    ----------
+    joint, link : str
+    origin, axis : (3,)
+        Position of the link in its parent when the hand is closed [m]; direction of opening there.
+    stroke : float [m]
+    boxes : list of position, quaternion w x y z, and half of the sizes of boxes in the link [m]
+
+    """
+
+    joint: str
+    link: str
+    origin: Array
+    axis: Array
+    stroke: float
+    boxes: list[tuple[Array, Array, Array]]
+
+
+class Hand:
+    """
+    Two fingers with one drive, which moves the width between them.
+
+    The drive is a servo: it moves at a speed, and presses with at most a force. The fingers
+    start open. Their contact shapes are the boxes of the links in the URDF.
+
+    >>> hand = Hand(urdf, FINGERS['panda'])                        # doctest: +SKIP
+    >>> plant = Plant(urdf, …, furnish=hand.add)
+    >>> hand.move(HandGoal(0.0, force=40.0))
+    >>> hand.advance(plant, 0.002)                                 # before every step
+    >>> plant.step(tau, 2)
+
+    Attributes
+    ----------
+    widest : float [m]
+    goal : HandGoal
+
+    Parameters
+    ----------
+    urdf_text : str
+    joints : two prismatic joints of one parent, which open in opposite directions from 0
+
+    Raises
+    ------
+    InputError, ModelError
+        The URDF has no such joints.
+
+    """
+
+    def __init__(self, urdf_text: str, joints: tuple[str, str]) -> None:
+        root = ElementTree.fromstring(urdf_text)
+        self._fingers = [_finger(root, joint) for joint in joints]
+        left, right = self._fingers
+        if left.axis @ right.axis > -0.999 or left.link == right.link:
+            raise ModelError(f"hand: joints '{left.joint}' and '{right.joint}' do not open in "
+                             'opposite directions')
+        self.widest = left.stroke + right.stroke
+        self._seen: mujoco.MjData | None = None  # whose arrays `_views` has
+        self._begin()
+
+    def _begin(self) -> None:
+        self.goal = HandGoal(self.widest)
+        self._set_point, self._time = self.widest, 0.0
+
+    def add(self, spec: mujoco.MjSpec) -> None:
+        """Add joints, contacts and drive to a specification: `furnish` of `Plant`."""
+        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # pyramids let a held body creep
+        spec.option.impratio = FRICTION_RATIO
+        stiff = (2.0 * spec.option.timestep, 1.0)
+        tendon = spec.add_tendon(name=ACTUATOR)
+        for finger in self._fingers:
+            body = spec.body(finger.link)
+            body.pos = finger.origin + finger.stroke * finger.axis  # where it is at `ref`
+            body.add_joint(name=finger.joint, type=mujoco.mjtJoint.mjJNT_SLIDE,
+                           axis=finger.axis, range=[0.0, finger.stroke], limited=True,
+                           ref=finger.stroke, armature=INERTIA, solref_limit=stiff,
+                           solimp_limit=STOP_IMPEDANCE)
+            for position, quaternion, half in finger.boxes:
+                body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, pos=position, quat=quaternion,
+                              size=half, mass=0.0, condim=4, friction=[GRIP, 0.005, 1e-4],
+                              priority=2, solref=stiff, solimp=STOP_IMPEDANCE)
+            tendon.wrap_joint(finger.joint, 1.0)
+        left, right = self._fingers
+        coupling = spec.add_equality(name=ACTUATOR, type=mujoco.mjtEq.mjEQ_JOINT,
+                                     name1=right.joint, name2=left.joint, solref=stiff,
+                                     objtype=mujoco.mjtObj.mjOBJ_JOINT)
+        # a polynomial of the distances from `ref`; its number of places depends on the version
+        coupling.data = [0.0, right.stroke / left.stroke, *[0.0] * (len(coupling.data) - 2)]
+        spec.add_actuator(name=ACTUATOR, target=ACTUATOR,
+                          trntype=mujoco.mjtTrn.mjTRN_TENDON,
+                          gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+                          biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+                          gainprm=[STIFFNESS, *[0.0] * 9],
+                          biasprm=[0.0, -STIFFNESS, -DAMPING, *[0.0] * 7])
+
+    def move(self, goal: HandGoal) -> None:
+        """
+        Move to a width, or up to an object, which is then pressed with the force.
+
+        Raises
+        ------
+        InputError
+            Numbers that the hand does not accept; it goes on to its old goal.
+
+        """
+        for name, value, least, most, unit in (
+                ('width', goal.width, 0.0, self.widest, 'm'),
+                ('force', goal.force, 0.1, STRONGEST, 'N'),
+                ('speed', goal.speed, 1e-3, FASTEST, 'm/s')):
+            if not least - 1e-6 <= value <= most + 1e-6:
+                raise InputError(f'{name} of the gripper is {value} {unit}; accepted: {least:g} '
+                                 f'to {most:g} {unit}')
+        self.goal = goal
+
+    def advance(self, plant: Plant, period: float) -> None:
+        """Move the set-point of the drive by one period [s]; call it before each step."""
+        if plant.time < self._time:  # there was a reset
+            self._begin()
+        self._time = plant.time
+        width, goal = self._width(plant), self.goal
+        # to the last goal, closed, the drive presses with its force, too
+        end = goal.width if goal.width > 0.0 else -goal.force / STIFFNESS
+        step, reach = goal.speed * period, goal.force / STIFFNESS
+        moved = min(max(end, self._set_point - step), self._set_point + step)
+        self._set_point = min(max(moved, width - reach), width + reach)
+        self._views(plant)[2][0][0] = self._set_point
+
+    def _views(self, plant: Plant) -> tuple[list[Array], list[Array], Any]:
+        """Return views of the fingers' positions and velocities, and of the drive."""
+        data = plant.data
+        if self._seen is not data:  # looking names up takes longer than a physics step
+            joints = [data.joint(finger.joint) for finger in self._fingers]
+            drive = data.actuator(ACTUATOR)
+            self._seen, self._arrays = data, (
+                [joint.qpos for joint in joints], [joint.qvel for joint in joints],
+                (drive.ctrl, drive.force))
+        return self._arrays
+
+    def _width(self, plant: Plant) -> float:
+        left, right = self._views(plant)[0]
+        return float(left[0] + right[0])
+
+    def state(self, plant: Plant) -> GripperState:
+        """Return the state of the hand in a plant."""
+        _, (left, right), (_, force) = self._views(plant)
+        return GripperState(self._width(plant), float(left[0] + right[0]), -float(force[0]),
+                            self.goal.width, self.goal.force)
+
+
+def goal_of(command: Sequence[float]) -> HandGoal:
+    """
+    Return the goal of one to three numbers: width, force and speed; NaN or missing: the default.
+
+    Raises
+    ------
+    InputError
+        Another number of numbers.
+
+    """
+    if not 1 <= len(command) <= 3:
+        raise InputError(f'{len(command)} numbers for the gripper: accepted are its width [m], '
+                         'then its largest force [N], then its speed [m/s]')
+    return HandGoal(*(default if math.isnan(value) else float(value)
+                      for value, default in zip(command, (math.nan, FORCE, FASTEST))))
+
+
+def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:
+    """
+    Return the hand with two finger joints; None without joints.
+
+    Raises
+    ------
+    InputError, ModelError
+        See `Hand`; another number of joints.
+
+    """
+    if not joints:
+        return None
+    if len(joints) != 2:
+        raise InputError(f"a hand has two finger joints: given are {', '.join(joints)}")
+    return Hand(urdf_text, (joints[0], joints[1]))
+
+
+def _finger(root: ElementTree.Element, name: str) -> Finger:
+    """Return the finger of a joint."""
+    joint = root.find(f"joint[@name='{name}']")
+    if joint is None or joint.get('type') != 'prismatic':
+        raise InputError(f"hand: '{name}' is not a prismatic joint of the robot description")
+    link = _of(joint, 'child', 'link')
+    position, R = _placed(joint)
+    lower, upper = (float(_of(joint, 'limit', end, '0')) for end in ('lower', 'upper'))
+    if not (lower == 0.0 < upper):
+        raise ModelError(f"hand: joint '{name}' has limits {lower} to {upper}; accepted: 0 m, "
+                         'closed, to its stroke')
+    axis = R.apply(_numbers(_of(joint, 'axis', 'xyz', '1 0 0')))
+    body = root.find(f"link[@name='{link}']")
+    shapes: list[Any] = [] if body is None else body.findall('collision') or body.findall('visual')
+    boxes = []
+    for shape in shapes:
+        box = shape.find('geometry/box')
+        if box is not None:
+            at, turn = _placed(shape)
+            boxes.append((at, turn.as_quat()[[3, 0, 1, 2]],
+                          0.5 * _numbers(box.get('size', ''))))
+    if not boxes:
+        raise ModelError(f"hand: link '{link}' has no box, by which it could grasp, among its "
+                         'shapes')
+    return Finger(name, link, position, axis / np.linalg.norm(axis), upper, boxes)
+
+
+def _placed(element: ElementTree.Element) -> tuple[Array, Rotation]:
+    """Return position and rotation of <origin>."""
+    return (_numbers(_of(element, 'origin', 'xyz', '0 0 0')),
+            Rotation.from_euler('xyz', _numbers(_of(element, 'origin', 'rpy', '0 0 0'))))
+
+
+def _of(element: ElementTree.Element, tag: str, attribute: str, absent: str = '') -> str:
+    child = element.find(tag)
+    return absent if child is None else child.get(attribute, absent)
+
+
+def _numbers(text: str) -> Array:
+    return np.array(text.split(), dtype=np.float64)

@@ -1,0 +1,61 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The wrench that a force-torque sensor in a link of a simulated arm measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def wrench_beyond(model: mujoco.MjModel, data: mujoco.MjData, at: int,
+                  pushed: Mapping[int, Array]) -> Array:
+    """
+    Return the wrench (6,), [moment; force], that a sensor in a body measures, in its frame.
+
+    It is the wrench by the arm on its environment at the body's origin [N·m, N], of contacts and
+    of pushes on the body and on bodies that it carries, in the last physics step.
+
+    Parameters
+    ----------
+    model, data : of MuJoCo
+    at : index of the body
+    pushed : force and moment (2, 3) on a body about its origin, in the axes of MuJoCo's world
+
+    """
+    total, wrench = np.zeros((2, 3)), np.zeros(6)
+    origin = data.xpos[at]
+    for k, contact in enumerate(data.contact):
+        mujoco.mj_contactForce(model, data, k, wrench)
+        force = contact.frame.reshape(3, 3).T @ wrench[:3]  # by the first geom on the second
+        for geom, sign in ((contact.geom1, 1.0), (contact.geom2, -1.0)):
+            if _is_beyond(model, model.geom_bodyid[geom], at):
+                total += sign * np.array([np.cross(contact.pos - origin, force), force])
+    for body, (force, moment) in pushed.items():
+        if _is_beyond(model, body, at):
+            total -= [moment + np.cross(data.xpos[body] - origin, force), force]
+    return np.asarray((total @ data.xmat[at].reshape(3, 3)).ravel())
+
+
+def _is_beyond(model: mujoco.MjModel, body: int, at: int) -> bool:
+    """Whether a body is `at`, or is carried by it."""
+    while body > at:  # a parent has a lower index
+        body = model.body_parentid[body]
+    return bool(body == at)
