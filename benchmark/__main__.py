@@ -38,6 +38,7 @@ from time import perf_counter
 # set before importing numpy: for small matrices, BLAS threads synchronize longer than compute
 os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
 
+import batch
 import chains
 import cycles
 import depth
@@ -114,7 +115,7 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('cycles', 'gaps', 'latency', 'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'latency', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -138,6 +139,10 @@ def main() -> None:
         turns = latency.section(arguments.latency_seconds, done=done)
         print('\n'.join(page.latency(turns)))
         return write({'machine': machine(), 'latency': turns and asdict(turns)})
+    if arguments.only == 'batch':
+        many = batch.section()
+        print('\n'.join(page.batch(many)))
+        return write({'machine': machine(), 'states a second': [asdict(row) for row in many]})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -147,7 +152,7 @@ def main() -> None:
     linear = [name for name in lengths[-1].rows if name in METHODS]
     loading, longest = chains.longest(linear)
     done(f'{chains.LONGEST} joints')
-    depths, batch = depth.depths(), panda.batch()
+    depths, many = depth.depths(), batch.section()
     done('cyclic reduction, many states')
     parallel, model = teams.teams(seconds=1.0)
     exchanges = teams.exchanges(seconds=1.0)
@@ -174,7 +179,7 @@ def main() -> None:
         *page.trees(robots),
         *page.methods(rows, lengths),
         *counts, '',
-        *page.batch(batch),
+        *page.batch(many),
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
@@ -182,7 +187,7 @@ def main() -> None:
         *page.nodes(over_dds),
         *page.gaps(between),
         *page.cycles(in_process),
-        *page.losses(rows, lengths, batch, cold, warm),
+        *page.losses(rows, lengths, many, cold, warm),
     ])
     print(text)
     DOC.mkdir(exist_ok=True)
@@ -194,7 +199,7 @@ def main() -> None:
         'several tips': {case: [asdict(row) for row in found]
                          for case, found in robots.items()},
         'tick': [asdict(row) for row in tick], 'arrivals': [asdict(row) for row in arrived],
-        'states a second': batch,
+        'states a second': [asdict(row) for row in many],
         'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
         'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
         'teams': [asdict(row) for row in parallel],

@@ -255,7 +255,15 @@ class MuJoCo:
 
 
 class Frax:
-    """The law in frax, compiled by JAX as one function, in double precision."""
+    """
+    The law in frax, compiled by JAX as one function, in double precision.
+
+    Attributes
+    ----------
+    law : callable
+        τ for q, q̇ and u, linear first, not compiled: for `jax.vmap`.
+
+    """
 
     def __init__(self, urdf_text, T_body_tip):
         # the settings that frax recommends for a CPU; jax reads them when it is imported
@@ -271,14 +279,13 @@ class Frax:
             file.write_bytes(ElementTree.tostring(_simplified(urdf_text)))
             arm = frax.Manipulator(str(file), ee_offset=T_body_tip)
 
-        @jax.jit
         def law(q, qd, u):
             J, J_dot = arm.ee_jacobian_and_derivative(q, qd)
             Y = cho_solve(cho_factor(arm.mass_matrix(q)), J.T)
             r = u + Y.T @ arm.nonlinear_bias(q, qd) - J_dot @ qd
             return J.T @ cho_solve(cho_factor(J @ Y), r)
 
-        self._law = law
+        self.law, self._law = law, jax.jit(law)
 
     def torque(self, state):
         """Return τ as a numpy array, because a caller that sends it needs one."""

@@ -19,6 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 import math
 
+from batch import (
+    ALL_TERMS,
+    BATCH,
+    FEW_TERMS,
+    LAWS,
+    PINOCCHIO_LAW,
+    PINOCCHIO_TERMS,
+    SINGLE_TERMS,
+    SINGLY,
+    Throughput,
+)
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
 from contenders import MuJoCo
 import cycles as of_cycles
@@ -212,17 +223,30 @@ def methods(rows: Sequence[Row], lengths: Sequence[Length]) -> list[str]:
     ]
 
 
-def batch(rows: Sequence[tuple[str, float, float | None]]) -> list[str]:
+def batch(rows: Sequence[Throughput]) -> list[str]:
     """Return the section of many states."""
-    loop = next(rate for name, rate, _ in rows if name.startswith('Pinocchio'))
-    return [
+    rate = {(row.name, row.cores): row.rate for row in rows}
+    loops = {row.name: row.rate for row in rows if row.cores == 1}
+    everything = max(row.cores for row in rows)
+
+    def reference(row):
+        terms = 'evaluate' in row.name or row.name == PINOCCHIO_TERMS
+        return row.cores * loops[PINOCCHIO_TERMS if terms else PINOCCHIO_LAW]
+
+    lines = [
         '## Many states', '',
-        'J, J̇q̇, h, Λ⁻¹ and Λ of the Panda at random states, in one call for '
-        f'{panda.BATCH:,} states or in {panda.SINGLY:,} calls for one state each:', '',
-        *_table(['', 'states/s', "to Pinocchio's", 'residual'], (
-            [name, f'{rate:,.0f}', f'{rate / loop:.2f}', _residual(worst)]
-            for name, rate, worst in rows)), '',
-    ]
+        f'The Panda at random states that are not near a singularity: {BATCH:,} states in a call, '
+        f'or {SINGLY:,} calls for one state each. "To Pinocchio\'s": Pinocchio in a loop, on as '
+        'many cores. "Memory": the rate at which one core could copy the arguments and results. '
+        'The residual is the largest difference from Pinocchio.', '',
+        *_table(['', 'cores', 'states/s', "to Pinocchio's", 'memory, states/s', 'residual'], (
+            [row.name, str(row.cores), f'{row.rate:,.0f}', f'{row.rate / reference(row):.2f}',
+             f'{row.floor:,.0f}', _residual(row.residual)] for row in rows)), '']
+    if everything > 1:
+        gains = (f'{name} {rate[name, everything] / rate[name, 1]:.2f}'
+                 for name in (LAWS, ALL_TERMS, FEW_TERMS))
+        lines += [f"{everything} cores to one core: {', '.join(gains)}.", '']
+    return lines
 
 
 def depth(rows: Sequence[Depth]) -> list[str]:
@@ -553,7 +577,7 @@ def _verdict(budget: float, idle: float, busy: float) -> str:
 
 
 def losses(rows: Sequence[Row], lengths: Sequence[Length],
-           many: Sequence[tuple[str, float, float | None]], cold: float, warm: float) -> list[str]:
+           many: Sequence[Throughput], cold: float, warm: float) -> list[str]:
     """Return the section of cases in which others are faster."""
     time = {row.name: row.median for row in rows}
     tuned = time[panda.TUNED]
@@ -575,8 +599,8 @@ def losses(rows: Sequence[Row], lengths: Sequence[Length],
             times = asked[name].median / asked['sweep'].median
             lines.append(f"- '{name}' takes {times:.0f} times the time of 'sweep' on {ASKED} "
                          'joints.')
-    rate = {name: states for name, states, _ in many}
-    single, loop = rate['osc.evaluate, in a loop'], rate['Pinocchio, in a loop']
+    rate = {row.name: row.rate for row in many}
+    single, loop = rate[SINGLE_TERMS], rate[PINOCCHIO_TERMS]
     if single < loop:
         lines.append(f'- Terms of single states in a loop: Pinocchio computes {loop / single:.1f}'
                      ' times as many per second.')

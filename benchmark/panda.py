@@ -12,20 +12,18 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Times on the shipped Panda: one update of the law, batches of states, a controller's tick."""
+"""Times on the shipped Panda: one update of the law, a controller's tick."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 import gc
 from importlib.resources import files
 from importlib.util import find_spec
 import itertools
-import os
-from time import perf_counter, thread_time_ns
+from time import thread_time_ns
 from typing import Any
 
 import numpy as np
@@ -52,8 +50,6 @@ from race import Contender, difference, fastest, race, Row, State
 
 BASE, TIP = 'panda_link0', 'panda_hand_tcp'
 STATES = 32
-BATCH = 20_000  # states
-SINGLY = 2_000  # states that are evaluated one after the other
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
 ARRIVALS = 200  # number of changes of each kind: new targets, settings, payloads
 MOVING, AT_REST = 10, 60  # ticks between two changes: the target still moves, or has arrived
@@ -73,7 +69,8 @@ def row_name(method: str) -> str:
     return TORQUE if method == 'sweep' else f"{TORQUE}, method '{method}'"
 
 
-def _panda() -> tuple[str, Robot, pin.Model]:
+def panda() -> tuple[str, Robot, pin.Model]:
+    """Return the URDF of the Panda, its Robot, and its model in Pinocchio, without fingers."""
     text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
     model = pin.buildModelFromXML(text)
     fingers = [i for i, name in enumerate(model.names) if 'finger' in name]
@@ -81,7 +78,7 @@ def _panda() -> tuple[str, Robot, pin.Model]:
             pin.buildReducedModel(model, fingers, pin.neutral(model)))
 
 
-def _states(robot: Robot, model: pin.Model, count: int, rng: np.random.Generator) -> list[State]:
+def states(robot: Robot, model: pin.Model, count: int, rng: np.random.Generator) -> list[State]:
     """Return states within the limits, not near a singularity."""
     data, frame, found = model.createData(), model.getFrameId(TIP), []
     while len(found) < count:
@@ -95,9 +92,9 @@ def _states(robot: Robot, model: pin.Model, count: int, rng: np.random.Generator
 
 def update(seconds: float) -> list[Row]:
     """Return the rows of one update of the law."""
-    text, robot, model = _panda()
+    text, robot, model = panda()
     frame = model.getFrameId(TIP)
-    sample = _states(robot, model, STATES, np.random.default_rng(1))
+    sample = states(robot, model, STATES, np.random.default_rng(1))
     sweep = OperationalSpace(robot)
     pinocchio, judge, plant = Pinocchio(model, frame), Pinocchio(model, frame), MuJoCo(text, TIP)
     out = np.empty(7)
@@ -118,7 +115,7 @@ def update(seconds: float) -> list[Row]:
         Lambda = sweep.evaluate(s.q, s.qd).Lambda[np.ix_(SWAP, SWAP)]
         return difference(Lambda, judge.terms(s)[-1])
 
-    others = [law(FRAX, Frax(text, robot.T_body_tip).torque)] if _has_frax() else []
+    others = [law(FRAX, Frax(text, robot.T_body_tip).torque)] if has_frax() else []
     return race([
         *(law(row_name(method), partial(torque, OperationalSpace(robot, method)))
           for method in METHODS),
@@ -138,75 +135,9 @@ def update(seconds: float) -> list[Row]:
     ], sample, seconds)
 
 
-def _has_frax() -> bool:
+def has_frax() -> bool:
+    """Whether frax is installed."""
     return all(map(find_spec, ('frax', 'jax')))
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
-
-
-def batch(rounds: int = 5) -> list[tuple[str, float, float | None]]:
-    """
-    Return (name, states per second, residual) of every way to evaluate many states.
-
-    The residual is the largest difference from Pinocchio of J, J̇q̇, h and Λ⁻¹, each relative to
-    its largest entry.
-
-    """
-    _, robot, model = _panda()
-    osc, pinocchio = OperationalSpace(robot), Pinocchio(model, model.getFrameId(TIP))
-    rng = np.random.default_rng(3)
-    q, qd = rng.uniform(*robot.position_limits.T, (BATCH, 7)), rng.normal(size=(BATCH, 7))
-    few = [State(q[k], qd[k], np.zeros(6), np.zeros(7), np.zeros(6)) for k in range(SINGLY)]
-
-    def singly():
-        return [osc.evaluate(s.q, s.qd) for s in few]
-
-    def together():
-        return osc.evaluate_batch(q, qd)
-
-    def on_one_core():
-        with _one_core():
-            return together()
-
-    def in_a_loop():
-        return [pinocchio.terms(s) for s in few]
-
-    expected = in_a_loop()
-
-    def residual(terms):
-        worst = 0.0
-        for k, (J, Jdot_qd, h, Lambda_inv, _) in enumerate(expected):
-            found = terms(k)
-            worst = max(worst, difference(found[0][SWAP], J), difference(found[1][SWAP], Jdot_qd),
-                        difference(found[2], h),
-                        difference(found[3][np.ix_(SWAP, SWAP)], Lambda_inv))
-        return worst
-
-    many, one_by_one = together(), singly()
-    of_batch = residual(lambda k: (many.J[k], many.Jdot_qd[k], many.h[k], many.Lambda_inv[k]))
-    of_singles = residual(lambda k: (one_by_one[k].J, one_by_one[k].Jdot_qd, one_by_one[k].h,
-                                     one_by_one[k].Lambda_inv))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
-    ways = [(f'osc.evaluate_batch, {cores} cores', together, BATCH, of_batch),
-            ('osc.evaluate, in a loop', singly, SINGLY, of_singles),
-            ('Pinocchio, in a loop', in_a_loop, SINGLY, None)]
-    if hasattr(os, 'sched_setaffinity'):
-        ways.insert(1, ('osc.evaluate_batch, one core', on_one_core, BATCH, of_batch))
-    times: dict[str, list[float]] = {name: [] for name, *_ in ways}
-    for _ in range(rounds):
-        for name, call, count, _ in ways:
-            started = perf_counter()
-            call()
-            times[name].append((perf_counter() - started) / count)
-    return [(name, 1 / float(np.median(times[name])), worst) for name, _, _, worst in ways]
 
 
 def _near_targets(rng: np.random.Generator) -> list[State]:
@@ -220,7 +151,7 @@ def _near_targets(rng: np.random.Generator) -> list[State]:
 
 def tick(seconds: float) -> list[Row]:
     """Return the rows of a controller's tick, whole and by stages, with results not checked."""
-    _, robot, _ = _panda()
+    _, robot, _ = panda()
     gains = Gains([20.0] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])
     spring = Stiffness([50.0] * 3 + [1000.0] * 3, [1.0] * 6, [10.0, 100.0])
     damping = SingularityDamping(0.3, 0.01, 0.05)
@@ -323,7 +254,7 @@ class Arrival:
 
 def arrivals(count: int = ARRIVALS) -> list[Arrival]:
     """Return the rows of usual ticks, and of ticks after a new target, setting or payload."""
-    _, robot, _ = _panda()
+    _, robot, _ = panda()
     settings = [
         Settings((Task(Gains([frequency] * 6, [1.0] * 6, [2.5, 1.0], [60.0, 20.0])),),
                  Posture(5.0, 1.0), SingularityDamping(0.3, 0.01, 0.05), Limits.of(robot))

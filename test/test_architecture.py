@@ -61,7 +61,8 @@ OUTSIDE = {
     'xml': ('model/urdf.py', 'model/visuals.py', 'identification/corrected_urdf.py', 'sim'),
     'multiprocessing': ('dynamics/teams',),
     'mpi4py': ('dynamics/teams/distributed.py',),
-    'numba': ('dynamics/compiled.py', 'dynamics/teams/atomic.py'),
+    'numba': ('dynamics/compiled.py', 'dynamics/either.py', 'dynamics/lanes',
+              'dynamics/teams/atomic.py'),
 }
 LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
 # Functions that may have more than MOST_PARAMETERS parameters, with the reason.

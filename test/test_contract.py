@@ -21,7 +21,7 @@ import pytest
 
 from judge import random_tree
 from osc_ros import Robot
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, Terms, WRONG_SHAPE
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
 from osc_ros.dynamics.methods import method_of, METHODS, ONE_TIP
 from osc_ros.dynamics.papers.spatial_operators import SpatialOperators
 from osc_ros.dynamics.plan import Workers
@@ -182,9 +182,9 @@ class TestContract:
 
     def test_batch_is_every_state_by_itself(self, at):
         states = [at, at.other(), at]
-        found = at.method.evaluate_batch(np.array([one.q for one in states]),
-                                         np.array([one.qd for one in states]))
-        assert isinstance(found, Terms)
+        found = Terms.empty(at.robot, len(states))
+        at.method.evaluate_batch(States(np.array([one.q for one in states]),
+                                        np.array([one.qd for one in states])), found, None)
         for k, one in enumerate(states):
             for name in ('J', 'Jdot_qd', 'h', 'twist', 'Lambda_inv'):
                 assert difference(getattr(found, name)[k], getattr(one.terms, name)) < AGREEMENT

@@ -34,6 +34,7 @@ from tolerances import (
     CONDITION_ROUNDING,
     DAMPED_AGREEMENT,
     ENERGY_RATE,
+    LANES_AGREEMENT,
     NO_EFFECT,
     ROTOR_LIMIT,
     WIDE_MASS_AGREEMENT,
@@ -628,7 +629,7 @@ def test_batch_is_every_state_by_itself(name, method):
     for k in range(7):
         state = osc.evaluate(q[k], qd[k])
         for term in ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda'):
-            np.testing.assert_array_equal(getattr(batch, term)[k], getattr(state, term), term)
+            assert error(getattr(batch, term)[k], getattr(state, term)) < LANES_AGREEMENT, term
 
 
 @pytest.mark.parametrize('method', METHODS)

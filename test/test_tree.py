@@ -29,7 +29,13 @@ from osc_ros.dynamics.trees.articulated import Articulated
 from osc_ros.errors import InputError, ModelError
 from osc_ros.sim.plant import Plant
 from survey import urdf_texts
-from tolerances import AGREEMENT, COMMAND_MET, DUAL_ARM_TRACKING, NO_EFFECT
+from tolerances import (
+    AGREEMENT,
+    COMMAND_MET,
+    DUAL_ARM_TRACKING,
+    LANES_AGREEMENT,
+    NO_EFFECT,
+)
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]
@@ -269,7 +275,7 @@ def test_a_batch_of_states_of_a_tree_is_what_one_by_one_gives(method):
     for k in range(5):
         one = osc.evaluate(q[k], qd[k])
         for term in ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda'):
-            np.testing.assert_array_equal(getattr(batch, term)[k], getattr(one, term))
+            assert far(getattr(batch, term)[k], getattr(one, term)) < LANES_AGREEMENT
 
 
 def test_length_of_a_quaternion_does_not_change_the_terms():

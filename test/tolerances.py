@@ -48,6 +48,7 @@ JOINT_ROUNDING = 1e-14  # times the condition number of M: rounding error of its
 MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some without mass
 BODY_ROUNDING = 2e-13  # times the norm of the lightest body's inverse inertia / norm of result
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain in segments against one sweep
+LANES_AGREEMENT = 1e-12  # relative to the largest entry: products and sums rounded once or twice
 PERTURBED = 0.05  # relative: errors of the perturbed Panda between machines, same noise
 PERTURBED_LEAST = 0.003  # mm, degrees: the same for errors near zero
 NEAREST = 1e-9  # times the condition number: accelerations within bounds against scipy's

@@ -40,16 +40,22 @@ def finite_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
         finite (the message has the first such number and its index).
 
     """
+    array = float_array(name, values, shape)
+    if not np.isfinite(array).all():
+        bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
+        where = ', '.join(map(str, bad))
+        raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
+    return array
+
+
+def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Like `finite_array`, but numbers that are not finite are accepted."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f'{name} is not made of numbers: {error}') from None
     if np.shape(values) != shape:
         raise InputError(f'{name} has shape {np.shape(values)}, accepted is {shape}')
-    if not np.isfinite(array).all():
-        bad = tuple(np.argwhere(~np.isfinite(array))[0].tolist())
-        where = ', '.join(map(str, bad))
-        raise InputError(f'{name} is not finite: {name}[{where}] = {array[bad]}')
     return kernel_array(array)
 
 
@@ -78,11 +84,23 @@ def require_finite(what: str, values: Array) -> Array:
 def require_quaternions(robot: Robot, q: Array) -> None:
     """Raise InputError for a quaternion whose squared length overflows or is 0, for q (k, nq)."""
     for first in robot.q_index[robot.spherical].tolist():
-        length = np.abs(q[:, first:first + 4]).max(axis=1, initial=0.0)
-        for state in np.flatnonzero(~((length > 1e-100) & (length < 1e100)))[:1]:
+        for state in np.flatnonzero(_is_bad(q[:, first:first + 4]))[:1]:
             body = int(np.searchsorted(robot.q_index, first))
             which = f' of state {state}' if len(q) > 1 else ''
             raise InputError(
                 f"q[{first}:{first + 4}]{which}, the quaternion x y z w of joint "
                 f"'{robot.joints[body]}', is {q[state, first:first + 4].tolist()}: accepted is "
                 'any length but zero (no turn is 0 0 0 1; see robot.neutral)')
+
+
+def bad_quaternions(robot: Robot, q: Array) -> NDArray[np.bool_]:
+    """Whether each of k states q (k, nq) has a quaternion that `require_quaternions` refuses."""
+    bad = np.zeros(len(q), dtype=bool)
+    for first in robot.q_index[robot.spherical].tolist():
+        bad |= _is_bad(q[:, first:first + 4])
+    return bad
+
+
+def _is_bad(quaternions: Array) -> NDArray[np.bool_]:
+    length = np.abs(quaternions).max(axis=1, initial=0.0)
+    return np.asarray(~((length > 1e-100) & (length < 1e100)))

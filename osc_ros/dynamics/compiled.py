@@ -149,7 +149,7 @@ def ahead(compile_all: Callable[[], None]) -> Callable[[], None]:
             raise OscError('the environment variable NUMBA_DISABLE_JIT is set: osc_ros has only '
                            'compiled kernels; unset it')
         if not (is_done or _ON_DEMAND):
-            with _unlocked():
+            with unlocked():
                 compile_all()
             is_done = True
 
@@ -168,7 +168,7 @@ def on_demand() -> Iterator[None]:
     """
     _ON_DEMAND.append(True)
     try:
-        with _unlocked():
+        with unlocked():
             yield
     finally:
         _ON_DEMAND.pop()
@@ -178,7 +178,8 @@ def on_demand() -> Iterator[None]:
 
 
 @contextmanager
-def _unlocked() -> Iterator[None]:
+def unlocked() -> Iterator[None]:
+    """Within this context, locked kernels may be compiled for other types of arguments."""
     locked = [compiled for compiled in KERNELS if not compiled._can_compile]
     for compiled in locked:
         compiled.disable_compile(False)
@@ -391,16 +392,13 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
 
 
 def _kernel_source(text: str) -> str:
-    """
-    Source of the kernels in a module: decorated functions, constants and imports.
-
-    A change of any other code of the module, or of a docstring, causes no compilation.
-
-    """
+    """Source of a module that its kernels depend on; not docstrings, nor functions of Python."""
     return _dumped(ast.parse(text))
 
 
 def _dumped(module: ast.Module) -> str:
+    if any(ast.unparse(node).startswith('from llvmlite') for node in module.body):
+        return ast.dump(module)  # all of it builds machine code
     kept = []
     for node in module.body:
         if isinstance(node, ast.FunctionDef):

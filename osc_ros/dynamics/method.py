@@ -17,9 +17,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,6 +33,51 @@ Array = NDArray[np.float64]
 DONE, WRONG_SHAPE, NOT_FINITE = 0, 1, 2
 
 
+# Terms that `evaluate` has, and `evaluate_batch` by default.
+EVALUATED = ('pose', 'twist', 'J', 'Jdot_qd', 'h', 'Lambda_inv', 'Lambda')
+
+
+class States(NamedTuple):
+    """
+    k states of a robot with m tips, and what the law shall do there.
+
+    Attributes
+    ----------
+    q, qd : (k, nq), (k, n)
+    gravity : (k, 3), optional
+        Default: that of the method.
+    u : (k, 6 m), optional
+        Commanded accelerations of the tips, for the law.
+    tau, qdd : (k, n), optional
+        τ⁰ and posture accelerations; see `Method.outward`.
+
+    """
+
+    q: Array
+    qd: Array
+    gravity: Array | None = None
+    u: Array | None = None
+    tau: Array | None = None
+    qdd: Array | None = None
+
+    def part(self, first: int, last: int) -> States:
+        """The states from `first` up to, but without, `last`."""
+        return self._mapped(lambda values: values[first:last])
+
+    def state(self, k: int) -> States:
+        """State k, without the first axis."""
+        return self._mapped(lambda values: values[k])
+
+    def _mapped(self, entry: Callable[[Array], Array]) -> States:
+        q, qd, *others = self
+        rest = (None if values is None else entry(values) for values in others)
+        return States(entry(q), entry(qd), *rest)
+
+    def gravity_rows(self) -> Array:
+        """`gravity`, or (0, 3) if it is not given."""
+        return np.empty((0, 3)) if self.gravity is None else self.gravity
+
+
 class Terms(NamedTuple):
     """
     Terms of the law at k states.
@@ -46,6 +90,12 @@ class Terms(NamedTuple):
     Jdot_qd : (k, 6 m) [rad/s², m/s²]
     h : (k, n) [N·m]
     Lambda_inv, Lambda : (k, 6 m, 6 m)
+    a0 : (k, 6 m), optional
+        Accelerations of the tips without joint torques [rad/s², m/s²].
+    valid : (k,) bool
+        False where a number of the state, or of a term, is not finite: there all terms are NaN.
+
+    Terms that were not chosen have no states: k is 0.
 
     """
 
@@ -56,15 +106,24 @@ class Terms(NamedTuple):
     h: Array
     Lambda_inv: Array
     Lambda: Array
+    a0: Array
+    valid: NDArray[np.bool_]
 
     @classmethod
-    def empty(cls, robot: Robot, k: int) -> Terms:
-        """Return a Terms with uninitialized arrays for k states."""
+    def empty(cls, robot: Robot, k: int, chosen: Collection[str] = EVALUATED) -> Terms:
+        """Return a Terms with uninitialized arrays for k states; 0 states if not chosen."""
         tips, n = len(robot.tips), robot.n
         m = 6 * tips
         pose = (4, 4) if tips == 1 else (tips, 4, 4)
-        return cls(*(np.empty((k, *shape)) for shape in (
-            pose, (m,), (m, n), (m,), (n,), (m, m), (m, m))))
+        shapes = (pose, (m,), (m, n), (m,), (n,), (m, m), (m, m), (m,))
+        terms = [np.empty((k if name in chosen else 0, *shape))
+                 for name, shape in zip(cls._fields, shapes)]
+        return cls._make([*terms, np.ones(k, dtype=bool)])
+
+    def flat(self) -> list[Array]:
+        """The terms as arrays with one row for each state, which share their memory."""
+        return [values.reshape(len(values), int(np.prod(values.shape[1:])))
+                for values in self[:-1]]
 
 
 @runtime_checkable
@@ -174,21 +233,51 @@ class Method(Protocol):
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """The product M⁻¹ x (n,), for x (n,)."""
 
-    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
-        """Terms at k states, q (k, nq) and qd (k, n); NaN where a state is not accepted."""
-        found = Terms.empty(self.robot, len(q))
+    def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
+                     threads: int | None) -> None:
+        """Write torques to out (k, n), NaN where not `valid` (k,), which is written too."""
+        with self._own_gravity():
+            for k in range(len(out)):
+                at = self._state(states, k)
+                valid[k] = self.torque(at.q, at.qd, at.u, at.tau, at.qdd, out[k]) == DONE  # type: ignore[arg-type]
+                if not valid[k]:
+                    out[k] = np.nan
+
+    def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
+        """Write `found.valid` and all terms that have a row for each state."""
         rest, F = np.zeros(self.robot.n), np.zeros_like(self.a0)
-        for k in range(len(q)):
-            at = Terms(*(values[k] for values in found))
-            if self.outward(q[k], qd[k], None, rest) != DONE:
-                for values in at:
-                    values[...] = np.nan
-                continue
-            at.pose[:], at.twist[:], at.Jdot_qd[:] = self.pose, self.twist, self.a0
-            at.Lambda_inv[:], at.Lambda[:] = self.Lambda_inv, task_inertia(self.Lambda_inv)
-            self.jacobian(at.J)
-            self.inward(F, at.h)
-        return found
+        with self._own_gravity():
+            for k in range(len(found.valid)):
+                at = self._state(states, k)
+                row = Terms._make(values[k:k + 1] for values in found)
+                is_good = self.outward(at.q, at.qd, None, None) == DONE
+                row.a0[:] = self.a0
+                row.valid[:] = self.outward(at.q, at.qd, None, rest) == DONE and is_good
+                if not row.valid:
+                    for values in row[:-1]:
+                        values[:] = np.nan
+                    continue
+                row.pose[:], row.twist[:], row.Jdot_qd[:] = self.pose, self.twist, self.a0
+                row.Lambda_inv[:], row.Lambda[:] = self.Lambda_inv, task_inertia(self.Lambda_inv)
+                for J in row.J:
+                    self.jacobian(J)
+                for h in row.h:
+                    self.inward(F, h)
+
+    def _state(self, states: States, k: int) -> States:
+        """State k, without the first axis; sets its gravity."""
+        if states.gravity is not None:
+            self.gravity[:] = states.gravity[k]
+        return states.state(k)
+
+    @contextmanager
+    def _own_gravity(self) -> Iterator[None]:
+        """Restore the gravity at the end of the context."""
+        gravity = self.gravity.copy()
+        try:
+            yield
+        finally:
+            self.gravity[:] = gravity
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -198,17 +287,3 @@ class Method(Protocol):
     def close(self) -> None:
         """End the worker processes, if there are any; this process evaluates later calls."""
         return  # most methods have none
-
-
-def on_all_cores(k: int, part: Callable[[int, int], None]) -> None:
-    """
-    Call part(first, last) on contiguous parts of k states, a thread for every core.
-
-    The kernels of batches release the GIL, so threads suffice; each needs its own memory.
-
-    """
-    cores = min(len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity')
-                else os.cpu_count() or 1, max(1, k))
-    bounds = np.linspace(0, k, cores + 1).astype(int).tolist()
-    with ThreadPoolExecutor(cores) as pool:
-        list(pool.map(part, bounds[:-1], bounds[1:]))

@@ -27,8 +27,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import arrays
 from osc_ros.dynamics.arrays import finite_array, FLOAT64, require_finite, require_output
+from osc_ros.dynamics.batches import Batches
 from osc_ros.dynamics.level_row import ACTIVATION, U
-from osc_ros.dynamics.method import DONE, Method, Terms
+from osc_ros.dynamics.method import DONE, Method
 from osc_ros.dynamics.methods import method_of
 from osc_ros.dynamics.plan import Plan, Workers
 from osc_ros.dynamics.priority import Priorities
@@ -41,7 +42,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 
-class OperationalSpace:
+class OperationalSpace(Batches):
     """
     Dynamics of a robot as seen from its tips.
 
@@ -349,30 +350,6 @@ class OperationalSpace:
             J=self.jacobian(), Jdot_qd=tip.a0.copy(), h=self.inward(np.zeros(self._task)),
             Lambda_inv=tip.Lambda_inv.copy(), Lambda=task_inertia(tip.Lambda_inv),
             space=self)
-
-    def evaluate_batch(self, q: ArrayLike, qd: ArrayLike) -> Terms:
-        """
-        Terms of the law at k states; 'sweep', 'recursive', 'efpa' and 'sfa' use all cores.
-
-        Parameters
-        ----------
-        q, qd : (k, nq), (k, n)
-
-        Raises
-        ------
-        InputError
-            Shapes that do not fit, numbers that are not finite.
-
-        """
-        k = len(np.atleast_2d(q))
-        q = finite_array('q', q, (k, self.robot.nq))
-        qd = finite_array('qd', qd, (k, self.robot.n))
-        self._is_located = False
-        arrays.require_quaternions(self.robot, q)
-        found = self._dynamics.evaluate_batch(q, qd)
-        if not all(np.isfinite(values).all() for values in found):
-            raise InputError('a term is not finite: a state is too large')
-        return found
 
     def forward_dynamics(self, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,
                          F_tip: ArrayLike | None = None) -> Array:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.either import put as put
 
 Vector: TypeAlias = tuple[float, float, float]
 Matrix: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
@@ -339,13 +340,6 @@ def matrix_at(row: Row, k: int) -> Matrix:
 def mobility_at(row: Row, k: int) -> Mobility:
     """The mobility stored in row[k:k + 21]."""
     return symmetric_at(row, k), matrix_at(row, k + 6), symmetric_at(row, k + 15)
-
-
-@inlined
-def put(row: Row, k: int, numbers: tuple[float, ...]) -> None:
-    """Write numbers into row[k:]."""
-    for j in range(len(numbers)):
-        row[k + j] = numbers[j]
 
 
 @inlined

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.either import lane_array, lane_count, lane_number, select
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -44,23 +45,22 @@ SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
 
 
 @inlined
-def solve_in_place(A, x, m):
+def factor_in_place(A, m):
     """
-    Replace x by A⁻¹ x, for A (m × m, flat, symmetric, overwritten).
+    Replace A (m × m, flat, symmetric) by its factors: A = L D Lᵀ.
 
-    Returns a lower bound of the ratio of the smallest to the largest eigenvalue, or 0 if A is not
-    definite; then x is invalid. The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at
-    most trace A, and A = L D Lᵀ gives trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ; L⁻¹ replaces the upper half
-    of A.
+    L is below the diagonal, D on it, (L⁻¹)ᵀ above it. Returns a lower bound of the ratio of the
+    smallest to the largest eigenvalue, or 0 if A is not definite; then the factors are invalid.
+    The smallest eigenvalue is at least 1 / trace A⁻¹, the largest at most trace A, and
+    trace A⁻¹ = Σ (L⁻¹)ᵢⱼ² / Dᵢ.
 
     """
-    trace, inverse_trace = 0.0, 0.0
+    trace, inverse_trace, definite = 0.0, 0.0, 1.0
     for i in range(m):
         trace += A[(m + 1) * i]
     for k in range(m):
         pivot = A[(m + 1) * k]
-        if not pivot > 0.0:
-            return 0.0
+        definite = select(pivot > 0.0, definite, 0.0)
         for i in range(k + 1, m):
             row = A[m * i + k] / pivot
             for j in range(k + 1, i + 1):
@@ -76,6 +76,13 @@ def solve_in_place(A, x, m):
             A[m * j + i] = entry
             total += entry * entry
         inverse_trace += total / A[(m + 1) * i]
+    return select(definite > 0.0, 1.0 / (trace * inverse_trace), 0.0)
+
+
+@inlined
+def solve_in_place(A, x, m):
+    """Replace x by A⁻¹ x; A and the result are those of `factor_in_place`."""
+    ratio = factor_in_place(A, m)
     for i in range(m):
         for j in range(i):
             x[i] -= A[m * i + j] * x[j]
@@ -83,7 +90,7 @@ def solve_in_place(A, x, m):
         x[i] /= A[(m + 1) * i]
         for j in range(i + 1, m):
             x[i] -= A[m * j + i] * x[j]
-    return 1.0 / (trace * inverse_trace)
+    return ratio
 
 
 @inlined
@@ -173,8 +180,16 @@ def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
 
 
 @inlined
-def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
-    """Write the pseudo-inverse Λ (m, m) of Λ⁻¹ (flat)."""
+def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
+    """Write Λ r to x by the pseudo-inverse if `ratio` of Λ⁻¹ is at most EXACT_HIGH, or NaN."""
+    for lane in range(lane_count(x)):
+        if not lane_number(ratio, lane) > EXACT_HIGH:
+            apply_pseudo_inverse(lane_array(Lambda_inv, lane), lane_array(r, lane),
+                                 lane_array(scratch, lane), lane_array(x, lane), m)
+
+
+@inlined
+def _put_by_eigenvalues(Lambda_inv, scratch, Lambda, m):
     V, w = _diagonalize_inverse(Lambda_inv, scratch, m)
     for i in range(m):
         for j in range(i + 1):
@@ -182,6 +197,28 @@ def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
             for k in range(m):
                 total += w[k] * V[m * i + k] * V[m * j + k]
             Lambda[i, j] = Lambda[j, i] = total
+
+
+@inlined
+def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
+    """Write the pseudo-inverse Λ (m, m) of Λ⁻¹ (flat): by eigenvalues if it is near singular."""
+    A = scratch[:m * m]
+    for k in range(m * m):
+        A[k] = Lambda_inv[k]
+    ratio = factor_in_place(A, m)
+    for k in range(m):
+        scratch[m * m + k] = 1.0 / A[(m + 1) * k]
+    for i in range(m):
+        for j in range(i + 1):
+            w = scratch[m * m + i]
+            total = w if i == j else w * A[m * j + i]
+            for k in range(i + 1, m):
+                total += scratch[m * m + k] * A[m * i + k] * A[m * j + k]
+            Lambda[i, j] = Lambda[j, i] = total
+    for lane in range(lane_count(scratch)):
+        if not lane_number(ratio, lane) > EXACT_HIGH:
+            _put_by_eigenvalues(lane_array(Lambda_inv, lane), lane_array(scratch, lane),
+                                lane_array(Lambda, lane), m)
 
 
 @kernel

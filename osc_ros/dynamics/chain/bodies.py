@@ -21,8 +21,6 @@ and forces are in the axes of the body, [angular; linear].
 
 from __future__ import annotations
 
-import numpy as np
-
 from osc_ros.dynamics.chain.layout import (
     A0,
     FIRST_MOMENT,
@@ -65,6 +63,7 @@ from osc_ros.dynamics.spatial import (
     vector_at,
     ZERO,
 )
+from osc_ros.dynamics.trigonometry import cosine_and_sine
 
 
 @inlined
@@ -73,7 +72,7 @@ def placement(link, q):
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
     if link[PRISMATIC]:
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
-    c, s = np.cos(q), np.sin(q)
+    c, s = cosine_and_sine(q)
     return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
             c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
             c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p, c, s

@@ -153,11 +153,18 @@ def schur_complement(G, L, a, c):
 @inlined
 def back_projection(L, y, za, zc):
     """Zᵀ D⁻¹ y for the six numbers y; `schur_complement` returns the rows za, zc of Z."""
-    angular, linear = ZERO, ZERO
-    for k in range(6):
-        w = L[15 + k] * y[k]
-        angular, linear = along(w, za[k], angular), along(w, zc[k], linear)
-    return angular, linear
+    # no loop: for lanes, the first rows are numbers, the others lanes
+    f = _added_row(L[15] * y[0], za[0], zc[0], (ZERO, ZERO))
+    f = _added_row(L[16] * y[1], za[1], zc[1], f)
+    f = _added_row(L[17] * y[2], za[2], zc[2], f)
+    f = _added_row(L[18] * y[3], za[3], zc[3], f)
+    f = _added_row(L[19] * y[4], za[4], zc[4], f)
+    return _added_row(L[20] * y[5], za[5], zc[5], f)
+
+
+@inlined
+def _added_row(w, a, c, f):
+    return along(w, a, f[0]), along(w, c, f[1])
 
 
 @inlined

@@ -60,13 +60,11 @@ from osc_ros.dynamics.chain.layout import (
     factors_at,
     FORCE,
     parts_of,
-    POSE,
     RESIDUAL,
     ROTOR,
     SCRATCH,
-    TWIST,
 )
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, released
+from osc_ros.dynamics.compiled import ahead, inlined, kernel
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import (
     all_finite,
@@ -85,9 +83,7 @@ from osc_ros.dynamics.spatial import (
     ZERO,
 )
 from osc_ros.dynamics.task_inertia import (
-    apply_pseudo_inverse,
-    EXACT_HIGH,
-    put_pseudo_inverse,
+    replace_singular,
     solve_in_place,
 )
 
@@ -186,8 +182,7 @@ def task_force(u, tip, F):
         A[k] = tip[k]
     for i in range(6):
         F[i] = r[i] = u[i] - tip[A0 + i]
-    if not solve_in_place(A, F, 6) > EXACT_HIGH:
-        apply_pseudo_inverse(tip[:36], r, scratch, F, 6)
+    replace_singular(solve_in_place(A, F, 6), tip[:36], r, scratch, F, 6)
 
 
 @inlined
@@ -402,40 +397,10 @@ def jacobian(chain, J):
     put_jacobian(links, work, tip, J)
 
 
-@released
-def evaluations(links, ends, q, qd, rest, F, work, tip, poses, twists, J, Jdot_qd, h, Lambda_inv,
-                Lambda):
-    """
-    Write the terms of the law at k states, one state after another.
-
-    Parameters
-    ----------
-    q, qd : (k, n)
-    rest, F : (n,), (6,)
-        Zeros.
-    work, tip : (n, WORK_WIDTH), (TIP_WIDTH,), overwritten
-    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda : written
-        (k, 4, 4), (k, 6), (k, 6, n), (k, 6), (k, n), (k, 6, 6), (k, 6, 6).
-
-    """
-    for k in range(len(q)):
-        outward_pass(links, ends, q[k], qd[k], None, rest, work, None, tip)
-        for i in range(4):
-            for j in range(4):
-                poses[k, i, j] = tip[POSE + 4 * i + j]
-        for i in range(6):
-            twists[k, i], Jdot_qd[k, i] = tip[TWIST + i], tip[A0 + i]
-            for j in range(6):
-                Lambda_inv[k, i, j] = tip[6 * i + j]
-        put_pseudo_inverse(tip[:A0], tip[SCRATCH:], Lambda[k], 6)
-        put_jacobian(links, work, tip, J[k])
-        inward_pass(links, ends, None, rest, F, work, tip, h[k])
-
-
 @ahead
 def compile_kernels() -> None:
     """Compile or load the kernels once per process; other argument types then raise TypeError."""
-    chain, (links, ends, work, _, tip) = empty_chain(1)
+    chain, _ = empty_chain(1)
     chain[:] = 1.0
     x, F, J = np.ones(1), np.ones(6), np.ones((6, 1))
     for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
@@ -447,8 +412,6 @@ def compile_kernels() -> None:
     acceleration_response(chain, x, F, x.copy())
     inverse_mass_matrix(chain, x, np.ones((1, 1)))
     jacobian(chain, J)
-    X, Y, Z, poses = np.ones((1, 1)), np.ones((1, 6)), np.ones((1, 6, 6)), np.ones((1, 4, 4))
-    evaluations(links, ends, X, X, x, F, work, tip, poses, Y, Z[:, :, :1].copy(), Y, X, Z, Z)
     for one in (law, outward, inward, accelerations, inverse_dynamics, acceleration_response,
-                inverse_mass_matrix, jacobian, evaluations):
+                inverse_mass_matrix, jacobian):
         one.disable_compile()

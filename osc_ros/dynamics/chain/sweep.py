@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.chain.chain_method import ChainMethod
-from osc_ros.dynamics.chain.passes import accelerations, evaluations, law, outward
-from osc_ros.dynamics.method import on_all_cores, Terms
+from osc_ros.dynamics.chain.passes import accelerations, law, outward
+from osc_ros.dynamics.method import States, Terms
+from osc_ros.dynamics.parallel_parts import in_parallel
 
 Array = NDArray[np.float64]
 
@@ -46,17 +47,35 @@ class Sweep(ChainMethod):
         status: int = outward(self._chain, q, qd, tau, qdd)
         return status
 
-    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
-        """Terms at k states, q and qd (k, n), on all cores."""
-        found = Terms.empty(self.robot, len(q))
+    def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
+                     threads: int | None) -> None:
+        """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
+        from osc_ros.dynamics.chain.batch import laws, room_size
+        from osc_ros.dynamics.lanes.memory import zeros
+
+        gravity = states.gravity_rows()
 
         def part(first: int, last: int) -> None:
-            evaluations(self._links, self._ends, q[first:last], qd[first:last], self._rest,
-                        np.zeros(6), np.empty_like(self._work), np.empty_like(self._tip),
-                        *(values[first:last] for values in found))
+            at = states.part(first, last)
+            laws(self._links, self._ends, at.q, at.qd, at.u, at.tau, at.qdd, gravity[first:last],
+                 zeros(room_size(self.robot.n)), out[first:last], valid[first:last])
 
-        on_all_cores(len(q), part)
-        return found
+        in_parallel(len(out), part, threads, (laws, states.tau is None, states.qdd is None))
+
+    def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
+        """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
+        from osc_ros.dynamics.chain.batch import room_size, terms
+        from osc_ros.dynamics.lanes.memory import zeros
+
+        flat, gravity = found.flat(), states.gravity_rows()
+
+        def part(first: int, last: int) -> None:
+            at = states.part(first, last)
+            terms(self._links, self._ends, at.q, at.qd, gravity[first:last],
+                  zeros(room_size(self.robot.n)), *(values[first:last] for values in flat),
+                  found.valid[first:last])
+
+        in_parallel(len(found.valid), part, threads, terms)
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

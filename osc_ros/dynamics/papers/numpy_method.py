@@ -34,8 +34,9 @@ class NumpyMethod(Method):
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
         self.gravity: Array = robot.gravity.copy()
-        (self.pose,), (self.twist,), _, (self.a0,), _, (self.Lambda_inv,), _ = Terms(
-            *(np.zeros_like(values) for values in Terms.empty(robot, 1)))
+        found = Terms.empty(robot, 1)
+        (self.pose,), (self.twist,), (self.a0,), (self.Lambda_inv,) = (
+            np.zeros_like(x) for x in (found.pose, found.twist, found.Jdot_qd, found.Lambda_inv))
 
     @np.errstate(over='ignore', invalid='ignore')
     def torque(self, q: Array, qd: Array, u: Array, tau: Array | None, qdd: Array | None,

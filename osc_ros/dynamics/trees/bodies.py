@@ -69,6 +69,7 @@ from osc_ros.dynamics.trees.layout import (
     VELOCITY,
     ZETA,
 )
+from osc_ros.dynamics.trigonometry import cosine_and_sine
 
 Array = NDArray[np.float64]
 
@@ -87,7 +88,7 @@ def relative_placement(tree, body, q, i):
             1.0 - s * (y * y + z * z), s * (x * y - z * w), s * (x * z + y * w),
             s * (x * y + z * w), 1.0 - s * (x * x + z * z), s * (y * z - x * w),
             s * (x * z - y * w), s * (y * z + x * w), 1.0 - s * (x * x + y * y))), p
-    c, s = np.cos(q[at]), np.sin(q[at])
+    c, s = cosine_and_sine(q[at])
     return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
             c * R[3] + s * R[4], c * R[4] - s * R[3], R[5],
             c * R[6] + s * R[7], c * R[7] - s * R[6], R[8]), p

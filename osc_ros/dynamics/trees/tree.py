@@ -27,8 +27,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import ahead, inlined, kernel, released, view
-from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, on_all_cores, Terms, WRONG_SHAPE
+from osc_ros.dynamics.compiled import ahead, inlined, kernel, view
+from osc_ros.dynamics.method import DONE, Method, NOT_FINITE, States, Terms, WRONG_SHAPE
+from osc_ros.dynamics.parallel_parts import in_parallel
 from osc_ros.dynamics.spatial import (
     add,
     all_finite,
@@ -41,9 +42,7 @@ from osc_ros.dynamics.spatial import (
     vector_at,
 )
 from osc_ros.dynamics.task_inertia import (
-    apply_pseudo_inverse,
-    EXACT_HIGH,
-    put_pseudo_inverse,
+    replace_singular,
     solve_in_place,
 )
 from osc_ros.dynamics.trees.articulated import (
@@ -150,14 +149,9 @@ def _put_factored_terms(robot, memory, found, tau, qdd):
 
 
 @inlined
-def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
-    """Compute the results of `outward`, for arguments that have been unpacked."""
+def put_outward(algorithm, robot, memory, found, q, qd, tau, qdd):
+    """Write the results of `outward` to `found`, for arguments that have been unpacked."""
     tree, work, Lambda_inv = robot.tree, memory.work, found.Lambda_inv
-    n, algorithm = len(robot.rotors), integers[5]
-    width = len(tree) + 3 * (n - len(tree)) // 2
-    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
-            or not (len(qdd) == n or len(qdd) == 0)):
-        return WRONG_SHAPE
     locate(tree, robot.bodies, q, qd, work)
     if algorithm == FACTORED:
         _put_factored_terms(robot, memory, found, tau, qdd)
@@ -171,6 +165,31 @@ def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
         else:
             propagate_mobilities(tree, robot.ends, robot.paths, robot.starts, robot.common,
                                  robot.carriers, work, Lambda_inv)
+
+
+@inlined
+def put_law(robot, memory, found, u, tau, qdd, out):
+    """Write τ⁰ + JᵀΛ(u - a⁰) to `out`, after `put_outward`."""
+    a0, F, scratch, m = found.a0, found.F, memory.scratch, len(found.a0)
+    flat = view(found.Lambda_inv, 0, (m * m,))
+    A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
+    for k in range(m * m):
+        A[k] = flat[k]
+    for k in range(m):
+        F[k] = r[k] = u[k] - a0[k]
+    replace_singular(solve_in_place(A, F, m), flat, r, scratch, F, m)
+    inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, memory.work, out)
+
+
+@inlined
+def _outward_pass(integers, robot, memory, found, q, qd, tau, qdd):
+    """Compute the results of `outward`, for arguments that have been unpacked."""
+    tree, Lambda_inv, n = robot.tree, found.Lambda_inv, len(robot.rotors)
+    width = len(tree) + 3 * (n - len(tree)) // 2
+    if (len(q) != width or len(qd) != n or not (len(tau) == n or len(tau) == 0)
+            or not (len(qdd) == n or len(qdd) == 0)):
+        return WRONG_SHAPE
+    put_outward(integers[5], robot, memory, found, q, qd, tau, qdd)
     flat = view(Lambda_inv, 0, (Lambda_inv.size,))
     finite = all_finite(found.a0) and all_finite(flat) and all_finite(found.twists)
     # checked too: where a joint does not move a tip, its NaN would not appear in the result
@@ -219,21 +238,12 @@ def law(integers, numbers, room, q, qd, u, tau, qdd, out):
 
     """
     robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
-    a0, F, scratch, m = found.a0, found.F, memory.scratch, len(found.a0)
-    if len(u) != m or len(out) != len(robot.rotors):
+    if len(u) != len(found.a0) or len(out) != len(robot.rotors):
         return WRONG_SHAPE
     status = _outward_pass(integers, robot, memory, found, q, qd, tau, qdd)
     if status != DONE:
         return status
-    flat = view(found.Lambda_inv, 0, (m * m,))
-    A, r = scratch[:m * m], scratch[2 * m * m:2 * m * m + m]
-    for k in range(m * m):
-        A[k] = flat[k]
-    for k in range(m):
-        F[k] = r[k] = u[k] - a0[k]
-    if not solve_in_place(A, F, m) > EXACT_HIGH:
-        apply_pseudo_inverse(flat, r, scratch, F, m)
-    inward(robot.tree, robot.tips, robot.ends, robot.rotors, tau, qdd, F, memory.work, out)
+    put_law(robot, memory, found, u, tau, qdd, out)
     return DONE if all_finite(out) else NOT_FINITE
 
 
@@ -282,35 +292,6 @@ def inverse_mass_matrix(integers, numbers, room, M_inv):
         put_inverse_by_factors(memory.M, robot.before, M_inv)
     else:
         put_inverse_mass_matrix(robot, memory, M_inv)
-
-
-@released
-def evaluations(integers, numbers, room, q, qd, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda):
-    """
-    Write the terms of the law at k states, one state after another.
-
-    Parameters
-    ----------
-    q, qd : (k, nq), (k, n)
-    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda : written
-        (k, m, 4, 4), (k, 6 m), (k, 6 m, n), (k, 6 m), (k, n), (k, 6 m, 6 m), (k, 6 m, 6 m).
-
-    """
-    robot, (memory, found) = constants_in(integers, numbers), memory_in(integers, room)
-    tree, tips, ends, work, rest = robot.tree, robot.tips, robot.ends, memory.work, memory.rest
-    for k in range(len(q)):
-        outward(integers, numbers, room, q[k], qd[k], rest[:0], rest)
-        for i in range(len(found.a0)):
-            Jdot_qd[k, i], twists[k, i] = found.a0[i], found.twists[i]
-            for j in range(len(found.a0)):
-                Lambda_inv[k, i, j] = found.Lambda_inv[i, j]
-        for tip in range(len(tips)):
-            for i in range(4):
-                for j in range(4):
-                    poses[k, tip, i, j] = found.poses[tip, 4 * i + j]
-        put_pseudo_inverse(found.Lambda_inv.ravel(), memory.scratch, Lambda[k], len(found.a0))
-        jacobian(tree, ends, robot.paths, robot.starts, work, J[k])
-        inward(tree, tips, ends, robot.rotors, rest[:0], rest, memory.no_force, work, h[k])
 
 
 class Tree(Articulated, Method):
@@ -371,17 +352,36 @@ class Tree(Articulated, Method):
         """Write M⁻¹ of the last `outward` to out (n, n)."""
         inverse_mass_matrix(self._integers, self._numbers, self._room, out)
 
-    def evaluate_batch(self, q: Array, qd: Array) -> Terms:
-        """Terms at k states, q (k, nq) and qd (k, n), on all cores."""
-        found = Terms.empty(self.robot, len(q))
-        poses = found.pose.reshape(len(q), len(self.robot.tips), 4, 4)
+
+    def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
+                     threads: int | None) -> None:
+        """Write torques to out (k, n), NaN where not `valid` (k,), in lanes and threads."""
+        from osc_ros.dynamics.trees.batch import batch_room, laws
+
+        given = [np.empty((0, self.robot.n)) if values is None else values
+                 for values in (states.tau, states.qdd)] + [states.gravity_rows()]
 
         def part(first: int, last: int) -> None:
-            evaluations(self._integers, self._numbers, room_for(self._integers), q[first:last],
-                        qd[first:last], *(values[first:last] for values in (poses, *found[1:])))
+            at = states.part(first, last)
+            laws(self._integers, self._numbers, at.q, at.qd, at.u,
+                 *(values[first:last] for values in given), batch_room(self._integers),
+                 out[first:last], valid[first:last])
 
-        on_all_cores(len(q), part)
-        return found
+        in_parallel(len(out), part, threads, laws)
+
+    def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
+        """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
+        from osc_ros.dynamics.trees.batch import batch_room, terms
+
+        flat, gravity = found.flat(), states.gravity_rows()
+
+        def part(first: int, last: int) -> None:
+            at = states.part(first, last)
+            terms(self._integers, self._numbers, at.q, at.qd, gravity[first:last],
+                  batch_room(self._integers), *(values[first:last] for values in flat),
+                  found.valid[first:last])
+
+        in_parallel(len(found.valid), part, threads, terms)
 
 
 @ahead
@@ -395,9 +395,5 @@ def _compile() -> None:
     motions(integers, numbers, room, J)
     acceleration_response(integers, numbers, room, x, u, x.copy())
     inverse_mass_matrix(integers, numbers, room, np.zeros((1, 1)))
-    X, Y, Z = np.zeros((1, 1)), np.zeros((1, 6)), np.zeros((1, 6, 6))
-    evaluations(integers, numbers, room, X, X, np.zeros((1, 1, 4, 4)), Y, Z[:, :, :1].copy(), Y, X,
-                Z, Z)
-    for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_mass_matrix,
-                       evaluations):
+    for one_kernel in (law, outward, torques, motions, acceleration_response, inverse_mass_matrix):
         one_kernel.disable_compile()

@@ -1,0 +1,195 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The law and its terms at many states: the calls of `OperationalSpace` for batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.dynamics import arrays
+from osc_ros.dynamics.arrays import float_array, require_output
+from osc_ros.dynamics.method import EVALUATED, Method, States, Terms
+from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+TERMS = (*EVALUATED, 'a0')
+
+
+class Torques(NamedTuple):
+    """
+    Torques at k states.
+
+    Attributes
+    ----------
+    tau : (k, n) [N·m; N for prismatic]
+        A row of NaN where not `valid`.
+    valid : (k,) bool
+        False where a number of the state, or of the torque, is not finite.
+
+    """
+
+    tau: Array
+    valid: NDArray[np.bool_]
+
+
+class Batches:
+    """
+    What `OperationalSpace` computes for many states at once.
+
+    Methods 'sweep' (plain chains), 'recursive', 'efpa' and 'sfa' take several states at once in
+    the vector registers of the processor, in a thread for each core; the others take one state
+    after the other. Each state has the same result in every batch, and for every number of
+    threads. The first call compiles kernels, in up to a minute, or loads them from the cache.
+
+    Attributes
+    ----------
+    threads : int, optional
+        Number of threads of a batch; default: one for each core that the process may use.
+
+    """
+
+    threads: int | None = None
+    robot: Robot
+    _dynamics: Method
+    _task: tuple[int]
+    _is_located: bool
+
+    def torque_batch(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
+                     tau_null: ArrayLike | None = None,
+                     posture_acceleration: ArrayLike | None = None, *,
+                     gravity: ArrayLike | None = None, out: Array | None = None,
+                     check: bool = False) -> Torques:
+        """
+        Torques of `torque`, without damping, at k states.
+
+        Parameters
+        ----------
+        q, qd : (k, nq), (k, n)
+            [rad, m], [rad/s, m/s].
+        u : (k, 6 m)
+            Accelerations of the tips, base axes, [angular; linear] [rad/s², m/s²].
+        tau_null, posture_acceleration : (k, n), optional
+            See `torque`.
+        gravity : (k, 3), optional
+            Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
+        out : (k, n), optional
+            float64 and contiguous; written, and returned as `tau`.
+        check : bool, optional
+            Raise InputError, with the index of the first state, if one is not valid.
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit; with `check`, a state that is not valid.
+
+        """
+        k, n = len(np.atleast_2d(q)), self.robot.n
+        states = self._states(k, q, qd, gravity)._replace(
+            u=float_array('u', u, (k, *self._task)),
+            tau=None if tau_null is None else float_array('tau_null', tau_null, (k, n)),
+            qdd=None if posture_acceleration is None else float_array(
+                'posture_acceleration', posture_acceleration, (k, n)))
+        if out is None:
+            out = np.empty((k, n))
+        else:
+            require_output(out, (k, n))
+        found = Torques(out, np.ones(k, dtype=bool))
+        self._dynamics.torque_batch(states, *found, self.threads)
+        self._judge(states, found, check)
+        return found
+
+    def evaluate_batch(self, q: ArrayLike, qd: ArrayLike, terms: Sequence[str] = EVALUATED, *,
+                       gravity: ArrayLike | None = None, out: Terms | None = None,
+                       check: bool = True) -> Terms:
+        """
+        Terms of the law at k states.
+
+        Parameters
+        ----------
+        q, qd : (k, nq), (k, n)
+        terms : sequence of str, optional
+            Names of attributes of `Terms`; others are not computed, and their arrays have no
+            rows. 'a0' is the acceleration of the tips under τ⁰ = 0.
+        gravity : (k, 3), optional
+            Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
+        out : Terms, optional
+            Result of an earlier call for k states and the same terms; written and returned.
+        check : bool, optional
+            If False, a state that is not finite gives terms that are NaN, and False in `valid`.
+
+        Raises
+        ------
+        InputError
+            Shapes that do not fit, unknown terms; with `check`, a state that is not valid.
+
+        """
+        chosen = (terms,) if isinstance(terms, str) else tuple(terms)
+        for name in chosen:
+            if name not in TERMS:
+                raise InputError(f"term '{name}' is unknown (known: {', '.join(TERMS)})")
+        k = len(np.atleast_2d(q))
+        states = self._states(k, q, qd, gravity)
+        found = Terms.empty(self.robot, k, chosen)
+        if out is not None:
+            self._require_terms(out, found)
+            found = out
+        self._dynamics.evaluate_batch(states, found, self.threads)
+        self._judge(states, found, check)
+        return found
+
+    @staticmethod
+    def _require_terms(out: Terms, found: Terms) -> None:
+        if not isinstance(out, Terms):
+            raise InputError(f'out is a {type(out).__name__}: accepted is the Terms of an earlier '
+                             'call')
+        for name, values, given in zip(Terms._fields, found, out):
+            if given.shape != values.shape:
+                raise InputError(f'out.{name} has shape {given.shape}, accepted is '
+                                 f'{values.shape}, as of an earlier call with these terms')
+        for values in out[:-1]:
+            require_output(values, values.shape)
+
+    def _states(self, k: int, q: ArrayLike, qd: ArrayLike, gravity: ArrayLike | None) -> States:
+        if not (self.threads is None or isinstance(self.threads, int) and self.threads >= 1):
+            raise InputError(f'threads is {self.threads!r}: accepted is a number from 1 on, or '
+                             'None for one on each core')
+        self._is_located = False
+        return States(float_array('q', q, (k, self.robot.nq)),
+                      float_array('qd', qd, (k, self.robot.n)),
+                      None if gravity is None else float_array('gravity', gravity, (k, 3)))
+
+    def _judge(self, states: States, found: Torques | Terms, check: bool) -> None:
+        """Mark states with bad quaternions; with `check`, raise InputError for a bad state."""
+        if check:
+            arrays.require_quaternions(self.robot, states.q)
+        bad = arrays.bad_quaternions(self.robot, states.q)
+        if bad.any():
+            found.valid[bad] = False
+            for values in found[:-1]:
+                values[bad[:len(values)]] = np.nan
+        if not check or found.valid.all():
+            return
+        k = int(np.argmin(found.valid))
+        for name, row in zip(states._fields, states.state(k)):
+            if row is not None and not np.isfinite(row).all():
+                raise InputError(f'{name} is not finite: {name}[{k}] = {row.tolist()}')
+        raise InputError(f'state {k}: the result is not finite: the state or u is too large, or '
+                         'M is singular')

@@ -1,0 +1,153 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The law of a plain chain, and its terms, at many states: several at once in lanes."""
+
+from __future__ import annotations
+
+from osc_ros.dynamics.chain.bodies import put_jacobian
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    ENDS_WIDTH,
+    FORCE,
+    POSE,
+    SCRATCH,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
+from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
+from osc_ros.dynamics.compiled import inlined, released, view
+from osc_ros.dynamics.lanes.memory import array_of_lanes, none_or_lanes, WIDTH
+from osc_ros.dynamics.lanes.rows import (
+    goodness,
+    load_rows,
+    mark_rows,
+    store_rows,
+    zero_if_finite,
+)
+from osc_ros.dynamics.task_inertia import put_pseudo_inverse
+
+# Where the parts of a room begin [lanes]; behind them are six parts of n lanes, `work` and J.
+_ENDS, _U = TIP_WIDTH, TIP_WIDTH + ENDS_WIDTH
+_LAMBDA, _NO_FORCE, _JOINTS = _U + 6, _U + 42, _U + 48
+
+
+def room_size(n: int) -> int:
+    """Number of lanes that `laws` and `terms` need for a chain of n bodies."""
+    return _JOINTS + n * (6 + WORK_WIDTH + 6)
+
+
+@inlined
+def ends_in_lanes(ends, lanes):
+    """The constants `ends` of the robot in lanes, where gravity may differ."""
+    for i in range(ENDS_WIDTH):
+        lanes[_ENDS + i] = ends[i]
+    return lanes[_ENDS:_U]
+
+
+@released
+def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
+    """
+    Write τ⁰ + JᵀΛ(u - a⁰) at k states.
+
+    Parameters
+    ----------
+    links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
+    q, qd, u : (k, n), (k, n), (k, 6)
+    tau, qdd : (k, n) or None
+    gravity : (k, 3), or (0, 3) for that in `ends`
+    room : (room_size(n) * WIDTH,), overwritten
+    out : (k, n), written [N·m]
+        A row of NaN where a number of the state, or of the result, is not finite.
+    valid : (k,) bool, written
+        False for the rows of NaN.
+
+    """
+    n, lanes = len(links), array_of_lanes(room, WIDTH)
+    joints = view(lanes, _JOINTS, (6, n))
+    Q, QD, OUT = joints[0], joints[1], joints[2]
+    TAU, QDD = none_or_lanes(tau, joints[3]), none_or_lanes(qdd, joints[4])
+    tip, F, U = lanes[:TIP_WIDTH], lanes[FORCE:FORCE + 6], lanes[_U:_U + 6]
+    work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), ends_in_lanes(ends, lanes)
+    for first in range(0, len(q), WIDTH):
+        load_rows(q, first, Q)
+        load_rows(qd, first, QD)
+        load_rows(u, first, U)
+        if tau is not None:
+            load_rows(tau, first, TAU)
+        if qdd is not None:
+            load_rows(qdd, first, QDD)
+        if len(gravity) > 0:
+            load_rows(gravity, first, E[:3])
+        outward_pass(links, E, Q, QD, TAU, QDD, work, None, tip)
+        task_force(U, tip, F)
+        inward_pass(links, E, TAU, QDD, F, work, tip, OUT)
+        good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
+                        + zero_if_finite(OUT))
+        store_rows(out, first, OUT, good)
+        mark_rows(valid, first, good)
+
+
+@released
+def terms(links, ends, q, qd, gravity, room, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0,
+          valid):
+    """
+    Write terms of the law at k states; those whose arrays have no rows are not computed.
+
+    Parameters
+    ----------
+    links, ends, q, qd, gravity, room, valid
+        As of `laws`; `room` is zero before the first call.
+    poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
+        One row for each state: (16,), (6,), (6 n,), (6,), (n,), (36,), (36,), (6,).
+
+    """
+    n, lanes = len(links), array_of_lanes(room, WIDTH)
+    joints, work = view(lanes, _JOINTS, (6, n)), view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH))
+    Q, QD, H, rest = joints[0], joints[1], joints[2], joints[3]
+    tip, no_force, free = lanes[:TIP_WIDTH], lanes[_NO_FORCE:_JOINTS], lanes[_U:_U + 6]
+    E, square, tall = ends_in_lanes(ends, lanes), lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
+    moving = len(Jdot_qd) > 0 or len(h) > 0
+    for first in range(0, len(q), WIDTH):
+        load_rows(q, first, Q)
+        load_rows(qd, first, QD)
+        if len(gravity) > 0:
+            load_rows(gravity, first, E[:3])
+        total = zero_if_finite(Q) + zero_if_finite(QD)
+        if len(a0) > 0 or not moving:
+            outward_pass(links, E, Q, QD, None, None, work, None, tip)
+            total = total + zero_if_finite(tip[A0:POSE])
+            for i in range(6):
+                free[i] = tip[A0 + i]
+        if moving:
+            outward_pass(links, E, Q, QD, None, rest, work, None, tip)
+            total = total + zero_if_finite(tip[A0:POSE])
+        if len(h) > 0:
+            inward_pass(links, E, None, rest, no_force, work, tip, H)
+            total = total + zero_if_finite(H)
+        good = goodness(total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE]))
+        if len(Lambda) > 0:
+            put_pseudo_inverse(tip[:A0], tip[SCRATCH:], view(square, 0, (6, 6)), 6)
+        if len(J) > 0:
+            put_jacobian(links, work, tip, view(tall, 0, (6, n)))
+        mark_rows(valid, first, good)
+        store_rows(poses, first, tip[POSE:TWIST], good)
+        store_rows(twists, first, tip[TWIST:FORCE], good)
+        store_rows(J, first, tall, good)
+        store_rows(Jdot_qd, first, tip[A0:POSE], good)
+        store_rows(h, first, H, good)
+        store_rows(Lambda_inv, first, tip[:A0], good)
+        store_rows(Lambda, first, square, good)
+        store_rows(a0, first, free, good)

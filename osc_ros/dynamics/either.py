@@ -1,0 +1,140 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+Operations of the kernels that take numbers or lanes, so that a kernel has one source for both.
+
+Lanes (`osc_ros.dynamics.lanes`) are several numbers, one of each of several states, that the
+processor treats at once. A kernel is compiled for lanes if its arrays are arrays of lanes. It may
+branch on what all lanes have in common, such as the type of a joint. Where it would branch on the
+numbers of a state, it uses `select`, or calls its scalar part for one lane after the other:
+
+    for lane in range(lane_count(A)):
+        if not lane_number(ratio, lane) > LEAST:
+            scalar_part(lane_array(A, lane))
+
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import basic_indexing, make_array, store_item
+from numpy.typing import NDArray
+
+INLINED: dict[str, Any] = {'forceinline': True, 'error_model': 'numpy', 'fastmath': {'contract'}}
+
+
+def put(row: NDArray[Any], k: int, numbers: tuple[Any, ...]) -> None:
+    """Write numbers into row[k:]."""
+    for j in range(len(numbers)):
+        row[k + j] = numbers[j]
+
+
+def select(condition: Any, one: Any, other: Any) -> Any:
+    """`one` where the condition holds, else `other`; both are evaluated."""
+    return one if condition else other
+
+
+def any_lane(condition: Any) -> bool:
+    """Whether a condition holds in one lane at least."""
+    return bool(condition)
+
+
+def lane_count(values: Any) -> int:
+    """Number of lanes of a value, or of an entry of an array: 1 for a number."""
+    return 1
+
+
+def lane_number(numbers: Any, lane: int) -> Any:
+    """The number in one lane."""
+    return numbers
+
+
+def with_number(numbers: Any, lane: int, number: Any) -> Any:
+    """`numbers`, with another number in one lane."""
+    return number
+
+
+def lane_array(array: NDArray[Any], lane: int) -> NDArray[Any]:
+    """View of the numbers that an array has in one lane."""
+    return array
+
+
+@overload(put, jit_options=INLINED, strict=False)
+def _compiled_put(row: Any, k: Any, numbers: Any) -> Any:
+    def implementation(row: Any, k: Any, numbers: Any) -> Any:
+        return _put(row, k, numbers)
+
+    return implementation
+
+
+@intrinsic
+def _put(typing: Any, row: Any, k: Any, numbers: Any) -> Any:
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = make_array(row)(context, builder, arguments[0])
+        for j, number in enumerate(numbers):
+            index = builder.add(arguments[1], ir.Constant(arguments[1].type, j))
+            at, *_ = basic_indexing(context, builder, row, values, (types.intp,), (index,),
+                                    boundscheck=context.enable_boundscheck)
+            value = builder.extract_value(arguments[2], j)
+            store_item(context, builder, row, context.cast(builder, value, number, row.dtype), at)
+        return context.get_dummy_value()
+
+    return types.none(row, types.intp, numbers), build
+
+
+@overload(select, jit_options=INLINED, strict=False)
+def _compiled_select(condition: Any, one: Any, other: Any) -> Any:
+    if isinstance(condition, types.Boolean):
+        return lambda condition, one, other: one if condition else other
+    return None
+
+
+@overload(any_lane, jit_options=INLINED, strict=False)
+def _compiled_any_lane(condition: Any) -> Any:
+    if isinstance(condition, types.Boolean):
+        return lambda condition: condition
+    return None
+
+
+@overload(lane_count, jit_options=INLINED, strict=False)
+def _compiled_lane_count(values: Any) -> Any:
+    if getattr(values, 'dtype', values) == types.float64:
+        return lambda values: 1
+    return None
+
+
+@overload(lane_number, jit_options=INLINED, strict=False)
+def _compiled_lane_number(numbers: Any, lane: Any) -> Any:
+    if isinstance(numbers, types.Float):
+        return lambda numbers, lane: numbers
+    return None
+
+
+@overload(with_number, jit_options=INLINED, strict=False)
+def _compiled_with_number(numbers: Any, lane: Any, number: Any) -> Any:
+    if isinstance(numbers, types.Float):
+        return lambda numbers, lane, number: number
+    return None
+
+
+@overload(lane_array, jit_options=INLINED, strict=False)
+def _compiled_lane_array(array: Any, lane: Any) -> Any:
+    if array.dtype == types.float64:
+        return lambda array, lane: array
+    return None

@@ -1,0 +1,265 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The law and its terms at many states, against the calls for one state and against Pinocchio."""
+
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from osc_ros import InputError, OperationalSpace, Robot
+from osc_ros.dynamics.batches import TERMS
+from osc_ros.dynamics.lanes.memory import WIDTH
+from osc_ros.dynamics.method import EVALUATED
+from tolerances import AGREEMENT, LANES_AGREEMENT
+
+SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]
+COUNTS = (1, WIDTH - 1, WIDTH, WIDTH + 1, 3 * WIDTH + 2)
+METHODS = ('sweep', 'efpa')  # lanes of a chain, and of a tree
+
+
+@cache
+def panda(method='sweep'):
+    """Return an OperationalSpace of the shipped Panda."""
+    text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+    return OperationalSpace(Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp'), method)
+
+
+def states(robot, k, seed=0):
+    """Return q within the limits, q̇, u, τ⁰ and posture accelerations of k states."""
+    rng = np.random.default_rng(seed)
+    q = rng.uniform(*robot.position_limits.T, (k, robot.nq))
+    return q, *(rng.normal(size=(k, width)) for width in (robot.n, 6, robot.n, robot.n))
+
+
+def far(found, expected):
+    """Return the largest difference / the largest entry."""
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize('options', [
+    (), ('tau_null', 'posture_acceleration'),
+    *(pytest.param(one, marks=pytest.mark.slow) for one in (
+        ('tau_null',), ('posture_acceleration',)))])
+@pytest.mark.parametrize('method', [*METHODS, pytest.param('dense', marks=pytest.mark.slow)])
+def test_torques_of_a_batch_are_those_of_single_states(method, options):
+    osc = panda(method)
+    q, qd, u, tau, qdd = states(osc.robot, 2 * WIDTH + 3)
+    given = {name: {'tau_null': tau, 'posture_acceleration': qdd}[name] for name in options}
+    found = osc.torque_batch(q, qd, u, **given)
+    assert found.valid.all()
+    for k in range(len(q)):
+        expected = osc.torque(q[k], qd[k], u[k], **{name: x[k] for name, x in given.items()})
+        assert far(found.tau[k], expected) < LANES_AGREEMENT
+
+
+def test_torques_and_terms_of_a_batch_are_pinocchios():
+    osc = panda()
+    model = pin.buildModelFromXML(files('osc_ros').joinpath('robots/panda.urdf').read_text())
+    fingers = [i for i, name in enumerate(model.names) if 'finger' in name]
+    model = pin.buildReducedModel(model, fingers, pin.neutral(model))
+    data, frame = model.createData(), model.getFrameId('panda_hand_tcp')
+    q, qd, u, *_ = states(osc.robot, 2 * WIDTH + 1)
+    found, terms = osc.torque_batch(q, qd, u), osc.evaluate_batch(q, qd, TERMS)
+    for k in range(len(q)):
+        M, h = pin.crba(model, data, q[k]).copy(), pin.rnea(model, data, q[k], qd[k], 0.0 * qd[k])
+        M = np.triu(M) + np.triu(M, 1).T
+        pin.forwardKinematics(model, data, q[k], qd[k], 0.0 * qd[k])
+        drift = pin.getFrameClassicalAcceleration(
+            model, data, frame, pin.LOCAL_WORLD_ALIGNED).vector[SWAP]
+        J = pin.computeFrameJacobian(model, data, q[k], frame, pin.LOCAL_WORLD_ALIGNED)[SWAP]
+        M_inv = np.linalg.inv(M)
+        Lambda = np.linalg.inv(J @ M_inv @ J.T)
+        a0 = drift - J @ M_inv @ h
+        assert far(found.tau[k], J.T @ Lambda @ (u[k] - a0)) < AGREEMENT
+        for name, expected in (('J', J), ('Jdot_qd', drift), ('h', h), ('Lambda', Lambda),
+                               ('a0', a0)):
+            assert far(getattr(terms, name)[k], expected) < AGREEMENT, name
+
+
+@pytest.mark.parametrize('k', COUNTS)
+def test_result_of_a_state_does_not_depend_on_the_batch(k):
+    osc = panda()
+    q, qd, u, *_ = states(osc.robot, COUNTS[-1])
+    whole, part = osc.torque_batch(q, qd, u), osc.torque_batch(q[:k], qd[:k], u[:k])
+    np.testing.assert_array_equal(part.tau, whole.tau[:k])
+    np.testing.assert_array_equal(osc.torque_batch(q[::-1], qd[::-1], u[::-1]).tau[::-1],
+                                  whole.tau)
+    for one, all_states in zip(osc.evaluate_batch(q[:k], qd[:k]), osc.evaluate_batch(q, qd)):
+        np.testing.assert_array_equal(one, all_states[:k])
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_number_of_threads_does_not_change_a_bit(method):
+    osc = panda(method)
+    q, qd, u, *_ = states(osc.robot, 1500)
+    results = []
+    for threads in (1, 2, 3, None):
+        osc.threads = threads
+        results.append((*osc.torque_batch(q, qd, u), *osc.evaluate_batch(q, qd, TERMS)))
+    for other in results[1:]:
+        for one, expected in zip(other, results[0]):
+            np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_chosen_terms_are_those_of_all_terms(method):
+    osc = panda(method)
+    q, qd, *_ = states(osc.robot, WIDTH + 1)
+    whole = osc.evaluate_batch(q, qd, TERMS)
+    for k in range(len(q)):
+        state, tip = osc.evaluate(q[k], qd[k]), osc.outward(q[k], qd[k])
+        for name in EVALUATED:
+            assert far(getattr(whole, name)[k], getattr(state, name)) < LANES_AGREEMENT, name
+        assert far(whole.a0[k], tip.a0) < LANES_AGREEMENT
+    for chosen in (('Lambda', 'a0'), ('J',), ('h', 'pose'), ('Jdot_qd',), ()):
+        some = osc.evaluate_batch(q, qd, chosen)
+        for name in TERMS:
+            expected = getattr(whole, name)
+            if name not in chosen:
+                expected = expected[:0]
+            np.testing.assert_array_equal(getattr(some, name), expected, name)
+
+
+@pytest.mark.parametrize('method', [*METHODS, 'ldl'])
+def test_each_state_may_have_its_own_gravity(method):
+    osc = panda(method)
+    q, qd, u, *_ = states(osc.robot, WIDTH + 2)
+    gravity, before = np.random.default_rng(4).normal(size=(len(q), 3)), osc.gravity
+    torques = osc.torque_batch(q, qd, u, gravity=gravity).tau
+    terms = osc.evaluate_batch(q, qd, ('h', 'a0'), gravity=gravity)
+    np.testing.assert_array_equal(osc.gravity, before)
+    one = OperationalSpace(osc.robot)
+    for k in range(len(q)):
+        one.gravity = gravity[k]
+        assert far(torques[k], one.torque(q[k], qd[k], u[k])) < AGREEMENT
+        assert far(terms.h[k], one.evaluate(q[k], qd[k]).h) < AGREEMENT
+        assert far(terms.a0[k], one.outward(q[k], qd[k]).a0) < AGREEMENT
+
+
+@pytest.mark.parametrize('method', [*METHODS, 'ldl'])
+def test_state_that_is_not_finite_gives_nan_there_and_nowhere_else(method):
+    osc = panda(method)
+    q, qd, u, *_ = states(osc.robot, WIDTH + 3)
+    good, terms = osc.torque_batch(q, qd, u), osc.evaluate_batch(q, qd, TERMS)
+    q[1, 6], qd[2, 0], u[WIDTH, 5], q[4, 3] = np.nan, np.inf, np.nan, 1e300
+    qd[WIDTH + 2, 1] = 1e200  # its square is infinite
+    found = osc.torque_batch(q, qd, u)
+    bad = np.isin(np.arange(len(q)), (1, 2, WIDTH, WIDTH + 2))
+    np.testing.assert_array_equal(found.valid, ~bad)
+    assert np.isnan(found.tau[bad]).all()
+    same = ~bad & (np.arange(len(q)) != 4)
+    np.testing.assert_array_equal(found.tau[same], good.tau[same])
+    evaluated = osc.evaluate_batch(q, qd, TERMS, check=False)
+    bad[WIDTH] = False  # u is not given
+    np.testing.assert_array_equal(evaluated.valid, ~bad)
+    same[WIDTH] = True
+    for name in TERMS:
+        assert np.isnan(getattr(evaluated, name)[bad]).all(), name
+        np.testing.assert_array_equal(getattr(evaluated, name)[same], getattr(terms, name)[same])
+    with pytest.raises(InputError, match=r'q is not finite: q\[1\] = \[.*nan'):
+        osc.torque_batch(q, qd, u, check=True)
+    with pytest.raises(InputError, match='state 0: the result is not finite'):
+        osc.evaluate_batch(q[-1:], qd[-1:])
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_singular_state_takes_the_pseudo_inverse_in_its_lane_only(method):
+    osc = panda(method)
+    q, qd, u, *_ = states(osc.robot, WIDTH)
+    q[3] = 0.0  # the arm is stretched
+    found, terms = osc.torque_batch(q, qd, u), osc.evaluate_batch(q, qd, ('Lambda',))
+    for k in range(len(q)):
+        assert far(found.tau[k], osc.torque(q[k], qd[k], u[k])) < AGREEMENT
+        assert far(terms.Lambda[k], osc.evaluate(q[k], qd[k]).Lambda) < AGREEMENT
+
+
+def test_arrays_given_for_the_result_are_written_and_returned():
+    osc = panda()
+    q, qd, u, *_ = states(osc.robot, 5)
+    out = np.empty((5, 7))
+    assert osc.torque_batch(q, qd, u, out=out).tau is out
+    np.testing.assert_array_equal(out, osc.torque_batch(q, qd, u).tau)
+    given = osc.evaluate_batch(q[::-1], qd[::-1], ('J', 'h'))
+    assert osc.evaluate_batch(q, qd, ('J', 'h'), out=given) is given
+    np.testing.assert_array_equal(given.J, osc.evaluate_batch(q, qd).J)
+    with pytest.raises(InputError, match=r'out.h has shape \(5, 7\), accepted is \(0, 7'):
+        osc.evaluate_batch(q, qd, ('J', 'Lambda'), out=given)
+    with pytest.raises(InputError, match='out is a tuple: accepted is the Terms'):
+        osc.evaluate_batch(q, qd, out=tuple(given))
+    with pytest.raises(InputError, match=r'out is not a writeable contiguous .* \(5, 7\)'):
+        osc.evaluate_batch(q, qd, ('J', 'h'), out=given._replace(h=np.empty((7, 5)).T))
+    with pytest.raises(InputError, match=r'out is not a writeable .* of shape \(5, 7\)'):
+        osc.torque_batch(q, qd, u, out=np.empty((4, 7)))
+
+
+def test_shapes_that_do_not_fit_are_refused_with_both_shapes():
+    osc = panda()
+    q, qd, u, tau, _ = states(osc.robot, 3)
+    for arguments, options, message in (
+            ((q[0], qd, u), {}, r'q has shape \(7,\), accepted is \(1, 7\)'),
+            ((q[:, :6], qd, u), {}, r'q has shape \(3, 6\), accepted is \(3, 7\)'),
+            ((q, qd[:2], u), {}, r'qd has shape \(2, 7\), accepted is \(3, 7\)'),
+            ((q, qd, tau), {}, r'u has shape \(3, 7\), accepted is \(3, 6\)'),
+            ((q, qd, u), {'tau_null': u}, r'tau_null has shape \(3, 6\), accepted is \(3, 7\)'),
+            ((q, qd, u), {'posture_acceleration': tau[0]},
+             r'posture_acceleration has shape \(7,\), accepted is \(3, 7\)'),
+            ((q, qd, u), {'gravity': np.zeros(3)},
+             r'gravity has shape \(3,\), accepted is \(3, 3\)')):
+        with pytest.raises(InputError, match=message):
+            osc.torque_batch(*arguments, **options)
+    with pytest.raises(InputError, match="term 'lambda' is unknown .*Lambda_inv, Lambda, a0"):
+        osc.evaluate_batch(q, qd, ('lambda',))
+
+
+def test_number_of_threads_is_refused_if_it_is_none():
+    osc = OperationalSpace(panda().robot)
+    for threads in (0, -1, 1.5, 'two'):
+        osc.threads = threads
+        with pytest.raises(InputError, match=f'threads is {threads!r}: accepted is a number'):
+            osc.evaluate_batch(np.zeros((2, 7)), np.zeros((2, 7)))
+
+
+def test_batch_of_no_states_has_no_rows():
+    osc = panda()
+    found = osc.torque_batch(np.zeros((0, 7)), np.zeros((0, 7)), np.zeros((0, 6)), check=True)
+    assert found.tau.shape == (0, 7) and found.valid.shape == (0,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', ['recursive', 'efpa', 'sfa'])
+def test_batch_of_a_tree_with_several_tips_and_quaternions(method):
+    text = files('osc_ros').joinpath('robots/panda.urdf').read_text()
+    robot = Robot.from_urdf(text, 'panda_link0', ['panda_hand_tcp', 'panda_link3'],
+                            floating_base=True)
+    osc, rng, k = OperationalSpace(robot, method), np.random.default_rng(5), 2 * WIDTH + 1
+    q = robot.neutral + rng.normal(size=(k, robot.nq))
+    qd, tau, qdd = rng.normal(size=(3, k, robot.n))
+    u = rng.normal(size=(k, 12))
+    found = osc.torque_batch(q, qd, u, tau, qdd)
+    terms = osc.evaluate_batch(q, qd, TERMS)
+    for i in range(k):
+        assert far(found.tau[i], osc.torque(q[i], qd[i], u[i], tau[i], qdd[i])) < AGREEMENT
+        state = osc.evaluate(q[i], qd[i])
+        for name in EVALUATED:
+            assert far(getattr(terms, name)[i], getattr(state, name)) < AGREEMENT, name
+    first = robot.q_index[robot.spherical][0]
+    q[2, first:first + 4] = 0.0
+    found = osc.torque_batch(q, qd, u)
+    assert np.isnan(found.tau[2]).all() and found.valid.sum() == k - 1 and not found.valid[2]
+    with pytest.raises(InputError, match='of state 2, the quaternion'):
+        osc.torque_batch(q, qd, u, check=True)
