@@ -305,11 +305,13 @@ class Interrupted:
             assert perf_counter() < latest
 
 
-@pytest.mark.parametrize('command', ['demo', 'controller', 'relay', 'simulator'])
-@pytest.mark.parametrize('module', ['numpy', 'numba.core.types'])
+@pytest.mark.parametrize('command, module', [
+    ('demo', 'numpy'), ('controller', 'numba.core.types'),
+    *(pytest.param(*one, marks=pytest.mark.slow) for one in (
+        ('demo', 'numba.core.types'), ('controller', 'numpy'), ('relay', 'numpy'),
+        ('relay', 'numba.core.types'), ('simulator', 'numpy'),
+        ('simulator', 'mujoco')))])  # it has no kernels
 def test_user_presses_ctrl_c_during_the_imports(tmp_path, command, module):
-    if command == 'simulator' and module.startswith('numba'):
-        module = 'mujoco'  # it has no kernels
     Interrupted(tmp_path, f' {module}\n', command).require_quiet()
 
 

@@ -124,7 +124,8 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
 
 
 @pytest.mark.parametrize('n', [2, 3, 4, 5, 6, 7, 8, 9, 13, 31, 64, 200])
-@pytest.mark.parametrize('members', [1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize('members', [
+    1, 2, 3, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8, 13))])
 @pytest.mark.parametrize('reduced', [False, True], ids=['swept', 'reduced'])
 def test_joined_segments_give_the_results_of_one_process(n, members, reduced):
     if members > n:
