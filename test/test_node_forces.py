@@ -113,16 +113,16 @@ def test_user_learns_what_a_contact_is_and_the_arm_retracts_from_one(spin):
     assert 0.0 < min(learned) <= max(learned) < 2.0
     assert rig.controller.get_parameter('contact.force').value < 3.0
     rig.wait(0.2)
-    assert not rig.engine.guard.reaction
+    assert rig.engine.guard.cause in ('', 'deadline')  # which is only reported
     rig.push(0.0, 20.0, 0.0)
-    spin(lambda: rig.engine.guard.reaction, why='for a reaction')
+    spin(lambda: rig.engine.guard.cause == 'contact', why='for a reaction')
     assert (rig.engine.guard.cause, rig.engine.guard.reaction) == ('contact', 'retract')
     rig.push(0.0, 0.0, 0.0)
     rig.wait(0.5)
     assert rig.engine.guard.reaction == 'retract'  # latched
     assert rig.call('release').success
     rig.wait(0.5)
-    assert not rig.engine.guard.reaction
+    assert rig.engine.guard.cause in ('', 'deadline')
     assert np.abs(rig.engine.qd).max() < 1e-2
 
 

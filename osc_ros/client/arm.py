@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState, Backend
-from osc_ros.client.gripper import Gripper
+from osc_ros.client.gripper import GRIPPER, Gripper
 from osc_ros.client.recording import Recording
 from osc_ros.control.task import pose as pose_of
 from osc_ros.control.task import Stiffness
@@ -116,7 +116,7 @@ class Arm:
 
     @classmethod
     def ros(cls, node: str = 'osc_controller', timeout: float = 10.0,
-            gripper: str = 'osc_simulator/gripper') -> Arm:
+            gripper: str = GRIPPER) -> Arm:
         """
         Return the arm of a running controller, osc_controller or osc_arm, over ROS topics.
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from osc_ros.client.backend import Backend
 
 TIMEOUT = 5.0  # default of time-outs [s]
+GRIPPER = 'osc_simulator/gripper'  # default prefix of its topics
 
 
 class Gripper:

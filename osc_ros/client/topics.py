@@ -39,6 +39,7 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.client.backend import ArmState
+from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
@@ -84,7 +85,7 @@ class TopicBackend:
 
     """
 
-    def __init__(self, node: str, timeout: float, gripper: str) -> None:
+    def __init__(self, node: str, timeout: float, gripper: str = GRIPPER) -> None:
         self._name = '/' + node.strip('/')
         self._news = Condition()
         self._answers: list[DiagnosticStatus] = []

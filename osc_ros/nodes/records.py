@@ -101,6 +101,8 @@ class Records:
         yield 'black box', f'off: {failure}' if failure else self._box.text
 
     def _update(self) -> None:
+        if self._timer is None:  # an executor calls a timer that was due before it was destroyed
+            return
         try:
             self._publish()
             self._box.update()
