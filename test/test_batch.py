@@ -29,7 +29,8 @@ from tolerances import AGREEMENT, LANES_AGREEMENT
 
 SWAP = [3, 4, 5, 0, 1, 2]  # osc_ros has [angular; linear], Pinocchio has [linear; angular]
 COUNTS = (1, WIDTH - 1, WIDTH, WIDTH + 1, 3 * WIDTH + 2)
-METHODS = ('sweep', 'efpa')  # lanes of a chain, and of a tree
+# lanes of a chain, and of a tree
+METHODS = ('sweep', pytest.param('efpa', marks=pytest.mark.slow))
 
 
 @cache

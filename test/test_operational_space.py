@@ -617,7 +617,10 @@ def test_two_instances_share_nothing(method):
     assert (tip.Lambda_inv == kept).all()
 
 
-@pytest.mark.parametrize('method', METHODS)
+# lanes of trees are compiled for their batches only
+@pytest.mark.parametrize('method', [
+    pytest.param(method, marks=pytest.mark.slow if method in ('recursive', 'efpa', 'sfa') else ())
+    for method in METHODS])
 @pytest.mark.parametrize('name', ['panda', 'tiago', 'random_long'])
 def test_batch_is_every_state_by_itself(name, method):
     case = robot_cases()[name]

@@ -265,6 +265,7 @@ def test_one_tip_of_a_tree_is_a_chain(method):
     assert far(found.h[own], expected.h) < AGREEMENT
 
 
+@pytest.mark.slow  # quick: test_batch_is_every_state_by_itself of test_contract.py
 @pytest.mark.parametrize('method', TREE_METHODS)
 def test_a_batch_of_states_of_a_tree_is_what_one_by_one_gives(method):
     robot, _ = tree('anymal, floating')
