@@ -243,11 +243,13 @@ class Engine:
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
         sent = self.guard.last_torque
-        compensates = self.law.compensates
-        if compensates:
+        watchdog = self.guard.settings.watchdogs.get(CONTACT)
+        is_needed = self.law.compensates or (
+            watchdog is not None and watchdog.reaction not in HARMLESS)
+        if is_needed:
             self._observe(sent)
         self._command(self.guard.torque(self._law_torque), self.stamp)
-        if not compensates:  # no torque depends on the estimate: the command need not wait
+        if not is_needed:  # no torque depends on the estimate: the command need not wait
             self._observe(sent)
         self._count(self._clock() - began)
         try:
