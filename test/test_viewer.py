@@ -31,11 +31,11 @@ import browser as chromium
 pytest.importorskip('viser', reason="viser is not installed: pip install 'osc_ros[viewer]'")
 
 from osc_ros import Robot, shipped_urdf
-from osc_ros.model.visuals import visuals
+from osc_ros.model.visuals import fingers, visuals
+from osc_ros.viewer.frames import displaced
 from osc_ros.viewer.page import Page, PageError
 from osc_ros.viewer.panel import banner, different, facts, words
-from osc_ros.viewer.reading import ERROR, Follower, Reading
-from osc_ros.viewer.scene import displaced
+from osc_ros.viewer.reading import ERROR, Follower, OK, Reading, Solid
 from osc_ros.viewer.shapes import body_shapes, capsules
 
 DOC = Path(__file__).parents[1] / 'doc'
@@ -167,6 +167,8 @@ def test_words_of_the_watchdogs_are_shown_and_repetitions_once():
     assert 'jump 0' not in words(reading)
     assert different(reading.words) == [('warning', 'took 2 s'), ('error', 'jump')]
     assert 'hold &lt;b&gt;' in banner(reading)
+    reading.words.append(('error', 'a < b and *c*'))
+    assert 'a &lt; b and *c*' in words(reading)
 
 
 def test_page_takes_the_next_port_and_refuses_an_address_of_another_machine(page, asked):
@@ -181,7 +183,7 @@ def test_page_takes_the_next_port_and_refuses_an_address_of_another_machine(page
 
 def test_controls_show_what_the_controller_has_and_request_what_a_user_asks(page, asked, panda):
     reading = reading_of(panda, followers=(
-        Follower('elbow', 'panda_link4', False, np.array([0.0, 0.0, 1.0])),))
+        Follower('elbow', 'panda_link4', False, (0.0, 0.0, 1.0)),))
     reading.refusals['task.activation'] = 'too much'
     page.update(reading)
     sliders = page._sliders._sliders
@@ -211,19 +213,88 @@ def test_handle_stays_at_the_goal(page, panda):
 
 
 def test_push_handle_exists_only_where_a_simulator_takes_pushes(page, asked, panda):
-    reading = reading_of(panda)
+    reading, handle = reading_of(panda), page._scene._push
     page.update(reading)
-    assert page._scene._push is None
+    assert handle._controls is None
     reading.offers = frozenset({'push'})
     page.update(reading)
-    page._scene._set_pushing(True)
-    page._scene._push.position = page._scene._push.position + np.array([0.0, 0.1, 0.0])
+    rest = handle.position
+    handle.hold(True)
+    handle._controls.position = rest + np.array([0.0, 0.1, 0.0])
     page.update(reading)
     (name, force), = asked.calls
     assert name == 'push'
     assert force == pytest.approx([0.0, 15.0, 0.0], abs=1e-5)
-    page._scene._set_pushing(False)
+    handle.hold(False)
     assert asked.calls[-1] == ('push', None)
+    page.update(reading)
+    assert handle.position == pytest.approx(rest)
+    reading.offers = frozenset()
+    page.update(reading)
+    assert handle._controls is None
+
+
+def test_objects_of_a_simulator_are_drawn_moved_and_removed(page, panda):
+    red, pose = (1.0, 0.0, 0.0, 1.0), np.eye(4)
+    reading = reading_of(panda, solids={
+        'ball': (Solid(True, (0.1, 0.1, 0.1), red), pose),
+        'wall': (Solid(False, (0.1, 0.2, 0.3), (0.0, 0.0, 1.0, 0.5)), pose)})
+    page.update(reading)
+    drawn = page._scene._objects._drawn
+    assert drawn['ball'][1].radius == 0.05
+    assert drawn['wall'][1].dimensions == pytest.approx((0.1, 0.2, 0.3))
+    assert drawn['wall'][1].opacity == 0.5
+    ball, moved = drawn['ball'][1], pose.copy()
+    moved[0, 3] = 0.2
+    reading.solids = {'ball': (Solid(True, (0.1, 0.1, 0.1), red), moved)}
+    page.update(reading)
+    assert drawn.keys() == {'ball'}
+    assert drawn['ball'][1] is ball
+    assert ball.position == pytest.approx([0.2, 0.0, 0.0])
+
+
+def test_fingers_are_drawn_at_the_width_of_the_gripper(page, panda):
+    text, robot = panda
+    assert fingers(text, robot.joint_names).keys() == {'panda_leftfinger', 'panda_rightfinger'}
+    assert fingers(text, [*robot.joint_names, 'panda_finger_joint1']) == {}  # one is driven
+    assert fingers('no XML', ()) == {}
+    reading = reading_of(panda)
+    page.update(reading)
+    left, right = (np.array(one[0].position) for one in page._scene._fingers._fingers)
+    reading.gripper = 0.06, 20.0
+    page.update(reading)
+    apart = [np.array(one[0].position) for one in page._scene._fingers._fingers]
+    assert np.linalg.norm((apart[0] - left) - (apart[1] - right)) == pytest.approx(0.06)
+    assert apart[0] - left == pytest.approx(right - apart[1])
+    assert 'gripper 60.0 mm wide, 20 N' in facts(reading)
+
+
+def test_handle_of_a_task_that_is_off_says_so_and_tasks_are_read_again(page, panda):
+    def tasks():
+        return (Follower('elbow', 'panda_link4', False, (0.0, 0.0, 1.0)),)
+
+    reading = reading_of(panda, followers=tasks())
+    reading.parameters['elbow.activation'] = 0.0
+    page.update(reading)
+    label = page._scene._handles['elbow']._label
+    assert label.text == 'target elbow (off: activation 0)'
+    reading.followers = tasks()  # equal, of another answer
+    reading.parameters['elbow.activation'] = 0.5
+    page.update(reading)
+    assert page._scene._handles['elbow']._label is label
+    assert label.text == 'target elbow'
+
+
+def test_free_drive_and_release_show_what_the_controller_has(page, panda):
+    reading = reading_of(panda, offers=frozenset({'free_drive', 'release'}), level=OK,
+                         status={'free drive': 'on'})
+    page.update(reading)
+    assert page._panel._free_drive.value is True
+    assert page._panel._release.disabled
+    reading.status['free drive'], reading.level = 'off', ERROR
+    page.update(reading)
+    assert page._panel._free_drive.value is False
+    assert not page._panel._release.disabled
 
 
 def test_command_line(tmp_path):

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -78,6 +79,38 @@ def visuals(urdf_text: str) -> list[Visual]:
             with suppress(ValueError):
                 found += _visual(link.get('name', ''), element, colors)
     return found
+
+
+def fingers(urdf_text: str, driven: Collection[str]) -> dict[str, Array]:
+    """
+    Return the links of the two fingers of a parallel gripper: direction of opening in the link.
+
+    They are the children of the only two prismatic joints of a URDF that are not among the driven
+    joints, if both have one parent and open in opposite directions; else there are none.
+
+    """
+    try:
+        root = ElementTree.fromstring(urdf_text)
+    except ElementTree.ParseError:
+        return {}
+    joints = [joint for joint in root.findall('joint')
+              if joint.get('type') == 'prismatic' and joint.get('name') not in driven]
+    found, ways = {}, []
+    with suppress(ValueError):
+        for joint in joints:
+            tag = joint.find('axis')
+            axis = np.array(_numbers('1 0 0' if tag is None else tag.get('xyz', '')))
+            ways.append(_pose(joint.find('origin'))[:3, :3] @ axis)
+            found[_link(joint, 'child')] = axis
+        parents = {_link(joint, 'parent') for joint in joints}
+        if len(found) == len(joints) == 2 and len(parents) == 1 and ways[0] @ ways[1] < -0.999:
+            return found
+    return {}
+
+
+def _link(joint: ElementTree.Element, role: str) -> str:
+    tag = joint.find(role)
+    return '' if tag is None else tag.get('link', '')
 
 
 def _visual(link: str, element: ElementTree.Element,

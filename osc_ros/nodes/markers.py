@@ -112,11 +112,7 @@ class MarkerMessages:
     def _marker(self, tick: Tick, ns: str, kind: int, color: tuple[float, ...], number: int = 0
                 ) -> Any:
         """Return a marker in the base frame."""
-        marker = Marker(ns=ns, id=number, type=kind, action=Marker.ADD, color=_color(color))
-        marker.header.frame_id, marker.header.stamp = self.robot.base, tick.time
-        marker.pose.orientation.w = 1.0
-        marker.lifetime.sec, marker.lifetime.nanosec = divmod(round(1e9 * LIFETIME), 10**9)
-        return marker
+        return marker_of(self.robot.base, tick.time, ns, kind, color, number)
 
     def _target(self, tick: Tick) -> Any:
         """Return the axes of the set-point: x red, y green, z blue."""
@@ -184,6 +180,16 @@ class MarkerMessages:
         marker.pose.position = _point(place + [0.0, 0.0, 0.1])
         marker.scale.z, marker.text = 0.05, text
         return marker
+
+
+def marker_of(frame: str, time: Time, ns: str, kind: int, color: tuple[float, ...],
+              number: int = 0) -> Any:
+    """Return a marker at the origin of a frame, which vanishes after LIFETIME."""
+    marker = Marker(ns=ns, id=number, type=kind, action=Marker.ADD, color=_color(color))
+    marker.header.frame_id, marker.header.stamp = frame, time
+    marker.pose.orientation.w = 1.0
+    marker.lifetime.sec, marker.lifetime.nanosec = divmod(round(1e9 * LIFETIME), 10**9)
+    return marker
 
 
 def _point(p: Array) -> Point:

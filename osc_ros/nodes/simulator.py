@@ -34,6 +34,7 @@ from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.gripper import ENTRIES as GRIPPER
 from osc_ros.nodes.gripper import GripperTopics, Things
+from osc_ros.nodes.object_markers import ObjectMarkers
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
 from osc_ros.nodes.run import run_and_exit
@@ -130,6 +131,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._braked, self._ends = True, np.inf
         refuse_bad_sets(self, PARAMETERS, lambda: True, lambda found: None)
         self._touch = Touch(self, self._plant, found, robot)
+        ObjectMarkers(self, self._plant, robot.base)
         self._create_interface(text)
         self.get_logger().info(
             f"'{robot.name}', {robot.n} joints, {found['rate']:g} Hz, physics at "

@@ -31,7 +31,7 @@ from rcl_interfaces.msg import Log, Parameter, ParameterEvent, ParameterType, Pa
 from rcl_interfaces.srv import GetParameters, ListParameters, SetParameters
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
@@ -41,13 +41,12 @@ from osc_ros.errors import OscError
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.qos import LATCHED_QOS
+from osc_ros.nodes.viewer_simulator import NEWEST, SimulatorLink
 from osc_ros.viewer.reading import ABSENT, Follower, Reading, STALE
 from osc_ros.viewer.sliders import watched
 
 Array = NDArray[np.float64]
 
-# The newest message only, and no acknowledgement that the control loop would have to handle.
-NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 EVENTS = QoSProfile(depth=100)
 WARN = 30  # level of rcl_interfaces/Log
 LEVELS = {30: 'warning', 40: 'error', 50: 'fatal'}
@@ -66,6 +65,8 @@ class ControllerLink:
     ----------
     reading : Reading
         The newest of everything.
+    push : callable
+        Of `SimulatorLink`.
 
     Parameters
     ----------
@@ -91,7 +92,8 @@ class ControllerLink:
         self._is_loaded = False
         self._publishers: dict[tuple[str, Any], Any] = {}
         self._description = ''
-        self._pushes = node.create_publisher(WrenchStamped, f'{simulator}/push', 10)
+        self._simulator = SimulatorLink(node, simulator, self.reading)
+        self.push = self._simulator.push
         subscribe, client = node.create_subscription, node.create_client
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, EVENTS)
         subscribe(ParameterEvent, '/parameter_events', self._on_parameters, EVENTS)
@@ -126,7 +128,8 @@ class ControllerLink:
             subscribe(WrenchStamped, f'{name}/wrench', self._on_wrench, NEWEST),
             subscribe(WrenchStamped, f'{name}/external_wrench', self._on_external, NEWEST),
             subscribe(Float64MultiArray, f'{name}/inertia', self._on_inertia, NEWEST),
-            subscribe(Float64MultiArray, f'{name}/terms', self._on_terms, NEWEST)]
+            subscribe(Float64MultiArray, f'{name}/terms', self._on_terms, NEWEST),
+            *self._simulator.subscribe()]
         for task in ('', *(one.name for one in self.reading.followers)):
             self._heard.append(subscribe(
                 TwistStamped, '/'.join(filter(None, (name, task, 'goal_error'))),
@@ -147,7 +150,7 @@ class ControllerLink:
                   if self._clients[name].service_is_ready()}
         if is_there:
             offers.add('lifecycle')
-        if self._pushes.get_subscription_count():
+        if self._simulator.takes_pushes:
             offers.add('push')
         reading.offers = frozenset(offers)
         if not is_there and reading.lifecycle != ABSENT:
@@ -160,6 +163,7 @@ class ControllerLink:
         for task, heard in self._goal_heard.items():
             if monotonic() - heard > OLD:
                 reading.goal_errors.pop(task, None)
+        self._simulator.forget_old()
         silence = monotonic() - self._diagnosed
         if reading.lifecycle == 'active' and silence > SILENT:
             reading.level, reading.text = STALE, f'no diagnostics for {silence:.0f} s'
@@ -231,7 +235,7 @@ class ControllerLink:
         links = [parameters.get(f'{task}.link') or robot.tip for task in tasks]
         reading.followers = tuple(
             Follower(task, link, parameters.get(f'{task}.kind') == 'look_at',
-                     np.array(parameters.get(f'{task}.axis') or (0.0, 0.0, 1.0)))
+                     tuple(parameters.get(f'{task}.axis') or (0.0, 0.0, 1.0)))
             for task, link in zip(tasks, links) if link in robot.frames)
         if self._heard:
             for one in self._heard:
@@ -312,13 +316,6 @@ class ControllerLink:
             self._publish(PointStamped, f'{task}/target_point', point)
         else:
             self._publish(PoseStamped, '/'.join(filter(None, (task, 'target_pose'))), message)
-
-    def push(self, force: Array) -> None:
-        """Publish the force (3,) of a push at the tip, in base axes [N]."""
-        robot = self.reading.robot
-        if robot is not None:
-            self._pushes.publish(messages.wrench_message(
-                np.array([0.0, 0.0, 0.0, *force]), robot.base, messages.stamp(0.0)))
 
     def _publish(self, kind: Any, topic: str, message: Any) -> None:
         key = topic, kind

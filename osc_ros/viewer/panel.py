@@ -19,16 +19,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 import re
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from osc_ros.viewer.actions import Actions
 from osc_ros.viewer.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
+from osc_ros.viewer.text import block, line
 
 COLORS = {OK: '#2f855a', WARN: '#b7791f', ERROR: '#c53030', STALE: '#4a5568'}
 WORST = 0.999  # damping is shown below this least controlled share
 MOST_WORDS = 4  # number of log lines that are shown
+SETTLED = 2.0  # after a click, a check box shows the controller's value again [s]
 MANY_JOINTS = 4  # number of joints near a limit that are named
 
 
@@ -46,18 +49,18 @@ class Panel:
     def __init__(self, server: Any, actions: Actions) -> None:
         self._actions, gui = actions, server.gui
         self._banner = gui.add_html('')
-        self._buttons: dict[str, Any] = {}
+        self._clicked = -np.inf
         self._motion = gui.add_button_group('arm', ('start', 'hold', 'stop'))
         self._motion.on_click(lambda event: actions.call(event.target.value))
-        self._buttons['free_drive'] = gui.add_checkbox('free drive', False, disabled=True)
-        self._buttons['free_drive'].on_update(self._on_free_drive)
-        self._buttons['release'] = gui.add_button('release latched watchdogs', disabled=True)
-        self._buttons['release'].on_click(lambda event: actions.call('release'))
-        self._words = gui.add_markdown('')
+        self._free_drive = gui.add_checkbox('free drive', False, disabled=True)
+        self._free_drive.on_update(self._on_free_drive)
+        self._release = gui.add_button('release latched watchdogs', disabled=True)
+        self._release.on_click(lambda event: actions.call('release'))
+        self._words = gui.add_html('')
         with gui.add_folder('Tip'):
-            gui.add_markdown('distance from a singularity (least controlled share)')
+            gui.add_html(block(['distance from a singularity (least controlled share)']))
             self._meter = gui.add_progress_bar(0.0, color='gray')
-            self._facts = gui.add_markdown('')
+            self._facts = gui.add_html('')
 
     def update(self, reading: Reading) -> None:
         """Show a reading."""
@@ -65,8 +68,10 @@ class Panel:
         self._words.content = words(reading)
         self._facts.content = facts(reading)
         self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
-        for name, button in self._buttons.items():
-            button.disabled = name not in reading.offers
+        self._free_drive.disabled = 'free_drive' not in reading.offers
+        if monotonic() - self._clicked > SETTLED:
+            self._free_drive.value = reading.status.get('free drive', 'off') != 'off'
+        self._release.disabled = 'release' not in reading.offers or reading.level == OK
         share = reading.least_share
         self._meter.value = 0.0 if share is None else float(np.clip(100.0 * share, 0.0, 100.0))
         self._meter.color = ('gray' if share is None else 'red' if share < 0.3
@@ -74,6 +79,7 @@ class Panel:
 
     def _on_free_drive(self, event: Any) -> None:
         if event.client_id is not None:  # a user, not this program
+            self._clicked = monotonic()
             self._actions.call('free_drive on' if event.target.value else 'free_drive off')
 
 
@@ -93,15 +99,13 @@ def banner(reading: Reading) -> str:
 
 
 def words(reading: Reading) -> str:
-    """Return what the watchdogs and the log say, newest first, in Markdown."""
+    """Return what the watchdogs and the log say, newest first, in HTML."""
     counts = [f'{name.removeprefix("watchdog ")} {count}' for name, count in
               reading.status.items() if name.startswith('watchdog ') and count not in ('0', '')]
-    lines = [f'**watchdogs tripped:** {", ".join(counts) or "none"}']
-    check = reading.status.get('start-up check', '')
-    if check:
-        lines.append(f'start-up check: {check}')
-    lines += [f'**{level}:** {text}' for level, text in different(reading.words)]
-    return '\n\n'.join(lines)
+    lines = [line(', '.join(counts) or 'none', 'watchdogs tripped:')]
+    lines += [line(f'{name}: {reading.status[name]}') for name in ('start-up check', 'black box')
+              if reading.status.get(name)]
+    return block([*lines, *(line(text, f'{level}:') for level, text in different(reading.words))])
 
 
 def different(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -113,16 +117,17 @@ def different(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def facts(reading: Reading) -> str:
-    """Return mobility, forces and near limits in Markdown."""
+    """Return mobility, forces and near limits in HTML."""
     lines = []
     weakest = reading.status.get('weakest direction', '')
     share = reading.least_share
     if share is not None:
-        lines.append(f'least controlled share **{share:.3f}**'
+        lines.append(f'least controlled share {share:.3f}'
                      + (f', weakest direction: {weakest}' if share < WORST else ''))
     if reading.mobility is not None:
         values, _ = reading.mobility
-        lines.append('Λ⁻¹, position: ' + ', '.join(f'{x:.3g}' for x in values) + ' 1/kg')
+        lines.append('Λ⁻¹, position: ' + ', '.join(f'{x:.3g}' for x in values)
+                     + ' 1/kg (violet)')
     if reading.error is not None:
         lines.append(f'error {1e3 * np.linalg.norm(reading.error[3:]):.2f} mm, '
                      f'{np.degrees(np.linalg.norm(reading.error[:3])):.2f}°')
@@ -131,6 +136,9 @@ def facts(reading: Reading) -> str:
     if reading.external is not None:
         lines.append(f'external force {_vector(reading.external[3:])} N (orange), quality '
                      + reading.status.get('external wrench quality', '?'))
+    if reading.gripper is not None:
+        width, grip = reading.gripper
+        lines.append(f'gripper {1e3 * width:.1f} mm wide, {abs(grip):.0f} N')
     shares = reading.torque_shares
     if shares is not None and reading.robot is not None and np.isfinite(shares).any():
         most = int(np.nanargmax(np.abs(shares)))
@@ -143,7 +151,7 @@ def facts(reading: Reading) -> str:
                        ('saturated joints', 'torque at its limit')):
         if reading.status.get(name):
             lines.append(f'⚠ {text}: {reading.status[name]}')
-    return '\n\n'.join(lines)
+    return block(map(line, lines))
 
 
 def _vector(x: Any) -> str:

@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 SPAN = 10.0  # time that a plot shows [s]
 PERIOD = 0.1  # time between two points [s]
 DRAWN = 0.4  # time between two pictures [s]
+MARGIN = 0.08  # of the vertical axis beyond the lines, as a share of their range
 HEIGHT = 150  # of a plot [px]
 COLORS = ('#2b6cb0', '#dd6b20', '#2f855a', '#c53030', '#6b46c1', '#b7791f', '#0987a0', '#97266d',
           '#4a5568', '#9b2c2c', '#276749', '#2c5282')
@@ -74,6 +75,7 @@ class Plot:
         data[0] -= now
         columns = tuple(np.ascontiguousarray(row) for row in data)
         low, high = min(self._least[0], data[1:].min()), max(self._least[1], data[1:].max())
+        low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
         scales = {'x': {'time': False, 'range': (-SPAN, 0.0)},
                   'y': {'range': (float(low), float(high))}}
         if self._handle is not None:

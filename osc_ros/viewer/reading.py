@@ -43,7 +43,7 @@ class Follower:
     name, link : str
     is_point : bool
         Whether its target is a point (kind look_at), not a pose.
-    axis : (3,)
+    axis : tuple of 3 float
         Of the kind look_at: the axis of the link that points at the target.
 
     """
@@ -51,7 +51,28 @@ class Follower:
     name: str
     link: str
     is_point: bool
-    axis: Array
+    axis: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Solid:
+    """
+    An object beside a simulated arm.
+
+    Attributes
+    ----------
+    is_round : bool
+        A sphere, else a box.
+    size : tuple of 3 float
+        Lengths of the edges; of a sphere the diameter three times [m].
+    color : tuple of 4 float
+        Red, green, blue, opacity, 0 to 1.
+
+    """
+
+    is_round: bool
+    size: tuple[float, ...]
+    color: tuple[float, ...]
 
 
 @dataclass
@@ -79,6 +100,10 @@ class Reading:
         External wrench at the tip that the controller estimates, [angular; linear], base axes.
     goal_errors : dict of str to (6,)
         Distance of the goal of a task; the key '' is the tip's task.
+    solids : dict of str to (Solid, (4, 4))
+        Objects beside the arm by name, with their poses in the base frame.
+    gripper : (float, float), optional
+        Width between the fingers [m] and force of each [N].
     Lambda : (6, 6)
         Linear first.
     terms : dict of str to (n,)
@@ -105,6 +130,8 @@ class Reading:
     force: Array | None = None
     external: Array | None = None
     goal_errors: dict[str, Array] = field(default_factory=dict)
+    solids: dict[str, tuple[Solid, Array]] = field(default_factory=dict)
+    gripper: tuple[float, float] | None = None
     Lambda: Array | None = None
     terms: dict[str, Array] = field(default_factory=dict)
     level: int = STALE

@@ -29,48 +29,27 @@ import trimesh
 
 from osc_ros.dynamics.kinematics import link_pose, placement
 from osc_ros.model.robot import Robot
+from osc_ros.model.visuals import fingers
 from osc_ros.viewer.actions import Actions
+from osc_ros.viewer.frames import displaced, pose_of, wxyz_of
+from osc_ros.viewer.push_handle import PushHandle
 from osc_ros.viewer.reading import Follower, Reading
 from osc_ros.viewer.shapes import body_shapes
+from osc_ros.viewer.surroundings import Fingers, Objects
 
 Array = NDArray[np.float64]
 
-MOBILITY_SCALE = 0.2  # length of a semi-axis of the ellipsoid per mobility [m kg]
-LONGEST = 0.6  # longest semi-axis that is drawn [m]
+MOBILITY_SCALE = 0.1  # length of a semi-axis of the ellipsoid per mobility [m kg]
+LONGEST = 0.3  # longest semi-axis that is drawn [m]
 FORCE_SCALE = 0.005  # length of an arrow per force [m/N]
 LEAST_FORCE = 0.5  # smaller forces are not drawn [N]
-STIFFNESS = 150.0  # of the spring that pushes the arm [N/m]
-STRONGEST_PUSH = 60.0  # largest force of that spring [N]
 HELD = 1.0  # a handle that was dragged is left alone for this time [s]
 # A handle follows a goal that changes by more than this, and by more than this share of the goal's
 # distance: pose and goal error are of different times, so a goal seems to move while the arm does.
 MOVED, UNSURE = 1e-3, 0.1  # [m, rad], [-]
 AHEAD = 0.3  # distance of the first target point of a look_at task [m]
-VIOLET, GREEN, RED = (150, 90, 220), (40, 160, 90), (220, 50, 40)
+VIOLET, GREEN = (150, 90, 220), (40, 160, 90)
 BLUE, ORANGE = (40, 110, 220), (230, 120, 20)
-
-
-def wxyz_of(R: Array) -> Array:
-    """Return the quaternion w x y z of a rotation matrix (3, 3)."""
-    x, y, z, w = Rotation.from_matrix(R).as_quat()
-    return np.array([w, x, y, z])
-
-
-def pose_of(handle: Any) -> Array:
-    """Return the pose (4, 4) of a node of the scene."""
-    w, x, y, z = handle.wxyz
-    T = np.eye(4)
-    T[:3, :3] = Rotation.from_quat([x, y, z, w]).as_matrix()
-    T[:3, 3] = handle.position
-    return T
-
-
-def displaced(pose: Array, error: Array) -> Array:
-    """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from another."""
-    T = pose.copy()
-    T[:3, :3] = Rotation.from_rotvec(error[:3]).as_matrix() @ pose[:3, :3]
-    T[:3, 3] += error[3:]
-    return T
 
 
 class Handle:
@@ -94,8 +73,8 @@ class Handle:
         self._controls = server.scene.add_transform_controls(
             f'/target/{name or "tip"}', scale=0.25 if not name else 0.16, line_width=3.0,
             disable_rotations=is_point, depth_test=False, opacity=0.9)
-        self._label = server.scene.add_label(f'/target/{name or "tip"}/name',
-                                             f'target {name}'.strip())
+        self._text = f'target {name}'.strip()
+        self._label = server.scene.add_label(f'/target/{name or "tip"}/name', self._text)
         self._dragged, self._is_held, self.is_placed = -np.inf, False, False
 
         @self._controls.on_update
@@ -122,6 +101,12 @@ class Handle:
         if angle > MOVED + UNSURE * np.linalg.norm(distance[:3]):
             self._controls.wxyz = wxyz_of(goal[:3, :3])
 
+    def say(self, activation: float) -> None:
+        """Say if the task is off, because its activation (0 to 1) is 0."""
+        text = self._text if activation > 0.0 else f'{self._text} (off: activation 0)'
+        if self._label.text != text:
+            self._label.text = text
+
     def remove(self) -> None:
         """Remove the handle from the page."""
         self._label.remove()
@@ -147,10 +132,10 @@ class Scene:
         self._robot: Robot | None = None
         self._followers: tuple[Follower, ...] = ()
         self._bodies: dict[int, Any] = {}
+        self._fingers, self._objects = Fingers(server, {}), Objects(server)
         self._marks: dict[int, Any] = {}
         self._handles: dict[str, Handle] = {}
-        self._push: Any = None
-        self._is_pushing = False
+        self._push = PushHandle(server, actions)
         self.missing: list[str] = []
         scene = server.scene
         scene.set_up_direction('+z')
@@ -166,7 +151,6 @@ class Scene:
             scene.add_arrows(name, np.zeros((1, 2, 3)), color, shaft_radius=0.006,
                              head_radius=0.015, head_length=0.03, visible=False)
             for name, color in (('/force', BLUE), ('/external_force', ORANGE)))
-        self._pull = scene.add_line_segments('/pull', np.zeros((1, 2, 3)), RED, visible=False)
 
     def update(self, reading: Reading) -> None:
         """Draw a reading."""
@@ -176,6 +160,7 @@ class Scene:
         if robot is None or q is None or len(q) != robot.n:
             return
         with self._server.atomic():
+            self._objects.update(reading.solids)
             self._draw_arm(robot, q, reading)
             tip = reading.pose if reading.pose is not None else link_pose(robot, q, robot.tip)
             self._draw_tip(reading, tip)
@@ -183,33 +168,44 @@ class Scene:
                 np.zeros(6) if reading.error is None else reading.error)))
             for one in self._followers:
                 self._place_follower(one, link_pose(robot, q, one.link), reading)
-            self._draw_push(reading, tip)
+            self._push.update('push' in reading.offers, tip[:3, 3])
 
     def _rebuild(self, reading: Reading) -> None:
         """Draw another robot, and handles of its tasks."""
-        for old in (*self._bodies.values(), *self._marks.values(), *self._handles.values()):
+        for old in (self._fingers, *self._bodies.values(), *self._marks.values(),
+                    *self._handles.values()):
             old.remove()
         self._bodies, self._marks, self._handles = {}, {}, {}
         self._robot, self._followers = reading.robot, reading.followers
         if self._robot is None:
             return
-        scene = self._server.scene
-        shapes, self.missing = body_shapes(self._robot, reading.urdf_text, self._file_of)
-        for body, shape in shapes.items():
-            frame = scene.add_frame(f'/arm/{body + 1}', show_axes=False)
-            scene.add_mesh_trimesh(f'/arm/{body + 1}/shape', shape)
-            self._bodies[body] = frame
+        self._add_shapes(self._robot, reading.urdf_text)
         self._handles[''] = Handle(self._server, '', partial(self._actions.target, ''))
         for one in self._followers:
             self._handles[one.name] = Handle(
                 self._server, one.name,
                 partial(self._actions.target, one.name), one.is_point)
 
+    def _add_shapes(self, robot: Robot, urdf_text: str) -> None:
+        scene, ways = self._server.scene, fingers(urdf_text, robot.joint_names)
+        shapes, self.missing = body_shapes(robot, urdf_text, self._file_of, ways)
+        movable = {}
+        for body, shape in shapes.items():
+            if isinstance(body, int):
+                self._bodies[body] = scene.add_frame(f'/arm/{body + 1}', show_axes=False)
+                scene.add_mesh_trimesh(f'/arm/{body + 1}/shape', shape)
+            else:
+                carrier, T = robot.frames[body]
+                movable[body] = f'/arm/{carrier + 1}', T, ways[body], shape
+        self._fingers = Fingers(self._server, movable)
+
     def _draw_arm(self, robot: Robot, q: Array, reading: Reading) -> None:
         at = placement(robot, q)
         for body, frame in self._bodies.items():
             if body >= 0:
                 frame.wxyz, frame.position = wxyz_of(at.R[body]), at.p[body]
+        if reading.gripper is not None:
+            self._fingers.open(reading.gripper[0])
         near = reading.near_limits()
         for joint in self._marks.keys() - near.keys():
             self._marks.pop(joint).remove()
@@ -241,36 +237,9 @@ class Scene:
     def _place_follower(self, one: Follower, pose: Array, reading: Reading) -> None:
         """Place the handle of a further task, whose link has this pose (4, 4)."""
         handle = self._handles[one.name]
+        handle.say(reading.parameters.get(f'{one.name}.activation', 1.0))
         if not one.is_point:
             handle.place(pose, reading.goal_errors.get(one.name, np.zeros(6)))
         elif not handle.is_placed:
-            pose[:3, 3] += AHEAD * pose[:3, :3] @ one.axis
+            pose[:3, 3] += AHEAD * pose[:3, :3] @ np.array(one.axis)
             handle.place(pose, np.zeros(6))
-
-    def _draw_push(self, reading: Reading, tip: Array) -> None:
-        """Pull the arm towards the dragged push handle; hand the handle back to the tip."""
-        if 'push' not in reading.offers:
-            if self._push is not None:
-                self._push.remove()
-                self._push = None
-            self._is_pushing = self._pull.visible = False
-            return
-        if self._push is None:
-            self._push = self._server.scene.add_transform_controls(
-                '/push', scale=0.12, line_width=4.0, disable_rotations=True, depth_test=False,
-                opacity=0.8)
-            self._push.on_update(lambda event: self._set_pushing(event.phase != 'end'))
-        self._pull.visible = self._is_pushing
-        if not self._is_pushing:
-            self._push.position = tip[:3, 3]
-            return
-        end = np.array(self._push.position)
-        force = STIFFNESS * (end - tip[:3, 3])
-        force *= min(1.0, STRONGEST_PUSH / max(float(np.linalg.norm(force)), 1e-9))
-        self._pull.points = np.array([[tip[:3, 3], end]], dtype=np.float32)
-        self._actions.push(force)
-
-    def _set_pushing(self, is_pushing: bool) -> None:
-        self._is_pushing = is_pushing
-        if not is_pushing:
-            self._actions.push(None)

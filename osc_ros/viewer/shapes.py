@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,13 @@ SHORTEST = 0.02  # a link shorter than this share of the reach is drawn as a sph
 FACES_AT_MOST = 30_000  # a mesh with more faces would make the page slow: a capsule replaces it
 
 
-def body_shapes(robot: Robot, urdf_text: str,
-                file_of: Callable[[str], Path | None]) -> tuple[dict[int, Any], list[str]]:
+def body_shapes(robot: Robot, urdf_text: str, file_of: Callable[[str], Path | None],
+                apart: Collection[str] = ()) -> tuple[dict[int | str, Any], list[str]]:
     """
     Return the shape of each body, in the body's frame, and the meshes that could not be loaded.
 
-    The body -1 is the base. A body without a usable visual element is drawn by capsules.
+    The body -1 is the base. A body without a usable visual element is drawn by capsules. The
+    shapes of the links `apart` have the name of the link, and are in its frame.
 
     Parameters
     ----------
@@ -51,18 +52,21 @@ def body_shapes(robot: Robot, urdf_text: str,
     urdf_text : str
     file_of : callable
         Returns the file of a mesh by its URI in the URDF, or None.
+    apart : links
 
     Returns
     -------
-    dict of int to trimesh.Trimesh, list of str
+    dict of int or str to trimesh.Trimesh, list of str
 
     """
-    parts: dict[int, list[Any]] = {}
+    parts: dict[int | str, list[Any]] = {}
     missing = []
     for visual in visuals(urdf_text):
         if visual.link not in robot.frames:
             continue
-        body, T_body_link = robot.frames[visual.link]
+        body: int | str
+        body, T_body_link = ((visual.link, np.eye(4)) if visual.link in apart
+                             else robot.frames[visual.link])
         shape = _shape(visual, file_of)
         if shape is None:
             missing.append(visual.mesh)

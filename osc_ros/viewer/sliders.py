@@ -23,6 +23,7 @@ from typing import Any
 
 from osc_ros.viewer.actions import Actions
 from osc_ros.viewer.reading import Follower, Reading
+from osc_ros.viewer.text import block, line
 
 SETTLED = 1.0  # after a user has moved a slider, it shows the controller's value again [s]
 ACCELERATION, IMPEDANCE = 'acceleration', 'impedance'  # values of parameter mode
@@ -98,7 +99,7 @@ class Sliders:
         self._moved: dict[str, float] = {}
         self._mode: Any = None
         with self._folder:
-            self._note = server.gui.add_markdown('', order=1e6)
+            self._note = server.gui.add_html('', order=1e6)
 
     def update(self, reading: Reading) -> None:
         """Show the values of a reading."""
@@ -117,13 +118,14 @@ class Sliders:
                 continue
             mean = sum(has) / len(has)
             if len(set(has)) > 1:
-                notes.append(f'`{name}` is {" ".join(f"{x:g}" for x in has)}')
+                notes.append(line(f'{name} is {" ".join(f"{x:g}" for x in has)}'))
             if self._may_show(name):
                 slider.max = max(self._ranges[name].high, mean)
                 slider.min = min(self._ranges[name].low, mean)
                 slider.value = mean
-        notes += [f'⚠ **refused:** `{name}`: {text}' for name, text in reading.refusals.items()]
-        self._note.content = '\n\n'.join(notes)
+        notes += [line(f'{name}: {text}', '⚠ refused:')
+                  for name, text in reading.refusals.items()]
+        self._note.content = block(notes)
 
     def _may_show(self, name: str) -> bool:
         """Whether a slider is not being moved by a user."""

@@ -1,0 +1,81 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The objects beside a simulated arm, for pictures: shape, pose and colour of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.sim.plant import Plant
+
+Array = NDArray[np.float64]
+
+# Names of the objects by those of their shapes in MuJoCo: of `World`, `Block`, and `Plant`'s wall.
+NAMES = {'world table': 'table', 'world wall': 'wall', 'world ball': 'ball', 'block': 'cube',
+         'wall': 'plane'}
+EXTENT, THICKNESS = 1.2, 0.01  # of the box that stands for an infinite plane [m]
+PALE = (0.76, 0.6, 0.42, 1.0)  # its colour
+
+
+class Solid(NamedTuple):
+    """
+    One object.
+
+    Attributes
+    ----------
+    name : str
+        'table', 'wall', 'ball', 'cube' or 'plane'.
+    is_round : bool
+        A sphere, else a box.
+    size : (3,)
+        Lengths of the edges, or the diameter three times [m].
+    pose : (4, 4)
+        Of its centre, base frame.
+    color : tuple of 4 float
+        Red, green, blue, opacity, 0 to 1.
+
+    """
+
+    name: str
+    is_round: bool
+    size: Array
+    pose: Array
+    color: tuple[float, ...]
+
+
+def solids(plant: Plant) -> list[Solid]:
+    """Return the objects beside the arm of a plant; an infinite plane is a thin box."""
+    data, found = plant.data, []
+    model = data.model
+    mujoco.mj_kinematics(model, data)
+    for number in range(model.ngeom):
+        geom = model.geom(number)
+        if geom.name not in NAMES:
+            continue
+        T = np.eye(4)
+        T[:3, :3], T[:3, 3] = data.geom_xmat[number].reshape(3, 3), data.geom_xpos[number]
+        is_plane = geom.type[0] == mujoco.mjtGeom.mjGEOM_PLANE
+        is_round = geom.type[0] == mujoco.mjtGeom.mjGEOM_SPHERE
+        size = 2.0 * (np.full(3, geom.size[0]) if is_round else geom.size)
+        if is_plane:
+            size = np.array([EXTENT, EXTENT, THICKNESS])
+            T[:3, 3] -= 0.5 * THICKNESS * T[:3, 2]  # its top is the plane
+        color = PALE if is_plane else tuple(geom.rgba.tolist())
+        found.append(Solid(NAMES[geom.name], bool(is_round), size, plant.in_base(T), color))
+    return found

@@ -1,0 +1,48 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Poses of nodes of the scene: quaternions w x y z there, matrices here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+Array = NDArray[np.float64]
+
+
+def wxyz_of(R: Array) -> Array:
+    """Return the quaternion w x y z of a rotation matrix (3, 3)."""
+    x, y, z, w = Rotation.from_matrix(R).as_quat()
+    return np.array([w, x, y, z])
+
+
+def pose_of(handle: Any) -> Array:
+    """Return the pose (4, 4) of a node of the scene."""
+    w, x, y, z = handle.wxyz
+    T = np.eye(4)
+    T[:3, :3] = Rotation.from_quat([x, y, z, w]).as_matrix()
+    T[:3, 3] = handle.position
+    return T
+
+
+def displaced(pose: Array, error: Array) -> Array:
+    """Return the pose (4, 4) at the distance `error` (6,), [angular; linear], from another."""
+    T = pose.copy()
+    T[:3, :3] = Rotation.from_rotvec(error[:3]).as_matrix() @ pose[:3, :3]
+    T[:3, 3] += error[3:]
+    return T

@@ -1,0 +1,33 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Lines of text on the page, in HTML: what a node says is shown as it is, not interpreted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+STYLE = 'padding:2px 12px;font-size:14px;line-height:1.35;overflow-wrap:anywhere'
+
+
+def line(text: str, head: str = '') -> str:
+    """Return a line of text, after a head in bold."""
+    return (f'<b>{escape(head)}</b> ' if head else '') + escape(text)
+
+
+def block(lines: Iterable[str]) -> str:
+    """Return lines of HTML below each other; nothing if there is none."""
+    body = ''.join(f'<div style="margin:2px 0">{one}</div>' for one in lines)
+    return f'<div style="{STYLE}">{body}</div>' if body else ''
