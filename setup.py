@@ -84,6 +84,7 @@ setup(
         'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
                  'pytest-xdist',
                  'hypothesis',
+                 'rosbags>=0.10',
                  'pin', 'example-robot-data'],
         'lint': ['ruff', 'mypy', 'types-PyYAML'],
     },

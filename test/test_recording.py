@@ -300,6 +300,31 @@ def test_bag_opens_with_another_reader_and_has_metadata(recorded, tmp_path):
     assert loaded_bag(folder).run_of()
 
 
+def test_bag_says_the_same_to_the_reader_of_rosbags(recorded, tmp_path):
+    """It shares no code with the readers above: metadata, MCAP, definitions and CDR by its own."""
+    reading = pytest.importorskip('rosbags.highlevel', reason='rosbags is not installed')
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+    folder = bag_of(recorded, tmp_path / 'run')
+    with (folder / 'run_0.mcap').open('rb') as stream:
+        expected = [(channel.topic, raw.log_time, schema.name, raw.data, message)
+                    for schema, channel, raw, message in make_reader(
+                        stream, decoder_factories=[DecoderFactory()]).iter_decoded_messages()]
+    with reading.AnyReader([folder]) as bag:
+        found = [(connection.topic, time, connection.msgtype, bytes(data),
+                  bag.deserialize(data, connection.msgtype))
+                 for connection, time, data in bag.messages()]
+        assert bag.message_count == len(expected) > 100
+    found.sort(key=lambda row: row[:2])
+    expected.sort(key=lambda row: row[:2])
+    for (*same, one), (*row, other) in zip(found, expected, strict=True):
+        assert same == row
+        if row[0] == '/joint_states':
+            assert list(one.name) == list(other.name)
+            for part in ('position', 'velocity', 'effort'):
+                np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+
+
 def test_strings_of_all_lengths_are_aligned(tmp_path):
     from mcap.records import Schema
     from mcap_ros2.decoder import DecoderFactory

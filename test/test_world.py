@@ -221,6 +221,39 @@ def test_arm_rolls_the_ball_over_the_table(spin):
     np.testing.assert_allclose(messages.vector_array(place[-1].point), centre, atol=5e-3)
 
 
+def test_page_hears_of_objects_and_gripper_and_forgets_them_when_the_simulator_ends(
+        ros, spin, monkeypatch):
+    pytest.importorskip('visualization_msgs', reason='visualization_msgs is not installed')
+    from osc_ros.nodes import viewer_simulator
+    from osc_ros.viewer.reading import Reading
+    fingers = ['panda_finger_joint1', 'panda_finger_joint2']
+    simulator = Simulator(parameter_overrides=given(
+        **ROBOT, **WORLD, initial_positions=READY.tolist(), lockstep=True, publish_tf=False,
+        **{'world.ball.radius': 0.04, 'world.ball.position': [0.4, 0.2, 0.48],
+           'gripper.joints': fingers, 'cube.position': [0.5, -0.2, 0.02]}))
+    reading, node = Reading(), Node('osc_viewer')
+    link = viewer_simulator.SimulatorLink(node, 'osc_simulator', reading)
+    link.subscribe()
+    names = {'table', 'ball', 'cube', 'plane'}
+
+    def come():  # before the first command, so while the simulated time stands still
+        return reading.solids.keys() == names and reading.gripper and link.takes_pushes
+
+    spin(come, simulator, node, why='for objects and gripper')
+    table, ball, cube, plane = (reading.solids[name] for name in sorted(
+        names, key=['table', 'ball', 'cube', 'plane'].index))
+    assert table[0].size == pytest.approx(TABLE.size)
+    np.testing.assert_allclose(table[1][:3, 3], TABLE.position)
+    assert ball[0].is_round and ball[0].size == pytest.approx([0.08] * 3)
+    np.testing.assert_allclose(ball[1][:3, 3], ball_position(simulator._plant))
+    np.testing.assert_allclose(cube[1][:3, 3], [0.5, -0.2, 0.02])
+    assert plane[1][2, 3] + 0.5 * plane[0].size[2] == pytest.approx(0.0)  # the cube is on it
+    assert reading.gripper[0] == pytest.approx(0.08, abs=1e-3)
+    monkeypatch.setattr(viewer_simulator, 'LIFETIME', -1.0)
+    link.forget_old()
+    assert not reading.solids and reading.gripper is None
+
+
 def test_push_that_cannot_be_is_refused_and_the_other_push_stays(spin):
     rig = Pressed(spin, {'world.push_timeout': 60.0})
     rig.pushes.publish(wrench((0.0, 5.0, 0.0), ''))
