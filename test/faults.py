@@ -42,7 +42,7 @@ USUAL = {'translation.natural_frequency': [20.0] * 3, 'rotation.natural_frequenc
          'force.integral_rate': 0.0}
 # Payloads that the test sets although the arm carries none [kg]. The controller accepts a heavier
 # payload if the arm can hold it, but a light wrist may become unstable: see "Payload" in
-# doc/control.md.
+# doc/payload.md.
 MASSES = (0.0, 0.5, 2.0, 50.0)
 GAPS = (0.02, 0.05, 0.1, 0.2, 0.3)  # without joint states [s]
 # Longer gaps [s] only with the dry friction of gears (relative to the effort limits): without

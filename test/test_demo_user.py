@@ -64,9 +64,12 @@ def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, differen
     wanted = with_config(tmp_path, controller={'payload.mass': told},
                          simulator={'payload.mass': carried})
     assert result_of(wanted).failures
-    why = cause(wanted, lambda progress: None)
+    shown = []
+    why = cause(wanted, lambda *progress: shown.append(progress))
     assert why.text.startswith(difference)
     assert 'riction' not in why.text
+    shares = [share for share, text in shown if text == 'trial 1']
+    assert len(shares) > 50 and min(shares) < 0.05 and 0.95 < max(shares) <= 1.0
     # the payload that the user gave is used for both
     assert max(node.get('payload.mass', 0.0) for node in why.changes.values()) == told + carried
     assert not result_of(wanted.changed(why.changes)).failures
@@ -88,7 +91,7 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
 ])
 def test_user_uncomments_a_parameter_of_the_controller_only(tmp_path, name, value, text):
     wanted = with_config(tmp_path, controller={name: value})
-    why = cause(wanted, lambda progress: None)
+    why = cause(wanted, lambda *shown: None)
     assert why.text.startswith(text)
     assert why.changes['osc_simulator'][name] == value
     assert not result_of(wanted.changed(why.changes)).failures

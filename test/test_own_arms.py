@@ -79,7 +79,7 @@ def row(name, base, tip, folder):
              errors(found)]
     if not found.failures:
         return [*path, *first, '', ''], True
-    why = cause(wanted, lambda text: None)
+    why = cause(wanted, lambda *shown: None)
     if not why.changes:
         return [*path, *first, '', why.text], False
     file = folder / 'follow.yaml'
@@ -211,7 +211,7 @@ def test_speed_limit_that_binds_is_named_and_friction_is_not(tmp_path):
     wanted = usual.changed({'osc_demo': {'scale': 1.0}})
     assert wanted.values['osc_simulator']['initial_positions'] == q
     assert result_of(wanted).failures
-    why = cause(wanted, lambda text: None)
+    why = cause(wanted, lambda *shown: None)
     assert 'limit of speed' in why.text
     assert 'riction' not in why.text
     assert why.changes['osc_demo']['scale'] < 1.0

@@ -35,6 +35,7 @@ from osc_ros.model.visuals import fingers, visuals
 from osc_ros.viewer.frames import displaced
 from osc_ros.viewer.page import Page, PageError
 from osc_ros.viewer.panel import banner, different, facts, words
+from osc_ros.viewer.push_handle import BESIDE
 from osc_ros.viewer.reading import ERROR, Follower, OK, Reading, Solid
 from osc_ros.viewer.shapes import body_shapes, capsules
 
@@ -444,7 +445,8 @@ class Arm:
         self.file = share_directory() / 'config' / 'panda.yaml'
         self._start = start
         # lockstep: browsers that draw on the CPU must not delay torques
-        start('simulator', *self.arguments(), '-p', 'lockstep:=true')
+        start('simulator', *self.arguments(), '--params-file', self.file.with_name('world.yaml'),
+              '-p', 'lockstep:=true')
         self.controller = self.start_controller()
         self.viewer = start('viewer', '--port', port)
         self.node.create_subscription(PoseStamped, 'osc_simulator/tip_pose', self._on_pose, 10)
@@ -493,7 +495,7 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
     port = free_port()
     arm = Arm(spin, start, port)
     with chromium.browser() as tab, chromium.browser() as other:
-        for one, size in ((tab, (1280, 800)), (other, (640, 400))):
+        for one, size in ((tab, (1440, 900)), (other, (640, 400))):
             one.open(f'http://127.0.0.1:{port}/', *size)
             deadline = time.monotonic() + 300.0  # the controller may compile
             while 'goal:' not in one.text():
@@ -521,8 +523,13 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         set_slider(tab, 'ω position [rad/s]', 35.0)
         arm.wait(lambda: '35' in str(arm.parameter('translation.natural_frequency')), 'the slider')
         assert arm.parameter('translation.natural_frequency') == [35.0] * 3
-        shown = other.value(FIELD_OF % json.dumps('ω position [rad/s]') + '.value')
-        assert float(shown) == 35.0  # other browsers see it
+        shown = FIELD_OF % json.dumps('ω position [rad/s]') + '.value'
+        arm.wait(lambda: float(other.value(shown)) == 35.0, 'the other browser')
+        pull_and_let_go(tab, arm)
+        press(tab, 'stop')
+        wait_for_text(arm, tab, 'inactive')
+        press(tab, 'start')
+        wait_for_text(arm, tab, 'goal:')
         assert tab.errors == []
         assert other.errors == []
         arm.controller.terminate()
@@ -530,6 +537,29 @@ def test_arm_follows_a_drag_in_the_browser_and_a_slider_sets_its_parameter(
         wait_for_text(arm, tab, 'absent')
         arm.start_controller()
         wait_for_text(arm, tab, 'goal:')
+
+
+def press(tab, text):
+    """Press the button with this text."""
+    tab.value('[...document.querySelectorAll("button")].find('
+              f'one => one.textContent.trim() === {json.dumps(text)}).click()')
+
+
+def pull_and_let_go(tab, arm):
+    """Pull the arm by its handle along y, and let it go."""
+    before = arm.tip.copy()
+    grip, far = pixel(tab, before + BESIDE + [0.0, 0.06, 0.0]), pixel(
+        tab, before + BESIDE + [0.0, 0.26, 0.0])
+    tab.mouse('mouseMoved', *grip)
+    arm.rest(0.5)
+    tab.mouse('mousePressed', *grip, button='left', buttons=1, clickCount=1)
+    for k in range(1, 9):
+        tab.mouse('mouseMoved', *(a + (b - a) * k / 8 for a, b in zip(grip, far)), button='left',
+                  buttons=1)
+        arm.rest(0.05)
+    arm.wait(lambda: arm.tip[1] - before[1] > 5e-3, 'the pull')
+    tab.mouse('mouseReleased', *far, button='left', clickCount=1)
+    arm.wait(lambda: np.linalg.norm(arm.tip - before) < 3e-3, 'the end of the pull')
 
 
 def wait_for_text(arm, tab, text):

@@ -228,7 +228,7 @@ class Planner:
                              f'box {self.limits.box.tolist()}: accepted is a box around it')
 
     def trajectory(self, duration: float = 10.0, seed: int = 0,
-                   tell: Callable[[float], object] = lambda condition: None) -> Trajectory:
+                   shown: Callable[[float], object] = lambda share: None) -> Trajectory:
         """
         Return a trajectory with a low condition number.
 
@@ -237,8 +237,8 @@ class Planner:
         duration : float [s]
         seed : int
             Another seed leads to another trajectory, as for a validation.
-        tell : callable
-            Called with the condition number after each improvement.
+        shown : callable
+            Called after each candidate with the share of the search that is done.
 
         Raises
         ------
@@ -250,17 +250,20 @@ class Planner:
             raise InputError(f'duration {duration} s: accepted are 4 to 120 s')
         rng = np.random.default_rng(seed)
         shape = (self.robot.n, self._basis.shape[0] + 1)
-        draws = [rng.standard_normal(shape) for _ in range(STARTS)]
-        scored = [(self._candidate(draw, duration), draw) for draw in draws]
+        scored = []
+        for k in range(STARTS):
+            draw = rng.standard_normal(shape)
+            scored.append((self._candidate(draw, duration), draw))
+            shown(k / (STARTS + STEPS))
         best, x = min(scored, key=lambda pair: pair[0].condition)
         size = 0.5
-        for _ in range(STEPS):
+        for k in range(STEPS):
+            shown((STARTS + k) / (STARTS + STEPS))
             joints = rng.random(self.robot.n) < 0.4
             draw = x + size * rng.standard_normal(shape) * joints[:, None]
             candidate = self._candidate(draw, duration)
             if candidate.condition < best.condition:
                 best, x, size = candidate, draw, min(1.5 * size, 1.0)
-                tell(best.condition)
             else:
                 size = max(0.97 * size, 0.05)
         if not np.isfinite(best.condition):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import tee
 from typing import Any
 
@@ -83,17 +83,19 @@ class _Candidate:
                           _merged(self.changes, other.changes))
 
 
-def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
+def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -> Cause:
     """
     Return why the arm does not follow, found by trials in this process, without ROS.
 
     The first candidate whose remedy makes the arm follow is returned, so every hint has helped in
-    a trial. Friction alone is named only if the arm also follows without any friction.
+    a trial. Friction alone is named only if the arm also follows without any friction. `shown` is
+    called with the share of a trial that is done, and its name.
 
     """
     with on_demand():
         try:
-            recording, plan = recording_of(demonstration)
+            recording, plan = recording_of(
+                demonstration, shown=lambda share: shown(share, 'the same again'))
             if not result(recording, plan, demonstration).failures:
                 return Cause('With the same parameters the arm follows in this process, without '
                              'ROS and in lockstep: the nodes were too slow for the wall clock, or '
@@ -102,8 +104,8 @@ def cause(demonstration: Demonstration, tell: Callable[[str], object]) -> Cause:
         except OscError as error:
             limits = f'A repetition in this process fails: {error}'
         for number, candidate in enumerate(_candidates(demonstration, limits), start=1):
-            tell(f'looking for the cause: trial {number}')
-            if _follows(demonstration.changed(candidate.changes)):
+            if _follows(demonstration.changed(candidate.changes),
+                        partial(_show_trial, shown, number)):
                 # keep the start: other start positions might be chosen for the changed arm
                 return Cause(candidate.text, _merged(start_parameters(demonstration.start),
                                                      candidate.changes))
@@ -266,10 +268,15 @@ def _reached_limit(demonstration: Demonstration, recording: Recording) -> str:
     return text if share > 0.0 else 'No joint reaches a limit of speed or torque'
 
 
-def _follows(demonstration: Demonstration) -> bool:
+def _show_trial(shown: Callable[[float, str], object], number: int, share: float) -> None:
+    shown(share, f'trial {number}')
+
+
+def _follows(demonstration: Demonstration,
+             shown: Callable[[float], object] = lambda share: None) -> bool:
     """Whether the arm follows; all phases are simulated only if it follows in the first one."""
     try:
-        return not any(result(*recording_of(demonstration, phases), demonstration).failures
+        return not any(result(*recording_of(demonstration, phases, shown), demonstration).failures
                        for phases in (1, None))
     except OscError:
         return False

@@ -26,7 +26,7 @@ import tempfile
 from textwrap import fill
 from typing import Any
 
-from osc_ros.commandline import add_json, painted, Parser, STDOUT, stdout_for_json
+from osc_ros.commandline import add_json, painted, Parser, ProgressBar, STDOUT, stdout_for_json
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
 from osc_ros.model.ends import ends_of_chains
@@ -184,8 +184,8 @@ def _conclude(options: argparse.Namespace, wanted: Demonstration, users: list[Pa
 def _explain(options: argparse.Namespace, wanted: Demonstration, users: list[Path]) -> Cause:
     """Print why the arm does not follow, and the parameters with which it does; return both."""
     print('looking for the cause ...', flush=True)
-    why = cause(wanted, Progress())
-    show('', last=True)
+    with ProgressBar('looking for the cause') as bar:
+        why = cause(wanted, bar.show)
     print('\n' + fill(f'CAUSE: {why.text}', 96, break_long_words=False))
     if why.changes:
         given = Parameters(users)

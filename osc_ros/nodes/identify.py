@@ -194,7 +194,10 @@ def _recordings(options: argparse.Namespace, mover: Mover) -> list[Recording]:
     limits = MotionLimits.of(robot, q, options.share, options.excursion, box)
     planner = Planner(robot, q, limits, options.what, options.link)
     print('looking for a motion that tells the parameters ...', flush=True)
-    trajectories = [planner.trajectory(options.duration, seed) for seed in (0, 1)]
+    trajectories = []
+    for seed in (0, 1):
+        with ProgressBar(f'looking for motion {seed + 1} of 2') as bar:
+            trajectories.append(planner.trajectory(options.duration, seed, bar.show))
     extents = [planner.extent(trajectory) for trajectory in trajectories]
     extent = max(extents, key=lambda one: one.tip_speed)
     for trajectory, one in zip(trajectories, extents):

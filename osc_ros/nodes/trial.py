@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from osc_ros.nodes import description, scenario
 from osc_ros.nodes.demonstration import Demonstration
 from osc_ros.nodes.report import Recording, Result, result
@@ -25,7 +27,8 @@ from osc_ros.nodes.simulated_arm import plant_of
 BEGIN = 0.2  # start time of the first motion [s]
 
 
-def recording_of(demonstration: Demonstration, phases: int | None = None
+def recording_of(demonstration: Demonstration, phases: int | None = None,
+                 shown: Callable[[float], object] = lambda share: None
                  ) -> tuple[Recording, list[scenario.Phase]]:
     """
     Return the recording of the motions, and their plan.
@@ -35,6 +38,8 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
     demonstration : Demonstration
     phases : int, optional
         Number of phases to run, from the first on; default all.
+    shown : callable, optional
+        Called now and then with the share of the run that is done.
 
     Raises
     ------
@@ -61,6 +66,7 @@ def recording_of(demonstration: Demonstration, phases: int | None = None
         if ticks % every == 0:
             recording.pose_times.append(plant.time)
             recording.poses.append(plant.pose(robot.tip))
+            shown(plant.time / plan[-1].end)
         recording.add_state(plant.time, q, qd, tau)
         plant.step(tau, steps)
         ticks += 1

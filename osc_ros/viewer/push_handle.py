@@ -25,7 +25,7 @@ from osc_ros.viewer.actions import Actions
 
 Array = NDArray[np.float64]
 
-BESIDE = np.array([0.13, 0.13, 0.0])  # place from the tip: beside the target's handle [m]
+BESIDE = np.array([0.0, 0.22, 0.0])  # place from the tip: beside the handle of the target [m]
 STIFFNESS = 150.0  # of the spring [N/m]
 STRONGEST = 60.0  # largest force of the spring [N]
 RED, GREY = (220, 50, 40), (150, 150, 155)
