@@ -41,9 +41,11 @@ from osc_ros.info.arm_dynamics import jacobian, mass_matrix
 from osc_ros.nodes import display, markers, messages, transforms
 from osc_ros.nodes.display_parameters import DISPLAY
 from osc_ros.nodes.parameters import declare
+from osc_ros.sim.objects import NAMES
 from tolerances import AGREEMENT
 
 CHECKOUT = Path(__file__).parents[1]
+RVIZ_TYPES = {'MarkerArray': 'MarkerArray', 'Pose': 'PoseStamped', 'Wrench': 'WrenchStamped'}
 needs_markers = pytest.mark.skipif(markers.MarkerArray is None,
                                    reason='visualization_msgs is not installed')
 
@@ -310,12 +312,31 @@ def test_controller_publishes_markers_and_every_topic_of_the_configurations(spin
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
     np.testing.assert_allclose(array(target.points[0]),
                                link_pose(robot, READY, robot.tip)[:3, 3], atol=1e-9)
-    node = rig.controller
-    known = {one.topic_name for one in (*node.publishers, *node.subscriptions)}
+    require_topics(rig.controller, '/osc_simulator/', False)
+
+
+def require_topics(node, prefix, is_wanted):
+    """Fail unless a node has the configurations' topics (not) under a prefix, as RViz's types."""
+    known = {one.topic_name: one.msg_type.__name__ for one in (*node.publishers,
+                                                               *node.subscriptions)}
     topics = rviz_topics('controller.rviz') | rviz_topics('simulation.rviz') | foxglove_topics()
-    own = {topic for topic in topics if not topic.startswith('/osc_simulator/')}
-    assert len(own) > 5
-    assert own <= known, own - known
+    topics = {topic for topic in topics if topic.startswith(prefix) == is_wanted}
+    assert len(topics) > 1
+    assert topics <= known.keys(), topics - known.keys()
+    for name in ('controller.rviz', 'simulation.rviz'):
+        for one in displays(name):
+            topic = '/' + one.get('Topic', {}).get('Value', '')
+            if topic in topics:
+                assert known[topic] == RVIZ_TYPES[one['Class'].rpartition('/')[2]], one
+
+
+@needs_markers
+def test_simulator_publishes_every_topic_of_the_configurations(spin):
+    from osc_ros.nodes.simulator import Simulator
+    from test_nodes import given, ROBOT
+    node = Simulator(parameter_overrides=given(**ROBOT, **{'world.ball.radius': 0.05}))
+    spin(lambda: True, node)
+    require_topics(node, '/osc_simulator/', True)
 
 
 def displays(name):
@@ -350,9 +371,11 @@ def foxglove_topics():
 @pytest.mark.parametrize('name', ['controller.rviz', 'simulation.rviz'])
 def test_rviz_shows_the_namespaces_that_there_are(name):
     assert all(one['Class'].startswith('rviz_default_plugins/') for one in displays(name))
-    [shown] = [one for one in displays(name) if one['Class'].endswith('/MarkerArray')]
-    assert shown['Topic']['Value'] == 'osc_controller/markers'
-    assert set(shown['Namespaces']) == set(markers.NAMESPACES)
+    shown = {one['Topic']['Value']: set(one['Namespaces']) for one in displays(name)
+             if one['Class'].endswith('/MarkerArray')}
+    assert shown.pop('osc_controller/markers') == set(markers.NAMESPACES)
+    simulated = {'osc_simulator/markers': set(NAMES.values())}
+    assert shown == (simulated if name == 'simulation.rviz' else {})
 
 
 def test_foxglove_layout_has_a_place_for_every_panel_and_shows_the_namespaces():

@@ -123,7 +123,7 @@ def test_push_of_a_second_before_and_now(drawn):
         hand.run(0.2).run(1.0, [0.0, 10.0, 0.0]).run(0.8)
     drawn('hand_guiding', 'A hand pushes the tip of the Panda with 10 N for 1 s',
           PERIOD * np.arange(1000),
-          {'way of the tip [m]': {name: hand.moved() for name, hand in hands.items()},
+          {'distance moved [m]': {name: hand.moved() for name, hand in hands.items()},
            'speed [m/s]': {name: hand.speeds for name, hand in hands.items()}},
           {0.2: 'hand pushes', 1.2: 'lets go'})
     before, now = (hand.moved() for hand in hands.values())

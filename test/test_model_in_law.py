@@ -95,9 +95,9 @@ def test_payload_is_picked_up_and_put_down_without_a_jump_and_the_tip_comes_back
     arm.run(4.5)
     times, (distances, _) = np.array(arm.times), arm.errors(arm.pose)
     drawn('payload', 'A payload of 2 kg is picked up and put down', times, {
-        'distance of tip\nto target [mm]': {'distance': 1e3 * distances},
+        'distance of tip\nto target [mm]': {'tip': 1e3 * distances},
         'joint torque [N m]': {f'joint {i + 1}': np.array(arm.torques)[:, i] for i in (1, 3, 5)}},
-        {0.5: 'picked up', 1.5: 'controller is told', 3.0: 'put down and told'})
+        {0.5: 'picked up', 1.5: 'payload set', 3.0: 'put down, payload reset'})
     unknown = distances[times < 1.5][-1]
     assert unknown > 5e-3
     assert distances[times < 3.0][-1] < 1e-4
@@ -176,7 +176,7 @@ def test_friction_that_is_compensated_costs_little_of_the_tracking(drawn):
     drawn('friction', 'Joints with friction: share that the controller compensates',
           np.array(arm.times), {
         'position error [mm]': {name: 1e3 * d for name, (d, _) in found.items()},
-        'orientation error [deg]': {name: np.degrees(a) for name, (_, a) in found.items()}})
+        'orientation error [°]': {name: np.degrees(a) for name, (_, a) in found.items()}})
     none, most, all_ = (rms(found[name][0][-2000:]) for name in found)
     assert none > 8e-3
     assert most < 0.3 * none
@@ -212,20 +212,20 @@ def test_arm_on_a_wall_and_under_a_ceiling_follows_as_on_the_floor(mount):
 
 def test_base_that_tilts_moves_the_tip_only_where_gravity_is_not_told(drawn):
     found = {}
-    for name in ('gravity not told', 'told at 50 Hz'):
+    for name in ('gravity not sent', 'sent at 50 Hz'):
         arm = arm_with(Body())
         while arm.plant.time < 3.0:
             angle = 0.4 * np.sin(1.5 * arm.plant.time)
             gravity = Rotation.from_rotvec([0.0, angle, 0.0]).apply([0.0, 0.0, -9.81])
             arm.plant.turn(gravity)
-            if name != 'gravity not told' and round(arm.plant.time / PERIOD) % 10 == 0:
+            if name != 'gravity not sent' and round(arm.plant.time / PERIOD) % 10 == 0:
                 arm.law.gravity = gravity
             arm.run(arm.plant.time + PERIOD)
         found[name] = arm.errors(arm.pose)[0]
     drawn('gravity', 'A base that tilts under the arm', np.array(arm.times), {
         'distance of tip to target [mm]': {name: 1e3 * d for name, d in found.items()}})
-    assert found['gravity not told'].max() > 4e-3
-    assert found['told at 50 Hz'].max() < 3e-4
+    assert found['gravity not sent'].max() > 4e-3
+    assert found['sent at 50 Hz'].max() < 3e-4
     assert jumps(arm).max() < 1.0
 
 
