@@ -44,7 +44,7 @@ EXAMPLE = """examples:
   osc_record --controller left/osc_controller --duration 20 --output run1
   osc_record --topic /camera/image_raw --all    another topic; and ~/terms, …
 
-Replay: osc_replay run1. It opens in Foxglove, and with: ros2 bag info run1
+Replay: osc_replay run1. The format is that of ros2 bag and Foxglove.
 
 exit status: 0 written; 1 no such controller runs; 2 bad arguments, or it cannot be written"""
 SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',

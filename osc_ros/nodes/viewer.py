@@ -198,7 +198,8 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
     parser.add_argument('--controller', default='osc_controller',
                         help='name of the node that is shown (osc_controller)')
     parser.add_argument('--simulator', default='osc_simulator',
-                        help='name of the node that is pushed (osc_simulator)')
+                        help='name of the simulator: its objects, gripper and pushes '
+                        '(osc_simulator)')
     parser.add_argument('--listen-always', action='store_true',
                         help='subscribe to the reports of the controller also while no browser '
                         'is open (a benchmark uses it)')
