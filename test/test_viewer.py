@@ -360,7 +360,8 @@ def test_link_reads_a_controller_sets_parameters_and_survives_its_restart(spin, 
     wait(lambda: reading.q is not None and reading.pose is not None
          and 'elbow' in reading.goal_errors, 'for states')
     assert reading.q == pytest.approx(READY)  # by name: they come in another order
-    assert {'hold', 'release', 'lifecycle'} == reading.offers  # no free drive, nothing to push
+    # no free drive, nothing to push
+    wait(lambda: reading.offers == {'hold', 'release', 'lifecycle'}, 'for the services')
     link.set_parameter('translation.natural_frequency', 30.0)
     wait(lambda: list(reading.parameters['translation.natural_frequency']) == [30.0] * 3,
          'for the parameter')

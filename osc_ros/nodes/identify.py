@@ -67,7 +67,8 @@ EXAMPLE = """examples:
   osc_identify --robot panda --recording a.npz --validation b.npz
                                                  recordings: no arm is needed
 
-exit status: 0 written; 1 the data do not suffice, or the arm was stopped; 2 bad input; 3 declined"""
+exit status: 0 written; 1 the data do not suffice, or the arm was stopped; 2 bad input;
+3 declined"""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -90,8 +91,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         'inertial parameters of its links, from a motion within limits and a box. Says first\n'
         'what it will do, and asks.')
     parser.add_argument('--what', choices=(PAYLOAD, ARM), default=PAYLOAD,
-                        help='payload: payload and friction, with the links as described; arm: links '
-                        'and friction, without a payload (payload)')
+                        help='payload: payload and friction, with the links as described; arm: '
+                        'links and friction, without a payload (payload)')
     source = parser.add_mutually_exclusive_group()
     source.add_argument('--simulate', metavar='ROBOT', help='a robot of this package in MuJoCo, '
                         'without ROS')

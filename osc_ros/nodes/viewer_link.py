@@ -148,7 +148,7 @@ class ControllerLink:
         reading, is_there = self.reading, self._clients['get_state'].service_is_ready()
         offers = {name for name in ('hold', 'release', 'free_drive')
                   if self._clients[name].service_is_ready()}
-        if is_there:
+        if is_there and self._clients['change_state'].service_is_ready():
             offers.add('lifecycle')
         if self._simulator.takes_pushes:
             offers.add('push')
