@@ -124,8 +124,8 @@ def spin(ros, capfd):
     """
     Return `spin(happened, *nodes)`: spins nodes in this process until `happened()` is true.
 
-    The nodes are destroyed after the test. `spin.said(text)` returns whether `text` has been
-    logged since the test began.
+    The nodes are destroyed after the test. `spin.said(text, times)` returns whether `text` has
+    been logged so many times (default: once) since the test began.
 
     """
     from osc_ros.nodes.run import EventsExecutor
@@ -142,9 +142,9 @@ def spin(ros, capfd):
             executor.spin_once(timeout_sec=0.02)
             assert time.perf_counter() < deadline, f'waited in vain {why}: {heard[-3:]}'
 
-    def said(text):
+    def said(text, times=1):
         heard.append(capfd.readouterr().err)
-        return text in ''.join(heard)
+        return ''.join(heard).count(text) >= times
 
     heard = []
     until.said = said
