@@ -56,9 +56,8 @@ PATIENCE = 60.0  # timeout of a wait, for a busy machine; no test checks this ti
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
-LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py',
-           'test_every_robot.py', 'test_soak.py', 'test_texts.py', 'test_nodes.py',
-           'test_relay.py')
+LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py', 'test_arm.py',
+           'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
 
 
 def pytest_collection_modifyitems(items):
