@@ -56,9 +56,8 @@ PATIENCE = 60.0  # timeout of a wait, for a busy machine; no test checks this ti
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
 # `make test` would be idle while it runs.
-LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py',
-           'test_every_robot.py', 'test_soak.py', 'test_texts.py', 'test_nodes.py',
-           'test_relay.py')
+LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py', 'test_arm.py',
+           'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
 
 
 def pytest_collection_modifyitems(items):
@@ -124,8 +123,8 @@ def spin(ros, capfd):
     """
     Return `spin(happened, *nodes)`: spins nodes in this process until `happened()` is true.
 
-    The nodes are destroyed after the test. `spin.said(text)` returns whether `text` has been
-    logged since the test began.
+    The nodes are destroyed after the test. `spin.said(text, times)` returns whether `text` has
+    been logged so many times (default: once) since the test began.
 
     """
     from osc_ros.nodes.run import EventsExecutor
@@ -142,9 +141,9 @@ def spin(ros, capfd):
             executor.spin_once(timeout_sec=0.02)
             assert time.perf_counter() < deadline, f'waited in vain {why}: {heard[-3:]}'
 
-    def said(text):
+    def said(text, times=1):
         heard.append(capfd.readouterr().err)
-        return text in ''.join(heard)
+        return ''.join(heard).count(text) >= times
 
     heard = []
     until.said = said

@@ -16,7 +16,7 @@
 
 import ast
 from functools import cache
-from itertools import dropwhile
+from itertools import chain, dropwhile
 from pathlib import Path
 
 import pytest
@@ -87,8 +87,14 @@ def is_for_types(node):
     return isinstance(node, ast.If) and ast.unparse(node.test) == 'TYPE_CHECKING'
 
 
+@cache
+def imports_of(module):
+    """Return the modules that a module imports, at any depth but not under TYPE_CHECKING."""
+    return list(imported(tree(module)))
+
+
 def imported(node):
-    """Yield the modules that a syntax node imports, at any depth but not under TYPE_CHECKING."""
+    """Yield the modules that a syntax node imports."""
     for child in ast.iter_child_nodes(node):
         if is_for_types(child):
             continue
@@ -110,7 +116,7 @@ def folder_of(path):
 def layers_imported(module):
     """Return (layer, imported path) for every import from osc_ros in a module."""
     found = set()
-    for path in imported(tree(module)):
+    for path in imports_of(module):
         inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
         if not path.startswith('osc_ros') or inside in ('', 'errors', 'commandline'):
             continue
@@ -119,13 +125,13 @@ def layers_imported(module):
     return found
 
 
-@pytest.mark.parametrize('module', MODULES, ids=name)
-def test_imports_go_downward(module):
-    if name(module) == TABLE:
-        return
-    own = folder_of(name(module))
-    for layer, path in layers_imported(module):
-        assert layer == own or layer in LAYERS[own], f'{name(module)} imports {path}'
+def test_imports_go_downward():
+    for module in MODULES:
+        if name(module) == TABLE:
+            continue
+        own = folder_of(name(module))
+        for layer, path in layers_imported(module):
+            assert layer == own or layer in LAYERS[own], f'{name(module)} imports {path}'
 
 
 def test_only_the_table_of_methods_imports_the_papers():
@@ -137,7 +143,7 @@ def test_only_the_table_of_methods_imports_the_papers():
 @pytest.mark.parametrize('outside', OUTSIDE)
 def test_only_the_right_modules_know_a_library(outside):
     for module in MODULES:
-        if any(path.split('.')[0] == outside for path in imported(tree(module))):
+        if any(path.split('.')[0] == outside for path in imports_of(module)):
             assert name(module).startswith(OUTSIDE[outside]), f'{name(module)}: {outside}'
 
 
@@ -170,21 +176,17 @@ def body_length(function):
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
-sized = pytest.mark.parametrize('module', MODULES, ids=name)
+def test_module_is_short_and_says_what_it_is_for():
+    for module in MODULES:
+        lines = module.read_text(encoding='utf-8').splitlines()
+        # without the licence header
+        lines = len(list(dropwhile(lambda line: line.startswith('#') or not line, lines)))
+        assert lines <= LONGEST_MODULE, f'{name(module)}: {lines} lines'
+        assert ast.get_docstring(tree(module)), name(module)
 
 
-@sized
-def test_module_is_short_and_says_what_it_is_for(module):
-    lines = module.read_text(encoding='utf-8').splitlines()
-    # without the licence header
-    lines = len(list(dropwhile(lambda line: line.startswith('#') or not line, lines)))
-    assert lines <= LONGEST_MODULE, f'{lines} lines'
-    assert ast.get_docstring(tree(module))
-
-
-@sized
-def test_functions_have_few_parameters(module):
-    for function, node in qualified_names(module).items():
+def test_functions_have_few_parameters():
+    for function, node in chain.from_iterable(qualified_names(one).items() for one in MODULES):
         count = number_of_parameters(node)
         assert (count > MOST_PARAMETERS) == (function in MANY_PARAMETERS), (
             f'{function} has {count} parameters')
@@ -195,11 +197,10 @@ def test_exceptions_to_the_number_of_parameters_exist():
         function for module in MODULES for function in qualified_names(module)}
 
 
-@sized
-def test_functions_are_short(module):
-    for function in functions(module):
-        lines = body_length(function)
-        assert lines <= LONGEST_BODY, f'{function.name} has a body of {lines} lines'
+def test_functions_are_short():
+    for function, node in chain.from_iterable(qualified_names(one).items() for one in MODULES):
+        lines = body_length(node)
+        assert lines <= LONGEST_BODY, f'{function} has a body of {lines} lines'
 
 
 def test_every_folder_says_what_it_is_for():

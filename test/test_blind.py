@@ -20,6 +20,8 @@ from scipy.spatial.transform import Rotation
 
 from arm import moved
 from blind import Sensed
+from judge import robot_cases
+from osc_ros import Robot
 from osc_ros.control.prediction import Prediction
 from osc_ros.control.supervision import JUMP
 from osc_ros.control.trajectory import figure_of_eight, Hold
@@ -310,7 +312,9 @@ def test_velocities_that_are_always_zero_are_not_used():
     assert 1e3 * zero.errors(path)[-200:].max() < errors.max() + 1.0
 
 
-ROBOT = Sensed('kinova').robot  # it has continuous joints
+KINOVA = robot_cases()['kinova']
+# it has continuous joints; not of a Sensed, whose law compiles kernels at the import
+ROBOT = Robot.from_urdf(KINOVA.urdf_text, KINOVA.base, KINOVA.tip, locked=KINOVA.locked)
 
 
 @pytest.mark.parametrize('jitter', [0.0, 0.4])

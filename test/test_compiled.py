@@ -36,7 +36,9 @@ from osc_ros.control.settings import Settings
 from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module
-from osc_ros.dynamics.compiled import _kernel_modules, _kernel_source, KERNELS, OPERATIONS
+from osc_ros.dynamics import kernel_source as source_module
+from osc_ros.dynamics.compiled import KERNELS, OPERATIONS
+from osc_ros.dynamics.kernel_source import kernel_modules, kernel_source, stored_digest
 from osc_ros.dynamics.kinematics import LinkAxes
 from osc_ros.dynamics.methods import METHODS
 from osc_ros.dynamics.spatial import plus, ZERO
@@ -149,7 +151,7 @@ def test_edit_of_a_module_without_kernels_compiles_nothing():
     package = Path(compiled_module.__file__).parents[1]
     sources = {'.'.join([package.name, *path.relative_to(package).with_suffix('').parts]):
                path.read_text(encoding='utf-8') for path in package.rglob('*.py')}
-    modules = set(_kernel_modules(sources))
+    modules = set(kernel_modules(sources))
     assert {one.py_func.__module__ for one in KERNELS} <= modules
     assert not modules & {f'osc_ros.{name}' for name in (
         'control.supervisor', 'control.law', 'nodes.controller', 'nodes.messages', 'sim.plant')}
@@ -225,8 +227,28 @@ def test_progress_of_the_compilation_says_of_how_many(tmp_path):
 def test_only_a_change_of_what_kernels_are_compiled_from_compiles_them_again():
     source = 'from a import b\nC = 1\n@kernel\ndef f(x):\n    return x + C\n'
     plain = 'def g(x):\n    """Do."""\n    return f(x)\nclass H:\n    k = 2\n'
-    kept = _kernel_source(source + plain)
-    assert kept == _kernel_source(source.replace('(x):', '(x):\n    """Do."""') + plain)
-    assert kept == _kernel_source(source + plain.replace('2', '3').replace('f(x)', 'f(2 * x)'))
+    kept = kernel_source(source + plain)
+    assert kept == kernel_source(source.replace('(x):', '(x):\n    """Do."""') + plain)
+    assert kept == kernel_source(source + plain.replace('2', '3').replace('f(x)', 'f(2 * x)'))
     for old, new in (('C = 1', 'C = 2'), ('x + C', 'x - C'), ('a import b', 'a import d')):
-        assert kept != _kernel_source(source.replace(old, new) + plain)
+        assert kept != kernel_source(source.replace(old, new) + plain)
+
+
+def test_digest_is_found_again_without_parsing_until_a_source_file_changes(tmp_path, monkeypatch):
+    (package := tmp_path / 'osc_ros').mkdir()
+    file = package / 'one.py'
+    file.write_text('@kernel\ndef f(x):\n    return x + 1\n')
+    monkeypatch.setattr(source_module, 'PACKAGE', package)
+    parsed, compute = [], source_module.source_digest
+    monkeypatch.setattr(source_module, 'source_digest',
+                        lambda version: parsed.append(version) or compute(version))
+    first = stored_digest(tmp_path, '1')
+    assert (stored_digest(tmp_path, '1'), parsed) == (first, ['1'])
+    assert stored_digest(tmp_path, '2') != first  # another version of the compiler
+    before = file.stat()
+    file.write_text('\n@kernel\ndef f(x):\n    return x + 2'.ljust(before.st_size))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size  # and the same time of modification
+    assert stored_digest(tmp_path, '1') != first
+    assert not list(tmp_path.glob('tmp*'))
+    assert stored_digest(tmp_path / 'no folder', '1') == compute('1')

@@ -215,8 +215,18 @@ def estimate(torque, settled=1.0, wrench=None):
                            torque_of=lambda F: 0.1 * np.append(F, 0.0))
 
 
-LIMITS = Disturbance().limits(panda())
-BOUND, CONTACT = LIMITS[1], LIMITS[3]
+@cache  # not at the import, because it compiles kernels
+def limits():
+    """Return the limits of the compensation of the Panda."""
+    return Disturbance().limits(panda())
+
+
+def bound():
+    return limits()[1]
+
+
+def contact():
+    return limits()[3]
 
 
 class TestRules:
@@ -228,31 +238,31 @@ class TestRules:
         for k in range(round(seconds * PERIODS) + 1):
             last = compensation.torque.copy()
             found = compensation.update(start + k * PERIOD, *given, tau, **options)
-            most = LIMITS[2] * PERIOD
+            most = limits()[2] * PERIOD
             assert (np.abs(found - last) <= most * (1.0 + 1e-9) + 1e-12).all()
         return found.copy()
 
     def test_it_follows_the_external_torque_within_rate_and_bound(self):
-        found = self.after(Compensation(panda()), 1.5, estimate(0.5 * BOUND))
-        np.testing.assert_allclose(found, -0.5 * BOUND, rtol=1e-6)
+        found = self.after(Compensation(panda()), 1.5, estimate(0.5 * bound()))
+        np.testing.assert_allclose(found, -0.5 * bound(), rtol=1e-6)
         compensation = Compensation(panda(), Disturbance(free=5.0))
-        found = self.after(compensation, 3.0, estimate(-2.0 * BOUND))
-        np.testing.assert_allclose(found, BOUND)
+        found = self.after(compensation, 3.0, estimate(-2.0 * bound()))
+        np.testing.assert_allclose(found, bound())
 
     def test_sudden_torque_is_a_contact_and_holds_it_until_it_has_gone(self):
-        compensation, load = Compensation(panda()), 0.5 * BOUND
+        compensation, load = Compensation(panda()), 0.5 * bound()
         before = self.after(compensation, 2.0, estimate(load))
         for share, begin, in_contact in ((1.05, 2.0, True), (0.55, 3.0, True), (0.45, 4.0, False)):
             hit = load.copy()
-            hit[3] += share * CONTACT[3]
+            hit[3] += share * contact()[3]
             found = self.after(compensation, 0.8, estimate(hit), start=begin)
             assert compensation.in_contact == in_contact
-            np.testing.assert_allclose(found, before if in_contact else np.maximum(-hit, -BOUND),
+            np.testing.assert_allclose(found, before if in_contact else np.maximum(-hit, -bound()),
                                        rtol=1e-6)
 
     def test_load_at_the_start_is_no_contact(self):
-        compensation, load = Compensation(panda()), 0.9 * BOUND
-        assert (load > CONTACT).any()
+        compensation, load = Compensation(panda()), 0.9 * bound()
+        assert (load > contact()).any()
         np.testing.assert_allclose(self.after(compensation, 3.0, estimate(load)), -load, rtol=1e-6)
         assert not compensation.in_contact
 
@@ -269,7 +279,7 @@ class TestRules:
 
     @pytest.mark.parametrize('cause', ('held', 'not settled', 'gap', 'repeated', 'nan time'))
     def test_it_is_held(self, cause):
-        compensation, load = Compensation(panda()), 0.3 * BOUND
+        compensation, load = Compensation(panda()), 0.3 * bound()
         before = self.after(compensation, 1.0, estimate(load))
         other = estimate(2.0 * load, 0.5 if cause == 'not settled' else 1.0)
         time = {'gap': 3.0, 'repeated': 1.0, 'nan time': math.nan}.get(cause, 1.0 + PERIOD)
@@ -278,7 +288,7 @@ class TestRules:
 
     def test_it_does_not_wind_up_beyond_the_effort_limits(self):
         compensation, effort = Compensation(panda()), panda().effort_limits
-        load, tau = BOUND, -effort + 0.1
+        load, tau = bound(), -effort + 0.1
         self.after(compensation, 2.0, estimate(load), tau=tau)
         np.testing.assert_allclose(compensation.torque, -0.1)
         tau = -1.5 * effort  # more than the limit: nothing is added
@@ -287,7 +297,7 @@ class TestRules:
         assert np.isfinite(found).all()
 
     def test_switched_off_and_on_it_changes_at_its_rate(self):
-        compensation, load = Compensation(panda()), 0.5 * BOUND
+        compensation, load = Compensation(panda()), 0.5 * bound()
         self.after(compensation, 1.0, estimate(load))
         compensation.is_active = False
         assert np.abs(self.after(compensation, 1.0, estimate(load), start=1.0)).max() < 1e-9

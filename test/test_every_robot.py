@@ -37,8 +37,11 @@ pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
 STATES = 20
 ILL_CONDITIONED = 1e5  # condition number of Λ⁻¹ above which HEAD divides acceleration errors
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
+# one of each kind: fixed arms, a mobile one, legs, mimic joints, a humanoid, chains without mass
+QUICK = ('/panda.urdf', '/ur5_robot.urdf', '/kinova.urdf', '/tiago_no_hand.urdf', '/anymal.urdf',
+         '/baxter.urdf', '/icub_reduced.urdf', '/so100.urdf', '/hyq_no_sensors.urdf')
 PAGE = Path(__file__).parents[1] / 'doc' / 'robots.md'
-WRITE = "make test ARGS='-k every_robot --write-tables'"
+WRITE = "make test-all ARGS='-k every_robot --write-tables'"
 
 HEAD = f"""\
 # Every robot of example-robot-data {version('example-robot-data')}, compared with Pinocchio
@@ -168,7 +171,9 @@ def acceleration_error(at, acceleration):
             / max(1, condition / ILL_CONDITIONED))
 
 
-@pytest.mark.parametrize('name', urdf_texts())
+@pytest.mark.parametrize('name', [
+    name if name.endswith(QUICK) else pytest.param(name, marks=pytest.mark.slow)
+    for name in urdf_texts()])
 def test_every_method_agrees_with_pinocchio_on_every_chain(name):
     for (chain, robot), found in zip(robots(name), worst_errors(name), strict=True):
         if not isinstance(robot, ModelError):

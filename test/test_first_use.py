@@ -232,7 +232,7 @@ def answer(other, name, text):
     return result.reason
 
 
-@pytest.mark.parametrize('name, text, reason', [
+MISTYPED = [
     ('translation.natural_frequency', '[10, 10.5, 10]', 'a list that mixes types arrives as a '
      'text: write every number of a list with a decimal point, as in [10.0, 10.5]'),
     ('posture.damping', '1e1', 'YAML takes 1e1 for a text: write 10.0'),
@@ -241,11 +241,15 @@ def answer(other, name, text):
      "'posture.damping'?)"),
     ('no_such_thing_at_all', '1.0', "parameter 'no_such_thing_at_all' is unknown"),
     ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured; "),
-])
-def test_user_who_mistypes_a_parameter_reads_what_to_write(spin, name, text, reason):
+]
+
+
+def test_user_who_mistypes_a_parameter_reads_what_to_write(spin):
     rig = Rig(spin).activate()
-    found = answer(Other(spin, rig.controller), name, text)
-    assert reason in found and len(found) < 300, found
+    other = Other(spin, rig.controller)
+    for name, text, reason in MISTYPED:
+        found = answer(other, name, text)
+        assert reason in found and len(found) < 300, (name, found)
 
 
 def test_user_who_deletes_a_parameter_is_refused(spin):

@@ -124,7 +124,7 @@ def test_every_term_is_pinocchios(name, built, method, rotors):
                      tree.forward_dynamics(q, qd, tau, F)) < AGREEMENT
 
 
-@pytest.mark.parametrize('rotors', [False, True])
+@pytest.mark.parametrize('rotors', [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize('name, built, method', each)
 def test_torque_gives_the_tip_what_is_commanded(name, built, method, rotors):
     robot, tree = case(name, rotors, built)

@@ -197,18 +197,18 @@ def test_activation_latches_the_pose_of_that_moment(spin):
     np.testing.assert_allclose(rig.ask(q=elsewhere), gravity(elsewhere), atol=1e-8)
 
 
-@pytest.mark.parametrize('wanted', [
-    Transition(id=Transition.TRANSITION_CONFIGURE), Transition(id=99), Transition(label='cleanup'),
-    Transition(label='no such')])
-def test_transition_that_cannot_be_made_now_is_refused_and_the_node_goes_on(spin, wanted):
+def test_transition_that_cannot_be_made_now_is_refused_and_the_node_goes_on(spin):
     rig = Rig(spin).activate()
     client = rig.hardware.create_client(ChangeState, 'osc_controller/change_state')
     spin(client.service_is_ready, why='for the service')
-    answer = client.call_async(ChangeState.Request(transition=wanted))
-    spin(answer.done, why='for the refusal')
-    assert not answer.result().success
-    assert spin.said("refused: the node is 'active', accepted is one of deactivate (4), "
-                     'shutdown (7)')
+    for number, wanted in enumerate((
+            Transition(id=Transition.TRANSITION_CONFIGURE), Transition(id=99),
+            Transition(label='cleanup'), Transition(label='no such')), 1):
+        answer = client.call_async(ChangeState.Request(transition=wanted))
+        spin(answer.done, why='for the refusal')
+        assert not answer.result().success, wanted
+        assert spin.said("refused: the node is 'active', accepted is one of deactivate (4), "
+                         'shutdown (7)', times=number), wanted
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
@@ -283,19 +283,22 @@ def test_frame_that_tf2_knows_is_taken(spin):
     spin(heard, why='for a target in the frame of tf2')
 
 
-@pytest.mark.parametrize('bad, message', [
+BAD_TARGETS = [
     (target(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda' (links: base,"),
     (target(quaternion=(0.0, 0.0, 0.0, 0.0)), 'has length 0: accepted is 1'),
     (target(quaternion=(0.0, 0.0, 2.0, 0.0)), 'has length 2: accepted is 1'),
     (target(position=(np.nan, 0.0, 0.0)), 'pose is not finite'),
     (target(position=(1.7e308, 0.0, 0.0)), 'accepted is at most 1000 m'),
     (target(stamp=1.8e9), 'is far ahead of the joint states'),
-])
-def test_bad_target_is_refused_and_the_old_one_stays(spin, bad, message):
+]
+
+
+def test_bad_target_is_refused_and_the_old_one_stays(spin):
     rig = Rig(spin).activate()
-    rig.until_said(message, lambda: rig.hardware.poses.publish(bad))
-    assert spin.said('target_pose refused, the old target stays')
-    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    for number, (bad, message) in enumerate(BAD_TARGETS, 1):
+        rig.until_said(message, lambda bad=bad: rig.hardware.poses.publish(bad))
+        assert spin.said('target_pose refused, the old target stays', times=number), message
+        np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8, err_msg=message)
 
 
 def jogging(linear=(0.0, 0.1, 0.0), frame='panda_link0', stamp=0.0):
@@ -306,20 +309,23 @@ def jogging(linear=(0.0, 0.1, 0.0), frame='panda_link0', stamp=0.0):
     return message
 
 
-@pytest.mark.parametrize('bad, message', [
+BAD_TWISTS = [
     (jogging(frame='kitchen'), "frame 'kitchen' is not a link of robot 'panda'"),
     (jogging(linear=(np.nan, 0.0, 0.0)), 'accepted are 6 finite numbers'),
     (jogging(stamp=1e-3), 'accepted is less than 0.2 s, or 0 for now'),
     (jogging(stamp=1.8e9), 'is far ahead of the joint states'),
-])
-def test_bad_twist_is_refused_and_the_old_target_stays(spin, bad, message):
+]
+
+
+def test_bad_twist_is_refused_and_the_old_target_stays(spin):
     rig = Rig(spin).activate()
     twists = rig.hardware.create_publisher(TwistStamped, 'osc_controller/target_twist', 10)
     rig.hardware.tick = 1000
     rig.ask()
-    rig.until_said(message, lambda: twists.publish(bad))
-    assert spin.said('target_twist refused, the old target stays')
-    np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
+    for number, (bad, message) in enumerate(BAD_TWISTS, 1):
+        rig.until_said(message, lambda bad=bad: twists.publish(bad))
+        assert spin.said('target_twist refused, the old target stays', times=number), message
+        np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8, err_msg=message)
 
 
 def test_twist_in_the_frame_of_a_link_moves_the_target_until_its_time_out(spin):
@@ -460,7 +466,7 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
     np.testing.assert_allclose([found.angular.x, found.angular.y, found.angular.z], 0.0, atol=1e-7)
 
 
-@pytest.mark.parametrize('name, value, message', [
+BAD_PARAMETERS = [
     ('translation.natural_frequency', [1.0, 2.0], 'accepted is an array of 3, each a number'),
     ('translation.natural_frequency', [1.0, 2.0, -3.0], 'at least 0.001'),
     ('rotation.damping_ratio', 'high', 'accepted is an array of 3'),
@@ -482,17 +488,19 @@ def test_target_may_be_in_the_frame_of_any_link(spin, frame, position, error):
     ('limits.reaction_time', 0.001, 'is 0.001: accepted is at least 0.008'),
     ('limits.repulsion', 1000.0, "'limits.repulsion' is 1000: accepted is at most "),
     ('tip', 'panda_link3', "'tip' can be set only while the node is unconfigured"),
-])
-def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(
-        spin, name, value, message):
+]
+
+
+def test_bad_parameter_is_refused_with_the_reason_and_the_old_value_kept(spin):
     rig = Rig(spin).activate()
-    before = rig.controller.get_parameter(name).value
     settings = rig.controller._law.settings
-    [result] = rig.controller.set_parameters([Parameter(name, value=value)])
-    assert not result.successful
-    assert message in result.reason
-    assert rig.controller.get_parameter(name).value == before
-    assert rig.controller._law.settings is settings
+    for name, value, message in BAD_PARAMETERS:
+        before = rig.controller.get_parameter(name).value
+        [result] = rig.controller.set_parameters([Parameter(name, value=value)])
+        assert not result.successful, (name, value)
+        assert message in result.reason
+        assert rig.controller.get_parameter(name).value == before
+        assert rig.controller._law.settings is settings, (name, value)
 
 
 def test_gains_that_the_rate_does_not_carry_are_refused_when_the_node_is_configured(spin):

@@ -32,6 +32,13 @@ PACES = ('lockstep', 'paced')
 MEMORY = 4.0  # accepted growth of the relay's memory in a long run [MiB]
 # faults that are only in the long soak, because they start processes, which takes seconds
 LONG = ('interrupted', 'second controller')
+# faults that have a quick test of their own in the file that is named
+ELSEWHERE = {
+    'dropped states': 'test_watchdogs.py', 'missing velocities': 'test_watchdogs.py',
+    'killed': 'test_relay.py', 'deactivated': 'test_nodes.py',
+    'deactivated, brakes': 'test_relay.py', 'too much friction': 'test_wrong_knowledge.py',
+    'wrong payload': 'test_wrong_knowledge.py', 'hold in motion': 'test_nodes.py',
+    'limits of position': 'test_bounds_reached.py', 'retraction': 'test_bounds_reached.py'}
 
 
 @pytest.fixture(scope='module')
@@ -43,7 +50,9 @@ def xarm7(ros, tmp_path_factory):
     system.close()
 
 
-@pytest.mark.parametrize('kind', [kind for kind in FAULTS if kind not in LONG])
+@pytest.mark.parametrize('kind', [
+    pytest.param(kind, marks=pytest.mark.slow if kind in ELSEWHERE else ())
+    for kind in FAULTS if kind not in LONG])
 def test_foreign_arm_survives(xarm7, kind):
     xarm7.judge.broken.clear()
     xarm7.draw_from(SEED, list(FAULTS).index(kind))

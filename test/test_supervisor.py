@@ -15,6 +15,7 @@
 """The supervisor: its reactions to faults, checked with MuJoCo and Pinocchio."""
 
 from dataclasses import replace
+from functools import cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,11 +43,15 @@ from osc_ros.sim import Plant
 from tolerances import GRAVITY_HELD
 
 ROBOT = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
-SPACE = OperationalSpace(ROBOT)
 LIMITS = np.array(ROBOT.effort_limits)
 FADE = 0.05
 STEEPEST = 1.5  # largest rate of a cubic fade, relative to its mean rate
 REST = np.zeros(7)
+
+
+@cache  # not at the import, because it compiles kernels
+def osc():
+    return OperationalSpace(ROBOT)
 
 
 class Clock:
@@ -73,7 +78,7 @@ class Bench:
         """Create the supervisor, and pass one joint state to it."""
         self.clock, self.time, self.news = Clock(), 0.0, []
         self.supervisor = Supervisor(
-            ROBOT, SPACE.inverse_dynamics,
+            ROBOT, osc().inverse_dynamics,
             Supervision(watchdogs(reaction, latched), LIMITS, fade_time=FADE, period=PERIOD,
                         deadline=0.01, **given),
             lambda: self.news.append(self.supervisor.reaction), self.clock)
@@ -288,7 +293,7 @@ def test_turn_of_a_continuous_joint_is_no_jump():
                                    'name="panda_joint7" type="continuous"')
     robot = Robot.from_urdf(urdf, PANDA.base, PANDA.tip)
     assert not np.isfinite(robot.position_limits[6]).any()
-    supervisor = Supervisor(robot, SPACE.inverse_dynamics, Supervision(watchdogs('hold'), LIMITS))
+    supervisor = Supervisor(robot, osc().inverse_dynamics, Supervision(watchdogs('hold'), LIMITS))
     supervisor.accept_state(0.0, np.array([*READY[:6], np.pi - 1e-3]), REST)
     supervisor.accept_state(0.002, np.array([*READY[:6], 1e-3 - np.pi]), REST)
     assert not supervisor.watch()
@@ -318,7 +323,7 @@ def test_law_is_not_called_while_the_arm_is_stopped():
     (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, comply"),
     (lambda: Watchdog('hold', timeout=0.0), 'time-out of 0.0 s: accepted is more than 0'),
     (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted is more than 0'),
-    (lambda: Supervisor(ROBOT, SPACE.inverse_dynamics, Supervision({}, LIMITS)).torque(law()),
+    (lambda: Supervisor(ROBOT, osc().inverse_dynamics, Supervision({}, LIMITS)).torque(law()),
      'no joint state was seen'),
 ])
 def test_bad_settings_are_refused_by_message(bad, message):
@@ -373,7 +378,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
         q = rng.uniform(*(lower + 0.25 * (upper - lower), upper - 0.25 * (upper - lower)))
         plant.reset(q, qd)
         bench = Bench(reaction, latched=True)
-        bench.supervisor.begin(np.clip(SPACE.inverse_dynamics(q, qd, REST), -LIMITS, LIMITS))
+        bench.supervisor.begin(np.clip(osc().inverse_dynamics(q, qd, REST), -LIMITS, LIMITS))
         bench.supervisor.trip('told', '')
         while plant.time < 1.0:
             bench.wait(PERIOD)
@@ -389,7 +394,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
 @pytest.mark.parametrize('killed', [0.1, 0.2, 0.35, 0.5])
 def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, drawn):
     arm, clock = Arm(), Clock()
-    supervisor = Supervisor(ROBOT, SPACE.inverse_dynamics, Supervision(
+    supervisor = Supervisor(ROBOT, osc().inverse_dynamics, Supervision(
         {'silence': Watchdog('hold', timeout=0.05)}, LIMITS, period=PERIOD), clock=clock)
     arm.law.follow(Hold(moved(arm.pose, (0.0, 0.5, -0.2))), 0.0)
     supervisor.feed('silence')
@@ -451,7 +456,7 @@ def test_joint_beyond_its_speed_limit_is_braked():
             for _ in range(40):
                 bench.see(qd=at_speed(shares[-1]))
                 tau = bench.supervisor.torque(law())
-            assert tau[0] < SPACE.inverse_dynamics(READY, at_speed(shares[-1]), REST)[0]
+            assert tau[0] < osc().inverse_dynamics(READY, at_speed(shares[-1]), REST)[0]
 
 
 def test_speed_limit_that_is_lowered_on_the_way_gives_the_arm_time_to_slow_down():

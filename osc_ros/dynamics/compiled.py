@@ -16,11 +16,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, ExitStack, suppress
 import gc
-import hashlib
 import logging
 import os
 from pathlib import Path
@@ -37,6 +35,7 @@ from numba.np.arrayobj import make_array, populate_array
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.kernel_source import PACKAGE, stored_digest
 from osc_ros.errors import OscError
 
 try:
@@ -59,15 +58,13 @@ OBSERVERS: list[Callable[[str, bool], None]] = []
 _ON_DEMAND: list[bool] = []
 _ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
 
-_PACKAGE = Path(__file__).parents[1]
-
 # fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
                             'no_cfunc_wrapper': True}
 # Kernels that loop over the joints of a robot are 5 % faster at LLVM's optimization level 3
 # (Numba's default) than at level 2. The other kernels are not faster at level 3, and take 1.3
 # times as long to compile.
-_OF_JOINTS = tuple(f'{_PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'trees', 'teams'))
+_OF_JOINTS = tuple(f'{PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'trees', 'teams'))
 
 
 def inlined(function: Function) -> Function:
@@ -116,7 +113,7 @@ def kernel(function: Callable[..., Any], nogil: bool = False) -> Any:
     have to wait until another thread returns it. Use `released` for kernels that take long.
 
     The cache is in the user's cache folder, so that a read-only installation works. The name of
-    the folder contains a digest of the source of all kernels (`_source_digest`): kernels are
+    the folder contains a digest of the source of all kernels (`stored_digest`): kernels are
     compiled again only if this source changes.
 
     """
@@ -202,7 +199,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self.name = f'{function.__module__}.{function.__name__}'
-        if function.__module__.startswith(f'{_PACKAGE.name}.'):
+        if function.__module__.startswith(f'{PACKAGE.name}.'):
             self._cache_file = IndexDataCacheFile(
                 self._cache_path, f'{self.name}-{sys.implementation.cache_tag}', source_stamp='')
 
@@ -240,7 +237,7 @@ def _observe(compiled: Any, is_new: bool, begins: bool = True) -> None:
         observer(compiled.py_func.__name__, begins)
     if not (OBSERVERS or _ANNOUNCED):  # no observer reports why the call takes so long
         _ANNOUNCED.append(True)
-        logging.getLogger(_PACKAGE.name).warning(
+        logging.getLogger(PACKAGE.name).warning(
             'osc_ros compiles its kernels: up to a minute, once; then they are in %s', _CACHE)
 
 
@@ -391,68 +388,16 @@ def recorded_uses(run: Callable[[], object]) -> list[tuple[Any, tuple[Any, ...]]
     return list(uses)
 
 
-def _kernel_source(text: str) -> str:
-    """Source of a module that its kernels depend on; not docstrings, nor functions of Python."""
-    return _dumped(ast.parse(text))
-
-
-def _dumped(module: ast.Module) -> str:
-    if any(ast.unparse(node).startswith('from llvmlite') for node in module.body):
-        return ast.dump(module)  # all of it builds machine code
-    kept = []
-    for node in module.body:
-        if isinstance(node, ast.FunctionDef):
-            if not node.decorator_list:
-                continue
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:]
-        elif not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
-            continue
-        kept.append(ast.dump(node))
-    return '\n'.join(kept)
-
-
-def _defines_kernels(text: str) -> bool:
-    decorators = 'kernel', 'inlined', 'part', 'released'
-    return any(f'\n@{decorator}' in text for decorator in decorators)
-
-
-def _kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
-    """Return the modules that define kernels, and all that they import, directly or indirectly."""
-    found: dict[str, ast.Module] = {}
-    waiting = [name for name, text in sources.items() if _defines_kernels(text)]
-    while waiting:
-        name = waiting.pop()
-        if name in found or name not in sources:
-            continue
-        found[name] = ast.parse(sources[name])
-        for node in found[name].body:
-            if isinstance(node, ast.ImportFrom) and node.module:
-                waiting += [node.module, *(f'{node.module}.{one.name}' for one in node.names)]
-            elif isinstance(node, ast.Import):
-                waiting += [one.name for one in node.names]
-    return found
-
-
-def _source_digest() -> str:
-    """Digest of the package's source code from which the kernels are compiled."""
-    sources = {'.'.join([_PACKAGE.name, *path.relative_to(_PACKAGE).with_suffix('').parts]):
-               path.read_text(encoding='utf-8') for path in _PACKAGE.rglob('*.py')}
-    digest = hashlib.sha256(numba.__version__.encode())
-    for name, module in sorted(_kernel_modules(sources).items()):
-        digest.update(f'{name}\n{_dumped(module)}'.encode())
-    return digest.hexdigest()[:16]
-
-
 def _cache_directory() -> Path | None:
-    name = f'osc_ros-{_source_digest()}'
     home = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
     for parent in (config.CACHE_DIR, home, tempfile.gettempdir()):
         if not parent or parent.startswith('~'):
             continue
-        folder = Path(parent) / 'osc_ros' / name
+        own = Path(parent) / 'osc_ros'
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            own.mkdir(parents=True, exist_ok=True)
+            folder = own / f'osc_ros-{stored_digest(own, numba.__version__)}'
+            folder.mkdir(exist_ok=True)
             if os.access(folder, os.W_OK):
                 return folder
     return None

@@ -1,0 +1,104 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The digest of the source code of all kernels, which names the folder of their machine code."""
+
+from __future__ import annotations
+
+import ast
+from contextlib import suppress
+import hashlib
+import os
+from pathlib import Path
+import tempfile
+
+PACKAGE = Path(__file__).parents[1]
+
+
+def kernel_source(text: str) -> str:
+    """Source of a module that its kernels depend on; not docstrings, nor functions of Python."""
+    return _dumped(ast.parse(text))
+
+
+def _dumped(module: ast.Module) -> str:
+    if any(isinstance(node, ast.ImportFrom) and (node.module or '').startswith('llvmlite')
+           for node in module.body):
+        return ast.dump(module)  # all of it builds machine code
+    kept = []
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef):
+            if not node.decorator_list:
+                continue
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:]
+        elif not isinstance(node, (ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)):
+            continue
+        kept.append(ast.dump(node))
+    return '\n'.join(kept)
+
+
+def _defines_kernels(text: str) -> bool:
+    decorators = 'kernel', 'inlined', 'part', 'released'
+    return any(f'\n@{decorator}' in text for decorator in decorators)
+
+
+def kernel_modules(sources: dict[str, str]) -> dict[str, ast.Module]:
+    """Return the modules that define kernels, and all that they import, directly or indirectly."""
+    found: dict[str, ast.Module] = {}
+    waiting = [name for name, text in sources.items() if _defines_kernels(text)]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name not in sources:
+            continue
+        found[name] = ast.parse(sources[name])
+        for node in found[name].body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f'{node.module}.{one.name}' for one in node.names)]
+            elif isinstance(node, ast.Import):
+                waiting += [one.name for one in node.names]
+    return found
+
+
+def source_digest(version: str) -> str:
+    """Digest of `version` and of the source code from which the kernels are compiled."""
+    sources = {'.'.join([PACKAGE.name, *path.relative_to(PACKAGE).with_suffix('').parts]):
+               path.read_text(encoding='utf-8') for path in PACKAGE.rglob('*.py')}
+    digest = hashlib.sha256(version.encode())
+    for name, module in sorted(kernel_modules(sources).items()):
+        digest.update(f'{name}\n{_dumped(module)}'.encode())
+    return digest.hexdigest()[:16]
+
+
+def stored_digest(folder: Path, version: str) -> str:
+    """
+    `source_digest`, from a file in `folder` if this is known for the package's files as they are.
+
+    The digest takes nearly a second, as it parses the source. The file's name depends on the times
+    and the size of every source file. One of these times, that of the change of the inode, cannot
+    be set by a program, so that a file with another content has another time.
+
+    """
+    states = [(str(path), state.st_mtime_ns, state.st_ctime_ns, state.st_size)
+              for path in sorted(PACKAGE.rglob('*.py')) for state in [path.stat()]]
+    name = hashlib.sha256(repr((version, states)).encode()).hexdigest()[:16]
+    file = folder / f'digest-{name}'
+    with suppress(OSError):
+        return file.read_text(encoding='ascii')
+    digest = source_digest(version)
+    with suppress(OSError):  # another process may do the same, and reads no half of a file
+        handle, written = tempfile.mkstemp(dir=folder)
+        with open(handle, 'w', encoding='ascii') as new:
+            new.write(digest)
+        os.replace(written, file)
+    return digest
