@@ -124,7 +124,8 @@ def test_bad_input_is_refused():
             (lambda: space.torque(q, qd, u[:, :3]), r'acceleration has shape \(11, 3\)'),
             (lambda: space.torque(q, qd, u[:3]), r'u has shape \(3, 6\), accepted is \(11, 6'),
             (lambda: space.track(q, qd, Tip(u, u), 1.0, 1.0), r'target.pose has shape \(11, 6\)'),
-            (lambda: TensorSpace(OperationalSpace(robot, tips=['panda_link4', 'panda_link7'])),
+            (lambda: TensorSpace(
+                OperationalSpace(robot, 'dense', ['panda_link4', 'panda_link7'])),
              'has 2 tips .* accepted are one tip')):
         with pytest.raises(InputError, match=message):
             call()
