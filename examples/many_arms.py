@@ -43,7 +43,8 @@ def main(arguments: list[str] | None = None) -> None:
     k, rng = options.count, np.random.default_rng(0)
     robot = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
     law = TensorSpace(OperationalSpace(robot), 'mjlab')  # quaternions w x y z, linear part first
-    model = Plant(shipped_urdf('panda'), 'panda_link0', robot.joint_names, timestep=PERIOD).model
+    urdf = shipped_urdf('panda').read_text()
+    model = Plant(urdf, 'panda_link0', robot.joint_names, timestep=PERIOD).model
     full, applied = mujoco.mjtState.mjSTATE_FULLPHYSICS, mujoco.mjtState.mjSTATE_QFRC_APPLIED
     state = np.zeros((k, mujoco.mj_stateSize(model, full)))  # time, positions, velocities
     state[:, 1:8] = START + rng.uniform(-0.1, 0.1, (k, 7))
