@@ -1,6 +1,7 @@
 """Torques at a million states by Dask: on the cores of this machine, or on a cluster."""
 
 import argparse
+from contextlib import nullcontext
 from functools import lru_cache
 
 import dask.array as da
@@ -45,12 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
     rng, k = da.random.default_rng(0), options.count
     q, qd, u = (rng.uniform(-1.0, 1.0, (k, width), chunks=(CHUNK, width)) for width in (7, 7, 6))
     q = q + np.array([0.0, 0.0, 0.0, -1.5, 0.0, 1.5, 0.0])
-    cluster = options.scheduler or LocalCluster(
-        n_workers=options.workers, threads_per_worker=1, dashboard_address=None)
-    with Client(cluster):
+    machines = nullcontext(options.scheduler) if options.scheduler else LocalCluster(
+        n_workers=options.workers, threads_per_worker=1, dashboard_address=':0')
+    with machines as cluster, Client(cluster):
         mean = abs(torques(q, qd, u)).mean(axis=0).compute()
-    if not options.scheduler:
-        cluster.close()
     print(f'{k} states in {q.numblocks[0]} chunks, mean |τ| [N m]: {mean.round(2)}')
 
 
