@@ -62,7 +62,7 @@ test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
 
-bench: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
+bench: $(venv)/.test $(venv)/.bench $(venv)/.installed $(franka_sim)/.made
 	@$(bin)/python benchmark $(ARGS)
 
 lint: $(venv)/.test $(venv)/.lint
@@ -97,7 +97,7 @@ $(venv)/.made:
 	@'$(PYTHON)' -m venv $(venv)
 	@echo "$(CURDIR)" > $@
 
-$(venv)/.demo $(venv)/.test $(venv)/.franka $(venv)/.doc: $(venv)/.made $(constraints) setup.py
+$(venv)/.demo $(venv)/.test $(venv)/.bench $(venv)/.franka $(venv)/.doc: $(venv)/.made $(constraints) setup.py
 	@echo 'Installing the requirements of $(subst doc,docs,$(@F:.%=make %)) in $(venv), pinned, once: some minutes ...'
 	@$(remove_build)
 	@$(pip) -qq setuptools wheel

@@ -41,6 +41,9 @@ VIEWER = ['viser>=1.1.1,<2']
 RECORD = ['mcap>=1.2', 'mcap-ros2-support>=0.5.5', 'matplotlib>=3.6']
 DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
+# What they need themselves has no versions for Python 3.10.
+DASK = ['dask[array]>=2026.7; python_version >= "3.11"',
+        'distributed>=2026.7; python_version >= "3.11"']
 GYM = [*SIM, 'gymnasium==1.4.0']
 DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
 # It has wheels for these Pythons only, and no source distribution.
@@ -78,10 +81,13 @@ setup(
         'mpi': MPI,
         'franka': FRANKA,
         'gym': GYM,
+        'dask': DASK,
+        # What the benchmarks compare with, besides the requirements of `test`.
+        'bench': ['frax==0.1.0; python_version >= "3.11"', 'jax>=0.10; python_version >= "3.11"'],
         'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *RECORD, *GYM, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
+        'test': [*DEMO, *RECORD, *GYM, *DASK, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
                  'pytest-xdist',
                  'hypothesis',
                  'rosbags>=0.10',

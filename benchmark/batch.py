@@ -24,11 +24,14 @@ import os
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import mujoco
+from mujoco.rollout import Rollout
 import numpy as np
 from numpy.typing import NDArray
+import pinocchio as pin
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
-from osc_ros import OperationalSpace
+from osc_ros import OperationalSpace, Payloads
 from osc_ros.dynamics.method import EVALUATED, Terms
 from osc_ros.dynamics.parallel_parts import cores
 from panda import FRAX, has_frax, panda, states, TIP
@@ -40,6 +43,8 @@ ROUNDS = 9
 COPIED = 2 ** 25  # bytes, to measure the memory bandwidth: more than the caches
 PINOCCHIO_LAW, PINOCCHIO_TERMS = 'Pinocchio, in a loop', 'Pinocchio, terms in a loop'
 LAWS, ALL_TERMS = 'osc.torque_batch', 'osc.evaluate_batch, all terms'
+LOADED_LAWS, STEPS = f'{LAWS}, payloads and gravities', "a step of MuJoCo's rollout"
+STEP = 1e-4  # of MuJoCo's physics [s]
 FEW_TERMS, SINGLE_TERMS = 'osc.evaluate_batch, Λ and a⁰', 'osc.evaluate, in a loop'
 
 
@@ -111,6 +116,25 @@ def _vectorized(frax: Frax, q: NDArray[Any], qd: NDArray[Any], u: NDArray[Any]) 
     return lambda: np.asarray(law(q, qd, u))
 
 
+def _steps(model: mujoco.MjModel, pinocchio: pin.Model, q: NDArray[Any], qd: NDArray[Any],
+           tau: NDArray[Any]) -> _Way:
+    """One step of the physics by MuJoCo on all cores; its residual is that of accelerations."""
+    full, applied = mujoco.mjtState.mjSTATE_FULLPHYSICS, mujoco.mjtState.mjSTATE_QFRC_APPLIED
+    model.opt.timestep = STEP
+    datas = [mujoco.MjData(model) for _ in range(cores())]
+    state = np.zeros((len(q), mujoco.mj_stateSize(model, full)))
+    state[:, 1:8], state[:, 8:15] = q, qd
+    arms, data = Rollout(nthread=len(datas)), pinocchio.createData()
+
+    def residual(found):
+        return max(difference((found[k, 8:15] - qd[k]) / STEP,
+                              pin.aba(pinocchio, data, q[k], qd[k], tau[k]))
+                   for k in range(SINGLY))
+
+    return _Way(STEPS, cores(), len(q), 2 * state.shape[1] + 7, lambda: arms.rollout(
+        model, datas, state, tau[:, None, :], control_spec=applied)[0][:, -1], residual)
+
+
 def _laws() -> list[_Way]:
     text, robot, model = panda()
     osc, pinocchio, plant = (OperationalSpace(robot), Pinocchio(model, model.getFrameId(TIP)),
@@ -126,6 +150,12 @@ def _laws() -> list[_Way]:
     def batch():
         return osc.torque_batch(q, qd, u, out=out).tau
 
+    loads = Payloads(np.zeros(BATCH), np.zeros((BATCH, 3)), np.zeros((BATCH, 3, 3)))
+    gravity = np.tile(osc.gravity, (BATCH, 1))
+
+    def loaded():  # payloads of 0 kg: the residual is that of the law
+        return osc.torque_batch(q, qd, u, payloads=loads, gravity=gravity, out=out).tau
+
     def loop(call):
         return lambda: [call(s).copy() for s in few]
 
@@ -133,10 +163,13 @@ def _laws() -> list[_Way]:
     ways = [
         _Way(LAWS, cores(), BATCH, size, batch, residual),
         _Way(LAWS, 1, BATCH, size, partial(_on_one_core, batch), residual),
+        _Way(LOADED_LAWS, cores(), BATCH, size + 16, loaded, residual),
+        _Way(LOADED_LAWS, 1, BATCH, size + 16, partial(_on_one_core, loaded), residual),
         _Way('osc.torque, in a loop', 1, SINGLY, size,
              loop(lambda s: osc.torque(s.q, s.qd, s.u)), residual),
         _Way(PINOCCHIO_LAW, 1, SINGLY, size, loop(pinocchio.compiled), residual),
-        _Way('MuJoCo and numpy, in a loop', 1, SINGLY, size, loop(plant.sparse), residual)]
+        _Way('MuJoCo and numpy, in a loop', 1, SINGLY, size, loop(plant.sparse), residual),
+        _steps(plant.model, model, q, qd, batch().copy())]
     if has_frax():
         linear_first = np.array([s.u_linear_first for s in sample])
         ways.append(_Way(f'{FRAX}, vmap', cores(), BATCH, size, _vectorized(

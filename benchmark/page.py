@@ -28,6 +28,7 @@ from batch import (
     PINOCCHIO_TERMS,
     SINGLE_TERMS,
     SINGLY,
+    STEPS,
     Throughput,
 )
 from chains import ABA, ASKED, exponent, LAW, Length, LONGEST, Longest, MUJOCO, SLOW, SPREAD
@@ -237,10 +238,12 @@ def batch(rows: Sequence[Throughput]) -> list[str]:
         '## Many states', '',
         f'The Panda at random states that are not near a singularity: {BATCH:,} states in a call, '
         f'or {SINGLY:,} calls for one state each. "To Pinocchio\'s": Pinocchio in a loop, on as '
-        'many cores. "Memory": the rate at which one core could copy the arguments and results. '
+        'many cores. MuJoCo has no law for a batch; its row is forward dynamics and integration. '
+        '"Memory": the rate at which one core could copy the arguments and results. '
         'The residual is the largest difference from Pinocchio.', '',
         *_table(['', 'cores', 'states/s', "to Pinocchio's", 'memory, states/s', 'residual'], (
-            [row.name, str(row.cores), f'{row.rate:,.0f}', f'{row.rate / reference(row):.2f}',
+            [row.name, str(row.cores), f'{row.rate:,.0f}',
+             '' if row.name == STEPS else f'{row.rate / reference(row):.2f}',
              f'{row.floor:,.0f}', _residual(row.residual)] for row in rows)), '']
     if everything > 1:
         gains = (f'{name} {rate[name, everything] / rate[name, 1]:.2f}'

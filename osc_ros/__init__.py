@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from osc_ros.control.trajectory import Hold, Path
     from osc_ros.dynamics.operational_space import OperationalSpace
+    from osc_ros.dynamics.payloads import Payloads
     from osc_ros.dynamics.task_inertia import SingularityDamping
     from osc_ros.errors import ArmError, ArmTimeoutError, InputError, ModelError
     from osc_ros.model.files import shipped_urdf
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
 __all__ = [
     'Arm', 'ArmError', 'ArmTimeoutError', 'Driver', 'ForceControl', 'Friction', 'Gains',
     'Hold', 'InputError', 'Jog', 'Joining', 'Law', 'Limits', 'LookAt', 'ModelError',
-    'MomentumObserver', 'OperationalSpace', 'Path', 'Posture', 'Robot', 'Settings',
+    'MomentumObserver', 'OperationalSpace', 'Path', 'Payloads', 'Posture', 'Robot', 'Settings',
     'shipped_urdf', 'Simulation', 'SingularityDamping', 'Stiffness', 'Target', 'TargetLimits',
     'Task', 'pose',
 ]
@@ -110,6 +111,7 @@ _PLACES = {
                      'pose'),
     'control.trajectory': ('Hold', 'Path'),
     'dynamics.operational_space': ('OperationalSpace',),
+    'dynamics.payloads': ('Payloads',),
     'dynamics.task_inertia': ('SingularityDamping',),
     'errors': ('ArmError', 'ArmTimeoutError', 'InputError', 'ModelError'),
     'model.files': ('shipped_urdf',),

@@ -21,7 +21,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from osc_ros import InputError, OperationalSpace, Robot
+from osc_ros import InputError, OperationalSpace, Payloads, Robot
 from osc_ros.dynamics.batches import TERMS
 from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.method import EVALUATED
@@ -264,3 +264,83 @@ def test_batch_of_a_tree_with_several_tips_and_quaternions(method):
     assert np.isnan(found.tau[2]).all() and found.valid.sum() == k - 1 and not found.valid[2]
     with pytest.raises(InputError, match='of state 2, the quaternion'):
         osc.torque_batch(q, qd, u, check=True)
+
+
+def payloads(k, seed=6):
+    """Return k payloads: bars in random directions."""
+    rng = np.random.default_rng(seed)
+    ends = rng.normal(size=(k, 3, 3))
+    mass = rng.uniform(0.0, 3.0, k)
+    mass[0], ends[0] = 0.0, 0.0
+    return Payloads(mass, rng.normal(size=(k, 3)) / 10, 1e-2 * ends @ ends.transpose(0, 2, 1))
+
+
+def each(loads):
+    """Yield the arguments of `Robot.with_payload` for each of many payloads."""
+    return zip(*map(np.asarray, loads))
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_each_state_may_have_its_own_payload(method):
+    osc, k = panda(method), WIDTH + 2
+    q, qd, u, tau, qdd = states(osc.robot, k)
+    gravity, loads = np.random.default_rng(4).normal(size=(k, 3)), payloads(k)
+    if method == 'sweep':  # its kernels are compiled for what is given: one of them suffices
+        tau = qdd = [None] * k
+    given = {} if method == 'sweep' else {'tau_null': tau, 'posture_acceleration': qdd}
+    torques = osc.torque_batch(q, qd, u, **given, gravity=gravity, payloads=loads)
+    terms = osc.evaluate_batch(q, qd, TERMS, gravity=gravity, payloads=loads)
+    assert torques.valid.all() and terms.valid.all()
+    for i, load in enumerate(each(loads)):
+        one = OperationalSpace(osc.robot.with_payload(*load), method)
+        one.gravity = gravity[i]
+        assert far(torques.tau[i], one.torque(q[i], qd[i], u[i], tau[i], qdd[i])) < AGREEMENT
+        state = one.evaluate(q[i], qd[i])
+        for name in EVALUATED:
+            assert far(getattr(terms, name)[i], getattr(state, name)) < AGREEMENT, name
+        assert far(terms.a0[i], one.outward(q[i], qd[i]).a0) < AGREEMENT
+    # and in every other batch
+    for some in (slice(0), slice(1), slice(WIDTH - 1), slice(WIDTH), slice(None, None, -1)):
+        part = Payloads(*(values[some] for values in loads))
+        found = osc.torque_batch(q[some], qd[some], u[some], gravity=gravity[some], payloads=part,
+                                 **{name: values[some] for name, values in given.items()})
+        np.testing.assert_array_equal(found.tau, torques.tau[some])
+    bad = np.array(loads.mass)
+    bad[3] = np.nan
+    found = osc.torque_batch(q, qd, u, gravity=gravity, payloads=loads._replace(mass=bad), **given)
+    np.testing.assert_array_equal(found.valid, np.arange(k) != 3)
+    np.testing.assert_array_equal(found.tau[found.valid], torques.tau[found.valid])
+    assert np.isnan(found.tau[3]).all()
+
+
+def test_point_masses_at_the_tip_are_the_default():
+    osc = panda()
+    q, qd, u, *_ = states(osc.robot, 2)
+    found = osc.torque_batch(q, qd, u, payloads=Payloads([0.0, 2.0])).tau
+    assert far(found[0], osc.torque(q[0], qd[0], u[0])) < AGREEMENT
+    loaded = OperationalSpace(osc.robot.with_payload(2.0))
+    assert far(found[1], loaded.torque(q[1], qd[1], u[1])) < AGREEMENT
+
+
+def test_payloads_that_do_not_fit_are_refused():
+    osc = panda()
+    q, qd, u, *_ = states(osc.robot, 3)
+    one, turned = np.tile(np.eye(3), (3, 1, 1)), np.tile(np.eye(3), (3, 1, 1))
+    turned[1, 0, 2], one[2, 0, 0] = 0.1, -1.0
+    for loads, message in (
+            (Payloads(np.ones(2)), r'payloads.mass has shape \(2,\), accepted is \(3,\)'),
+            (Payloads(np.ones(3), np.ones(3)),
+             r'payloads.center_of_mass has shape \(3,\), accepted is \(3, 3\)'),
+            (Payloads(np.ones(3), None, np.eye(3)),
+             r'payloads.inertia has shape \(3, 3\), accepted is \(3, 3, 3\)'),
+            (Payloads([1.0, -2.0, 1.0]), r'payloads.mass\[1\] is -2.0: accepted is 0 or more'),
+            (Payloads(np.ones(3), None, turned), r'payloads.inertia\[1\] is .* symmetric'),
+            (Payloads(np.ones(3), None, one), r'payloads.inertia\[2\] is .* semi-definite'),
+            (Payloads([1.0, 0.0, 1.0], None, abs(one)), r'payloads.inertia\[1\] is .* no mass'),
+            ((1.0, 2.0, 3.0), r'payloads is a tuple: accepted is osc_ros.Payloads')):
+        with pytest.raises(InputError, match=message):
+            osc.torque_batch(q, qd, u, payloads=loads)
+        with pytest.raises(InputError, match=message):
+            osc.evaluate_batch(q, qd, payloads=loads)
+    with pytest.raises(InputError, match="LDL takes one robot .* 'sweep', 'recursive', 'efpa'"):
+        panda('ldl').torque_batch(q, qd, u, payloads=Payloads(np.ones(3)))

@@ -18,6 +18,7 @@ import json
 from pathlib import Path
 import re
 import runpy
+import subprocess
 import sys
 
 import numpy as np
@@ -134,3 +135,39 @@ def test_snake_of_200_links_moves_its_tip(capsys):
     program('snake')['main']()
     links, error = re.match(r'(\d+) links: .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
     assert links == '200' and float(error) < 1.0
+
+
+def test_many_arms_draw_their_circles(capsys):
+    program('many_arms')['main'](['--count', '16', '--seconds', '0.6'])
+    count, error = re.match(r'(\d+) arms, .* tip ([\d.]+) mm', capsys.readouterr().out).groups()
+    assert count == '16' and 0.0 < float(error) < 1.0
+
+
+def torques_of_chunks(k=5):
+    """Return torques of k states in chunks of two, not computed yet, and in one batch."""
+    found = program('many_machines')
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(k, width)) for width in (7, 7, 6)]
+    chunks = (found['da'].from_array(values, chunks=(2, -1)) for values in arrays)
+    return found['torques'](*chunks), found['laws'](*arrays)
+
+
+def test_chunks_of_dask_have_the_torques_of_one_batch():
+    pytest.importorskip('distributed', reason='needs dask: pip install .[dask]')
+    torques, expected = torques_of_chunks()
+    assert torques.numblocks == (3, 1)
+    np.testing.assert_array_equal(torques.compute(scheduler='synchronous'), expected)
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_processes_evaluates_the_chunks():
+    pytest.importorskip('distributed', reason='needs dask: pip install .[dask]')
+    found = subprocess.run([sys.executable, EXAMPLES / 'many_machines.py', '--count', '200000'],
+                           capture_output=True, text=True, check=True, timeout=300).stdout
+    assert '200000 states in 4 chunks' in found
+    mean = re.search(r'\[([^\]]+)\]$', found.strip())[1].split()
+    rng = np.random.default_rng(0)  # other states of the same distribution
+    q, qd, u = (rng.uniform(-1.0, 1.0, (20000, width)) for width in (7, 7, 6))
+    expected = program('many_machines')['laws'](q + [0, 0, 0, -1.5, 0, 1.5, 0], qd, u)
+    np.testing.assert_allclose(np.array(mean, float), abs(expected).mean(axis=0), rtol=0.05,
+                               atol=0.02)

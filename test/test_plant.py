@@ -247,7 +247,7 @@ def energy_drift(timestep):
     """Return largest energy change / largest kinetic energy in a free fall of 1 s."""
     rotors = np.full(7, 0.1)
     plant = panda(rotor_inertia=rotors, timestep=timestep)
-    plant._model.jnt_limited[:] = False  # a stop dissipates energy
+    plant.model.jnt_limited[:] = False  # a stop dissipates energy
     judge = Judge(example('panda_description/urdf/panda.urdf'), 'panda_link0', PANDA_JOINTS,
                   PANDA_FINGERS, rotors)
     energies = [judge.energy(plant.q, plant.qd)]

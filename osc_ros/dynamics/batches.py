@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.dynamics import arrays
 from osc_ros.dynamics.arrays import float_array, require_output
 from osc_ros.dynamics.method import EVALUATED, Method, States, Terms
+from osc_ros.dynamics.payloads import Payloads
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
@@ -75,8 +76,8 @@ class Batches:
     def torque_batch(self, q: ArrayLike, qd: ArrayLike, u: ArrayLike,
                      tau_null: ArrayLike | None = None,
                      posture_acceleration: ArrayLike | None = None, *,
-                     gravity: ArrayLike | None = None, out: Array | None = None,
-                     check: bool = False) -> Torques:
+                     gravity: ArrayLike | None = None, payloads: Payloads | None = None,
+                     out: Array | None = None, check: bool = False) -> Torques:
         """
         Torques of `torque`, without damping, at k states.
 
@@ -90,6 +91,8 @@ class Batches:
             See `torque`.
         gravity : (k, 3), optional
             Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
+        payloads : Payloads, optional
+            Payload of each state, besides those of the robot.
         out : (k, n), optional
             float64 and contiguous; written, and returned as `tau`.
         check : bool, optional
@@ -98,11 +101,12 @@ class Batches:
         Raises
         ------
         InputError
-            Shapes that do not fit; with `check`, a state that is not valid.
+            Shapes that do not fit, impossible payloads, payloads for other methods than 'sweep',
+            'recursive', 'efpa' and 'sfa'; with `check`, a state that is not valid.
 
         """
         k, n = len(np.atleast_2d(q)), self.robot.n
-        states = self._states(k, q, qd, gravity)._replace(
+        states = self._states(k, q, qd, gravity, payloads)._replace(
             u=float_array('u', u, (k, *self._task)),
             tau=None if tau_null is None else float_array('tau_null', tau_null, (k, n)),
             qdd=None if posture_acceleration is None else float_array(
@@ -117,8 +121,8 @@ class Batches:
         return found
 
     def evaluate_batch(self, q: ArrayLike, qd: ArrayLike, terms: Sequence[str] = EVALUATED, *,
-                       gravity: ArrayLike | None = None, out: Terms | None = None,
-                       check: bool = True) -> Terms:
+                       gravity: ArrayLike | None = None, payloads: Payloads | None = None,
+                       out: Terms | None = None, check: bool = True) -> Terms:
         """
         Terms of the law at k states.
 
@@ -130,6 +134,8 @@ class Batches:
             rows. 'a0' is the acceleration of the tips under τ⁰ = 0.
         gravity : (k, 3), optional
             Gravity of each state in the base frame [m/s²]; default: `gravity` for all.
+        payloads : Payloads, optional
+            Payload of each state, besides those of the robot.
         out : Terms, optional
             Result of an earlier call for k states and the same terms; written and returned.
         check : bool, optional
@@ -138,7 +144,7 @@ class Batches:
         Raises
         ------
         InputError
-            Shapes that do not fit, unknown terms; with `check`, a state that is not valid.
+            As of `torque_batch`; also unknown terms.
 
         """
         chosen = (terms,) if isinstance(terms, str) else tuple(terms)
@@ -146,7 +152,7 @@ class Batches:
             if name not in TERMS:
                 raise InputError(f"term '{name}' is unknown (known: {', '.join(TERMS)})")
         k = len(np.atleast_2d(q))
-        states = self._states(k, q, qd, gravity)
+        states = self._states(k, q, qd, gravity, payloads)
         found = Terms.empty(self.robot, k, chosen)
         if out is not None:
             self._require_terms(out, found)
@@ -167,14 +173,19 @@ class Batches:
         for values in out[:-1]:
             require_output(values, values.shape)
 
-    def _states(self, k: int, q: ArrayLike, qd: ArrayLike, gravity: ArrayLike | None) -> States:
+    def _states(self, k: int, q: ArrayLike, qd: ArrayLike, gravity: ArrayLike | None,
+                payloads: Payloads | None) -> States:
         if not (self.threads is None or isinstance(self.threads, int) and self.threads >= 1):
             raise InputError(f'threads is {self.threads!r}: accepted is a number from 1 on, or '
                              'None for one on each core')
+        if not (payloads is None or isinstance(payloads, Payloads)):
+            raise InputError(f'payloads is a {type(payloads).__name__}: accepted is '
+                             'osc_ros.Payloads(mass, center_of_mass, inertia)')
         self._is_located = False
         return States(float_array('q', q, (k, self.robot.nq)),
                       float_array('qd', qd, (k, self.robot.n)),
-                      None if gravity is None else float_array('gravity', gravity, (k, 3)))
+                      None if gravity is None else float_array('gravity', gravity, (k, 3)),
+                      payload=None if payloads is None else payloads.rows(k))
 
     def _judge(self, states: States, found: Torques | Terms, check: bool) -> None:
         """Mark states with bad quaternions; with `check`, raise InputError for a bad state."""

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -50,6 +51,8 @@ class States(NamedTuple):
         Commanded accelerations of the tips, for the law.
     tau, qdd : (k, n), optional
         τ⁰ and posture accelerations; see `Method.outward`.
+    payload : (k, PAYLOAD_WIDTH), optional
+        Further bodies, fixed to the first tip; see `lanes.payload`.
 
     """
 
@@ -59,6 +62,7 @@ class States(NamedTuple):
     u: Array | None = None
     tau: Array | None = None
     qdd: Array | None = None
+    payload: Array | None = None
 
     def part(self, first: int, last: int) -> States:
         """The states from `first` up to, but without, `last`."""
@@ -236,6 +240,7 @@ class Method(Protocol):
     def torque_batch(self, states: States, out: Array, valid: NDArray[np.bool_],
                      threads: int | None) -> None:
         """Write torques to out (k, n), NaN where not `valid` (k,), which is written too."""
+        self._require_no_payload(states)
         with self._own_gravity():
             for k in range(len(out)):
                 at = self._state(states, k)
@@ -245,6 +250,7 @@ class Method(Protocol):
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state."""
+        self._require_no_payload(states)
         rest, F = np.zeros(self.robot.n), np.zeros_like(self.a0)
         with self._own_gravity():
             for k in range(len(found.valid)):
@@ -263,6 +269,12 @@ class Method(Protocol):
                     self.jacobian(J)
                 for h in row.h:
                     self.inward(F, h)
+
+    def _require_no_payload(self, states: States) -> None:
+        if states.payload is not None:
+            raise InputError(f'payloads: {type(self).__name__} takes one robot for all states: '
+                             "accepted are methods 'sweep', 'recursive', 'efpa' and 'sfa', by one "
+                             'process')
 
     def _state(self, states: States, k: int) -> States:
         """State k, without the first axis; sets its gravity."""

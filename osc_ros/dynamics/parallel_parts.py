@@ -59,9 +59,18 @@ def in_parallel(k: int, part: Callable[[int, int], None], threads: int | None,
     count = cores() if threads is None else threads
     size = max(_LEAST, min(_LARGEST, -(-k // (8 * count))))
     parts = [(first, min(first + size, k)) for first in range(0, k, size)]
-    if count == 1 or len(parts) <= 1:
-        for first, last in parts:
+    rest = iter(parts)  # each thread takes the next one: `next` of a list's iterator is atomic
+
+    def work() -> None:
+        for first, last in rest:
             part(first, last)
+
+    others = min(count, len(parts)) - 1
+    if others <= 0:
+        work()
         return
-    with ThreadPoolExecutor(min(count, len(parts))) as pool:
-        list(pool.map(lambda ends: part(*ends), parts))
+    with ThreadPoolExecutor(others) as pool:
+        ends = [pool.submit(work) for _ in range(others)]
+        work()  # the caller is one of the threads
+        for end in ends:
+            end.result()

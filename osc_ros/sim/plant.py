@@ -123,17 +123,17 @@ class Plant:
         if furnish is not None:
             urdf.compiled(spec)  # refuses a URDF by name before anything is added
             furnish(spec)
-        self._model = urdf.compiled(spec)
-        self._data = mujoco.MjData(self._model)
-        self._probe = mujoco.MjData(self._model)  # for computations that must not change _data
-        self._at = np.array([self._model.joint(name).dofadr[0] for name in names])
-        self._links = {link: self._model.body(link).id for link in urdf.links}
+        self.model = urdf.compiled(spec)
+        self._data = mujoco.MjData(self.model)
+        self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
+        self._at = np.array([self.model.joint(name).dofadr[0] for name in names])
+        self._links = {link: self.model.body(link).id for link in urdf.links}
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
             self._place_wall(np.asarray(wall, dtype=np.float64))
-        self._model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
+        self.model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
     def _set_joints(self, spec: mujoco.MjSpec, armature: Array, viscous: Array, timestep: float
@@ -156,8 +156,8 @@ class Plant:
     def _place_wall(self, pose: Array) -> None:
         """Set the pose (4, 4) of the wall in the base frame."""
         T = np.linalg.inv(self._T_base_root) @ pose
-        self._model.geom('wall').pos = T[:3, 3]
-        mujoco.mju_mat2Quat(self._model.geom('wall').quat, T[:3, :3].ravel())
+        self.model.geom('wall').pos = T[:3, 3]
+        mujoco.mju_mat2Quat(self.model.geom('wall').quat, T[:3, :3].ravel())
 
     @property
     def effort_limits(self) -> Array:
@@ -192,7 +192,7 @@ class Plant:
         for i in np.flatnonzero((q < lower) | (q > upper)).tolist():
             raise InputError(f"q of joint '{self.joint_names[i]}' is {q[i]}; "
                              f'accepted: {lower[i]} to {upper[i]}')
-        mujoco.mj_resetData(self._model, self._data)
+        mujoco.mj_resetData(self.model, self._data)
         self._data.qpos[self._at] = q
         self._data.qvel[self._at] = qd
         self._tau = np.zeros(self.n)
@@ -215,7 +215,7 @@ class Plant:
         self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
         self._dry_now = self._dry + self._braked * np.minimum(
             BRAKE * self._effort_limits, STRONGEST)
-        self._model.dof_frictionloss[self._at] = self._dry_now
+        self.model.dof_frictionloss[self._at] = self._dry_now
 
     def push(self, link: str, force: ArrayLike, moment: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         """
@@ -240,17 +240,17 @@ class Plant:
         require('link', link, self._links)
         pushed = {body: push.reshape(2, 3) @ self._T_base_root[:3, :3]
                   for body, push in self._pushed.items()}
-        return wrench_beyond(self._model, self._data, self._links[link], pushed)
+        return wrench_beyond(self.model, self._data, self._links[link], pushed)
 
     def contact_force(self) -> Array:
         """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
-        mujoco.mj_forward(self._model, self._data)
+        mujoco.mj_forward(self.model, self._data)
         total, wrench = np.zeros(3), np.zeros(6)
-        wall = mujoco.mj_name2id(self._model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
+        wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
         for k, contact in enumerate(self._data.contact):
             if contact.geom1 != wall:
                 continue  # between other bodies
-            mujoco.mj_contactForce(self._model, self._data, k, wrench)
+            mujoco.mj_contactForce(self.model, self._data, k, wrench)
             # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
             total -= contact.frame.reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
@@ -275,7 +275,7 @@ class Plant:
         self._apply_pushes()
         if self._compensates == 'none' and not self._braked.any():
             self._data.qfrc_applied[self._at] = self._tau
-            mujoco.mj_step(self._model, self._data, steps)
+            mujoco.mj_step(self.model, self._data, steps)
         else:
             for _ in range(steps):
                 self._step_once()
@@ -292,7 +292,7 @@ class Plant:
             tau = np.where(self._braked, 0.0, self._clipped(tau + added))
         self._data.qfrc_applied[self._at] = tau
         before = self.q
-        mujoco.mj_step(self._model, self._data)
+        mujoco.mj_step(self.model, self._data)
         # under MuJoCo's dry friction a loaded joint creeps forever; a braked joint must not
         stands = (self._braked & (np.abs(self._data.qvel[self._at]) < STICKS)
                   & (np.abs(self._data.qfrc_constraint[self._at]) < 0.99 * self._dry_now))
@@ -313,7 +313,7 @@ class Plant:
 
     def _bias(self, qvel: Array) -> Array:
         self._probe.qpos[:], self._probe.qvel[:] = self._data.qpos, qvel
-        mujoco.mj_forward(self._model, self._probe)
+        mujoco.mj_forward(self.model, self._probe)
         return np.asarray(self._probe.qfrc_bias[self._at], dtype=np.float64)
 
     def pose(self, link: str, q: ArrayLike | None = None) -> Array:
@@ -322,7 +322,7 @@ class Plant:
         data = self._data if q is None else self._probe
         if q is not None:
             data.qpos[self._at] = _vector('q', q, self.n)
-        mujoco.mj_kinematics(self._model, data)
+        mujoco.mj_kinematics(self.model, data)
         T_root_link = np.eye(4)
         T_root_link[:3, :3] = data.xmat[self._links[link]].reshape(3, 3)
         T_root_link[:3, 3] = data.xpos[self._links[link]]
@@ -337,7 +337,7 @@ class Plant:
         for state in ('qpos', 'qvel', 'qacc_warmstart'):
             getattr(self._probe, state)[:] = getattr(self._data, state)
         self._probe.qfrc_applied[self._at] = self._clipped(tau)
-        mujoco.mj_forward(self._model, self._probe)
+        mujoco.mj_forward(self.model, self._probe)
         return np.asarray(self._probe.qacc[self._at], dtype=np.float64)
 
     def viewer(self) -> Viewer:
@@ -371,16 +371,16 @@ class Plant:
     def show_in(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Set the arm and the bodies beside it in a `scene` to their present poses."""
         data.qpos, data.time = self.qpos, self.time
-        mujoco.mj_kinematics(self._model, self._data)
-        for name, at in shape_names(self._model).items():
+        mujoco.mj_kinematics(self.model, self._data)
+        for name, at in shape_names(self.model).items():
             model.geom(name).pos = self._data.geom_xpos[at]
             mujoco.mju_mat2Quat(model.geom(name).quat, self._data.geom_xmat[at])
         mujoco.mj_forward(model, data)
 
     def scene(self) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """Return a model for drawing, with gravity down, and data with the arm at its q."""
-        model = self._urdf.scene(self._locks, self._model.opt.gravity, self._folder,
-                                 partial(add_shapes, model=self._model))
+        model = self._urdf.scene(self._locks, self.model.opt.gravity, self._folder,
+                                 partial(add_shapes, model=self.model))
         data = mujoco.MjData(model)
         self.show_in(model, data)
         least, greatest = arm_corners(model, data)
@@ -397,11 +397,11 @@ class Plant:
         require('link', base, self._links)
         body = self._links[base]
         while body:
-            if self._model.body_jntnum[body]:
-                joint = self._model.joint(self._model.body_jntadr[body]).name
+            if self.model.body_jntnum[body]:
+                joint = self.model.joint(self.model.body_jntadr[body]).name
                 raise InputError(f"joint '{joint}' carries the base '{base}'; "
                                  'accepted: moving joints beyond the base')
-            body = self._model.body_parentid[body]
+            body = self.model.body_parentid[body]
 
     def _clipped(self, tau: ArrayLike) -> Array:
         # np.clip takes several times as long

@@ -21,6 +21,9 @@ from osc_ros.dynamics.chain.layout import (
     A0,
     ENDS_WIDTH,
     FORCE,
+    INVERSE_A,
+    LINK_WIDTH,
+    MASS,
     POSE,
     SCRATCH,
     TIP_WIDTH,
@@ -30,6 +33,12 @@ from osc_ros.dynamics.chain.layout import (
 from osc_ros.dynamics.chain.passes import inward_pass, outward_pass, task_force
 from osc_ros.dynamics.compiled import inlined, released, view
 from osc_ros.dynamics.lanes.memory import array_of_lanes, none_or_lanes, WIDTH
+from osc_ros.dynamics.lanes.payload import (
+    own_or_lanes,
+    PAYLOAD_WIDTH,
+    put_inverse,
+    put_loaded,
+)
 from osc_ros.dynamics.lanes.rows import (
     goodness,
     load_rows,
@@ -37,16 +46,19 @@ from osc_ros.dynamics.lanes.rows import (
     store_rows,
     zero_if_finite,
 )
+from osc_ros.dynamics.spatial import matrix_at, vector_at
 from osc_ros.dynamics.task_inertia import put_pseudo_inverse
 
-# Where the parts of a room begin [lanes]; behind them are six parts of n lanes, `work` and J.
+# Where the parts of a room begin [lanes]; behind them are six parts of n lanes, `work`, the
+# links with payloads, and J.
 _ENDS, _U = TIP_WIDTH, TIP_WIDTH + ENDS_WIDTH
-_LAMBDA, _NO_FORCE, _JOINTS = _U + 6, _U + 42, _U + 48
+_LAMBDA, _NO_FORCE, _PAYLOAD = _U + 6, _U + 42, _U + 48
+_JOINTS = _PAYLOAD + PAYLOAD_WIDTH
 
 
 def room_size(n: int) -> int:
     """Number of lanes that `laws` and `terms` need for a chain of n bodies."""
-    return _JOINTS + n * (6 + WORK_WIDTH + 6)
+    return _JOINTS + n * (6 + WORK_WIDTH + LINK_WIDTH + 6)
 
 
 @inlined
@@ -57,8 +69,34 @@ def ends_in_lanes(ends, lanes):
     return lanes[_ENDS:_U]
 
 
+@inlined
+def links_in_lanes(links, payload, lanes):
+    """The constants `links` of the robot, in lanes if there are payloads."""
+    n = len(links)
+    L = view(lanes, _JOINTS + n * (6 + WORK_WIDTH), (n, LINK_WIDTH))
+    if payload is not None:
+        for i in range(n):
+            for j in range(LINK_WIDTH):
+                L[i, j] = links[i, j]
+    return own_or_lanes(payload, links, L)
+
+
+@inlined
+def load_payloads(links, ends, payload, first, lanes, L):
+    """Write the inertias of the last body with WIDTH payloads; 0 where all of them are finite."""
+    total = 0.0
+    if payload is not None:
+        P, link = lanes[_PAYLOAD:_JOINTS], L[len(links) - 1]
+        load_rows(payload, first, P)
+        put_loaded(links[len(links) - 1, MASS:], P, matrix_at(ends, 3), vector_at(ends, 12),
+                   link[MASS:])
+        put_inverse(link[MASS:], link[INVERSE_A:])
+        total += zero_if_finite(P)
+    return total
+
+
 @released
-def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
+def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
     """
     Write τ⁰ + JᵀΛ(u - a⁰) at k states.
 
@@ -68,6 +106,8 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
     q, qd, u : (k, n), (k, n), (k, 6)
     tau, qdd : (k, n) or None
     gravity : (k, 3), or (0, 3) for that in `ends`
+    payload : (k, PAYLOAD_WIDTH) or None
+        Further bodies, fixed to the tip.
     room : (room_size(n) * WIDTH,), overwritten
     out : (k, n), written [N·m]
         A row of NaN where a number of the state, or of the result, is not finite.
@@ -81,6 +121,7 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
     TAU, QDD = none_or_lanes(tau, joints[3]), none_or_lanes(qdd, joints[4])
     tip, F, U = lanes[:TIP_WIDTH], lanes[FORCE:FORCE + 6], lanes[_U:_U + 6]
     work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), ends_in_lanes(ends, lanes)
+    L = links_in_lanes(links, payload, lanes)
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
         load_rows(qd, first, QD)
@@ -91,24 +132,25 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, room, out, valid):
             load_rows(qdd, first, QDD)
         if len(gravity) > 0:
             load_rows(gravity, first, E[:3])
-        outward_pass(links, E, Q, QD, TAU, QDD, work, None, tip)
+        total = load_payloads(links, ends, payload, first, lanes, L)
+        outward_pass(L, E, Q, QD, TAU, QDD, work, None, tip)
         task_force(U, tip, F)
         inward_pass(links, E, TAU, QDD, F, work, tip, OUT)
         good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
-                        + zero_if_finite(OUT))
+                        + zero_if_finite(OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
 
 @released
-def terms(links, ends, q, qd, gravity, room, poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0,
-          valid):
+def terms(links, ends, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h, Lambda_inv,
+          Lambda, a0, valid):
     """
     Write terms of the law at k states; those whose arrays have no rows are not computed.
 
     Parameters
     ----------
-    links, ends, q, qd, gravity, room, valid
+    links, ends, q, qd, gravity, payload, room, valid
         As of `laws`; `room` is zero before the first call.
     poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
         One row for each state: (16,), (6,), (6 n,), (6,), (n,), (36,), (36,), (6,).
@@ -119,20 +161,22 @@ def terms(links, ends, q, qd, gravity, room, poses, twists, J, Jdot_qd, h, Lambd
     Q, QD, H, rest = joints[0], joints[1], joints[2], joints[3]
     tip, no_force, free = lanes[:TIP_WIDTH], lanes[_NO_FORCE:_JOINTS], lanes[_U:_U + 6]
     E, square, tall = ends_in_lanes(ends, lanes), lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
+    L = links_in_lanes(links, payload, lanes)
     moving = len(Jdot_qd) > 0 or len(h) > 0
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
         load_rows(qd, first, QD)
         if len(gravity) > 0:
             load_rows(gravity, first, E[:3])
-        total = zero_if_finite(Q) + zero_if_finite(QD)
+        total = (zero_if_finite(Q) + zero_if_finite(QD)
+                 + load_payloads(links, ends, payload, first, lanes, L))
         if len(a0) > 0 or not moving:
-            outward_pass(links, E, Q, QD, None, None, work, None, tip)
+            outward_pass(L, E, Q, QD, None, None, work, None, tip)
             total = total + zero_if_finite(tip[A0:POSE])
             for i in range(6):
                 free[i] = tip[A0 + i]
         if moving:
-            outward_pass(links, E, Q, QD, None, rest, work, None, tip)
+            outward_pass(L, E, Q, QD, None, rest, work, None, tip)
             total = total + zero_if_finite(tip[A0:POSE])
         if len(h) > 0:
             inward_pass(links, E, None, rest, no_force, work, tip, H)

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.dynamics.chain.bodies import inverse_inertia
-from osc_ros.dynamics.chain.layout import PRISMATIC, ROTOR
+from osc_ros.dynamics.chain.bodies import inverse_inertia, is_prismatic
+from osc_ros.dynamics.chain.layout import ROTOR
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.spatial import (
     add_matrix,
@@ -170,13 +170,13 @@ def _added_row(w, a, c, f):
 @inlined
 def axis_first(link, G):
     """G; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
-    return linear_first(G) if link[PRISMATIC] else G
+    return linear_first(G) if is_prismatic(link) else G
 
 
 @inlined
 def axis_first_pair(link, f):
     """f; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
-    return (f[1], f[0]) if link[PRISMATIC] else f
+    return (f[1], f[0]) if is_prismatic(link) else f
 
 
 @inlined
@@ -229,7 +229,7 @@ def coupling_to_body(R, p, C):
 @inlined
 def rows_first(link, C):
     """C; if the joint is prismatic, its upper and lower rows are exchanged. Self-inverse."""
-    return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
+    return (C[2], C[3], C[0], C[1]) if is_prismatic(link) else C
 
 
 @inlined

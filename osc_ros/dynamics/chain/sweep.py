@@ -58,9 +58,10 @@ class Sweep(ChainMethod):
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
             laws(self._links, self._ends, at.q, at.qd, at.u, at.tau, at.qdd, gravity[first:last],
-                 zeros(room_size(self.robot.n)), out[first:last], valid[first:last])
+                 at.payload, zeros(room_size(self.robot.n)), out[first:last], valid[first:last])
 
-        in_parallel(len(out), part, threads, (laws, states.tau is None, states.qdd is None))
+        in_parallel(len(out), part, threads, (laws, *(
+            values is None for values in (states.tau, states.qdd, states.payload))))
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
@@ -71,11 +72,11 @@ class Sweep(ChainMethod):
 
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
-            terms(self._links, self._ends, at.q, at.qd, gravity[first:last],
+            terms(self._links, self._ends, at.q, at.qd, gravity[first:last], at.payload,
                   zeros(room_size(self.robot.n)), *(values[first:last] for values in flat),
                   found.valid[first:last])
 
-        in_parallel(len(found.valid), part, threads, terms)
+        in_parallel(len(found.valid), part, threads, (terms, states.payload is None))
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

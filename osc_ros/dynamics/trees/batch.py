@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, released, view
 from osc_ros.dynamics.lanes.memory import array_of_lanes, WIDTH, zeros
+from osc_ros.dynamics.lanes.payload import own_or_lanes, PAYLOAD_WIDTH, put_loaded
 from osc_ros.dynamics.lanes.rows import (
     goodness,
     load_rows,
@@ -28,9 +29,17 @@ from osc_ros.dynamics.lanes.rows import (
     store_rows,
     zero_if_finite,
 )
+from osc_ros.dynamics.spatial import matrix_at, vector_at
 from osc_ros.dynamics.task_inertia import put_pseudo_inverse
 from osc_ros.dynamics.trees.bodies import inward, jacobian
-from osc_ros.dynamics.trees.layout import Constants, constants_in, memory_in, room_for
+from osc_ros.dynamics.trees.layout import (
+    BODY_WIDTH,
+    Constants,
+    constants_in,
+    MASS,
+    memory_in,
+    room_for,
+)
 from osc_ros.dynamics.trees.tree import put_law, put_outward
 
 Array = NDArray[np.float64]
@@ -40,7 +49,7 @@ def batch_room(integers: Array) -> Array:
     """Memory for `laws` and `terms`: that of one state, and the numbers of one state, in lanes."""
     b, tips, n = integers[:3].tolist()
     m, nq = 6 * tips, b + 3 * (n - b) // 2
-    own = 3 + nq + 5 * n + 2 * m + m * m + m * n
+    own = 3 + nq + 5 * n + 2 * m + m * m + m * n + PAYLOAD_WIDTH + b * BODY_WIDTH
     return zeros(len(room_for(integers)) + own)
 
 
@@ -56,19 +65,44 @@ def parts_of_room(lanes, nq, n, m):
 
 
 @inlined
-def constants_of_states(robot, gravity, first, G):
+def bodies_in_lanes(bodies, payload, lanes):
+    """Lanes without those at their end, a payload P, and constants of the bodies for payloads."""
+    i = len(lanes) - bodies.size
+    P, B = lanes[i - PAYLOAD_WIDTH:i], view(lanes, i, bodies.shape)
+    if payload is not None:
+        for k in range(len(bodies)):
+            for j in range(BODY_WIDTH):
+                B[k, j] = bodies[k, j]
+    return lanes[:i - PAYLOAD_WIDTH], P, own_or_lanes(payload, bodies, B)
+
+
+@inlined
+def load_payloads(robot, payload, first, P, bodies):
+    """Write the inertias of a body with WIDTH payloads; 0 where all of them are finite."""
+    total = 0.0
+    if payload is not None:
+        k, end = robot.tips[0], robot.ends[0]
+        load_rows(payload, first, P)
+        put_loaded(robot.bodies[k, MASS:], P, matrix_at(end, 0), vector_at(end, 9),
+                   bodies[k, MASS:])
+        total += zero_if_finite(P)
+    return total
+
+
+@inlined
+def constants_of_states(robot, gravity, first, G, bodies):
     """The constants of a robot, with lanes G of each state's gravity, by default its own."""
     if len(gravity) > 0:
         load_rows(gravity, first, G)
     else:
         for i in range(3):
             G[i] = robot.gravity[i]
-    return Constants(robot.tree, robot.bodies, robot.tips, robot.ends, G, robot.rotors,
+    return Constants(robot.tree, bodies, robot.tips, robot.ends, G, robot.rotors,
                      robot.paths, robot.starts, robot.common, robot.carriers, robot.before)
 
 
 @released
-def laws(integers, numbers, q, qd, u, tau, qdd, gravity, room, out, valid):
+def laws(integers, numbers, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
     """
     Write τ⁰ + JᵀΛ(u - a⁰) at k states.
 
@@ -78,6 +112,8 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, room, out, valid):
         See `layout`.
     q, qd, u : (k, nq), (k, n), (k, 6 m)
     tau, qdd, gravity : (k, n), (k, n), (k, 3); or without rows if not given
+    payload : (k, PAYLOAD_WIDTH) or None
+        Further bodies, fixed to the first tip.
     room : as of `batch_room`
     out : (k, n), written [N·m]
         A row of NaN where a number of the state, or of the result, is not finite.
@@ -86,6 +122,7 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, room, out, valid):
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
     memory, found = memory_in(integers, lanes)
     G, Q, joints, tips, _, _ = parts_of_room(lanes, q.shape[1], qd.shape[1], u.shape[1])
     U, QD, OUT = tips[0], joints[0], joints[1]
@@ -99,24 +136,26 @@ def laws(integers, numbers, q, qd, u, tau, qdd, gravity, room, out, valid):
             load_rows(tau, first, TAU)
         if len(qdd) > 0:
             load_rows(qdd, first, QDD)
-        robot = constants_of_states(constants, gravity, first, G)
+        robot = constants_of_states(constants, gravity, first, G, bodies)
+        total = load_payloads(constants, payload, first, P, bodies)
         put_outward(integers[5], robot, memory, found, Q, QD, TAU, QDD)
         put_law(robot, memory, found, U, TAU, QDD, OUT)
         good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
-                        + zero_if_finite(TAU) + zero_if_finite(QDD) + zero_if_finite(OUT))
+                        + zero_if_finite(TAU) + zero_if_finite(QDD) + zero_if_finite(OUT)
+                        + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
 
 @released
-def terms(integers, numbers, q, qd, gravity, room, poses, twists, J, Jdot_qd, h, Lambda_inv,
-          Lambda, a0, valid):
+def terms(integers, numbers, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd, h,
+          Lambda_inv, Lambda, a0, valid):
     """
     Write terms of the law at k states; those whose arrays have no rows are not computed.
 
     Parameters
     ----------
-    integers, numbers, q, qd, gravity, room, valid
+    integers, numbers, q, qd, gravity, payload, room, valid
         As of `laws`.
     poses, twists, J, Jdot_qd, h, Lambda_inv, Lambda, a0 : (k or 0, …), written
         One row for each state: (16 m,), (6 m,), (6 m n,), (6 m,), (n,), (36 m²,), (36 m²,),
@@ -124,6 +163,7 @@ def terms(integers, numbers, q, qd, gravity, room, poses, twists, J, Jdot_qd, h,
 
     """
     lanes, constants = array_of_lanes(room, WIDTH), constants_in(integers, numbers)
+    lanes, P, bodies = bodies_in_lanes(constants.bodies, payload, lanes)
     memory, found = memory_in(integers, lanes)
     n, m, rest = qd.shape[1], len(found.a0), memory.rest
     G, Q, joints, tips, square, tall = parts_of_room(lanes, q.shape[1], n, m)
@@ -134,8 +174,9 @@ def terms(integers, numbers, q, qd, gravity, room, poses, twists, J, Jdot_qd, h,
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
         load_rows(qd, first, QD)
-        robot = constants_of_states(constants, gravity, first, G)
-        total = zero_if_finite(Q) + zero_if_finite(QD)
+        robot = constants_of_states(constants, gravity, first, G, bodies)
+        total = (zero_if_finite(Q) + zero_if_finite(QD)
+                 + load_payloads(constants, payload, first, P, bodies))
         for step in range(2):
             is_free = step == 0
             if (is_free and moving and len(a0) == 0) or not (is_free or moving):

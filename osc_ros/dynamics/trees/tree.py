@@ -364,10 +364,10 @@ class Tree(Articulated, Method):
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
             laws(self._integers, self._numbers, at.q, at.qd, at.u,
-                 *(values[first:last] for values in given), batch_room(self._integers),
-                 out[first:last], valid[first:last])
+                 *(values[first:last] for values in given), at.payload,
+                 batch_room(self._integers), out[first:last], valid[first:last])
 
-        in_parallel(len(out), part, threads, laws)
+        in_parallel(len(out), part, threads, (laws, states.payload is None))
 
     def evaluate_batch(self, states: States, found: Terms, threads: int | None) -> None:
         """Write `found.valid` and all terms that have a row for each state, in lanes, threads."""
@@ -377,11 +377,11 @@ class Tree(Articulated, Method):
 
         def part(first: int, last: int) -> None:
             at = states.part(first, last)
-            terms(self._integers, self._numbers, at.q, at.qd, gravity[first:last],
+            terms(self._integers, self._numbers, at.q, at.qd, gravity[first:last], at.payload,
                   batch_room(self._integers), *(values[first:last] for values in flat),
                   found.valid[first:last])
 
-        in_parallel(len(found.valid), part, threads, terms)
+        in_parallel(len(found.valid), part, threads, (terms, states.payload is None))
 
 
 @ahead
