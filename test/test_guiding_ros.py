@@ -94,6 +94,7 @@ def test_hand_guides_the_simulated_arm_over_ros_and_it_holds_where_the_hand_lets
     plant.push(PANDA.tip, [0.0, 10.0, 0.0])
     wait(1.0)
     assert 0.05 < np.linalg.norm(place() - start) < 0.2
+    plant.push(PANDA.tip, [0.0, 0.0, 0.0])  # before a wait whose simulated time is not known
     spin(lambda: client.poses.get_subscription_count() > 0)
 
     def refused():
@@ -101,7 +102,6 @@ def test_hand_guides_the_simulated_arm_over_ros_and_it_holds_where_the_hand_lets
         return spin.said('target_pose refused, the old target stays: the arm is in free drive')
 
     spin(refused, why='for the refusal')
-    plant.push(PANDA.tip, [0.0, 0.0, 0.0])
     wait(0.3)
     assert np.abs(plant.qd).max() < 0.02
     answer = client.set_free(False)
