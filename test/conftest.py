@@ -51,7 +51,7 @@ class Judge:
 
 sys.meta_path.append(Judge)
 
-PATIENCE = 60.0  # timeout of a wait, for a busy machine; no test checks this time [s]
+PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this time [s]
 
 
 # The slowest test files, slowest first. If a slow file started last, the other workers of
