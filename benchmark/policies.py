@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osc_ros import Hold, Law, Robot, shipped_urdf, Simulation
-from osc_ros.client.simulated import SHIPPED
+from osc_ros.client.robots import SHIPPED
 from osc_ros.control.chunks import LEAD
 from osc_ros.control.streams import Following, Stream
 from osc_ros.control.task import Target

@@ -44,7 +44,7 @@ LAYERS = {
     'viewer': ('model', 'dynamics'),
     'nodes': ('model', 'dynamics', 'dynamics/trees', 'control', 'recording', 'identification',
               'sim', 'hardware', 'arm', 'viewer', 'tuning'),
-    'client': ('model', 'dynamics', 'control', 'recording', 'sim', 'nodes'),
+    'client': ('model', 'dynamics', 'control', 'recording', 'sim', 'hardware', 'arm', 'nodes'),
     'gym': ('model', 'dynamics', 'control', 'sim', 'client'),
     'teach': ('model', 'dynamics', 'control', 'nodes', 'client'),
 }

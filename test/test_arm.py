@@ -30,9 +30,10 @@ import numpy as np
 import pytest
 
 from conftest import PATIENCE
+from loops import memory_of
 from osc_ros.arm import channel
 from osc_ros.arm.channel import Channel, Queue, RECORDS
-from osc_ros.arm.process import require_fit, Start, System
+from osc_ros.arm.start import Start, System
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
 from osc_ros.control.limits import Limits
@@ -255,9 +256,9 @@ def start_of(rate=1000.0, compensates='gravity', **limits):
     ({'joint_names': tuple('abcdefg')}, {}, 'an arm has the joints a, b, c, d, e, f, g: '),
 ], ids=('rate', 'compensation', 'torques', 'rates', 'joints'))
 def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, said):
-    require_fit(described(), start_of())
+    start_of().fitted(described())
     with pytest.raises(InputError, match=re.escape(said)):
-        require_fit(described(**arm), start_of(**given))
+        start_of(**given).fitted(described(**arm))
 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
@@ -318,14 +319,6 @@ def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin):
     os.kill(rig.process, signal.SIGCONT)
     spin(lambda: rig.client.statuses[-1].level != DiagnosticStatus.ERROR, why='for it to go on')
     assert rig.node._loop.mode == ACTIVE
-
-
-def memory_of(process, joints):
-    """Return the channel of a loop's process, as a witness."""
-    for file in Path(f'/proc/{process}/fd').iterdir():
-        if 'memfd:osc_ros' in os.readlink(file):
-            return Channel(joints, os.open(file, os.O_RDWR))
-    raise AssertionError('the process has no shared memory')
 
 
 def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_signal(

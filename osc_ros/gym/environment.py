@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.simulated import SHIPPED
+from osc_ros.client.robots import SHIPPED
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Stiffness, TargetLimits, Task

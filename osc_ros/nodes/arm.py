@@ -23,12 +23,14 @@ from typing import Any
 
 from std_srvs.srv import Trigger
 
-from osc_ros.arm.process import ArmEngine, Start, System
+from osc_ros.arm.link import LoopError
+from osc_ros.arm.process import ArmEngine
+from osc_ros.arm.start import Start, System
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Hardware, Setting
 from osc_ros.hardware.table import hardware_class, known
-from osc_ros.nodes.arm_loop import ArmLoop, LoopError
+from osc_ros.nodes.arm_loop import ArmLoop
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.parameters import Entry, initial_value
