@@ -29,7 +29,8 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.errors import InputError, ModelError
-from osc_ros.sim.plant import Plant, STOP_IMPEDANCE
+from osc_ros.sim.parts import STOP_IMPEDANCE
+from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
 
