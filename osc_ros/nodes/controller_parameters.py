@@ -273,7 +273,7 @@ _TARGET = (
           'one comes before; follow: follow their course one period behind; extrapolate: without '
           'lag', choices=STREAMS, live=True),
     Entry('target.stream_horizon', _FOLLOWING.horizon, 'The course is fitted to the poses of this '
-          'time, at least to six, and the set-point goes over to it in this time [s]',
+          'time, at least to five, and the set-point goes over to it in this time [s]',
           lower=0.05, upper=10.0, live=True),
     Entry('target.chunk_fade', _JOINING.fade, 'Time in which the distance of a new chunk on '
           'target_chunk from the motion in progress fades out [s]', lower=0.02, upper=60.0,
