@@ -37,7 +37,7 @@ LAYERS = {
     'recording': ('model', 'dynamics', 'control'),
     'identification': ('model', 'dynamics', 'control', 'recording'),
     'sim': ('model', 'dynamics', 'control'),
-    'hardware': ('model', 'sim'),
+    'hardware': ('model', 'control', 'sim'),
     'arm': ('model', 'dynamics', 'dynamics/teams', 'control', 'hardware'),
     'info': ('model', 'dynamics', 'control'),
     'tuning': ('model', 'dynamics', 'control', 'sim'),

@@ -404,6 +404,17 @@ def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros)
 # the loop in a process of its own
 
 
+def test_gripper_of_the_loop_moves_while_the_arm_does(in_loop):
+    goal = in_loop.pose(shift=(0.0, -0.05, 0.0))
+    in_loop.move_to(goal, duration=1.0, wait=False)
+    assert in_loop.gripper.move(0.03).width == pytest.approx(0.03, abs=1e-3)
+    assert not in_loop.gripper.grasp(30.0).is_holding
+    assert distance(in_loop.wait().pose, goal) < 2e-3
+    with pytest.raises(InputError, match='width of the gripper is 0.5 m'):
+        in_loop.gripper.move(0.5)
+    in_loop.gripper.move(0.08)
+
+
 PROGRAM = """
 import sys, osc_ros
 arm = osc_ros.Arm.real_time('panda', 'mujoco')

@@ -33,6 +33,7 @@ from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.rehearsal import Rehearsal
 from osc_ros.arm.start import Start, System
 from osc_ros.control.engine import Engine, MODES, Stamp
+from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
@@ -123,6 +124,21 @@ class ArmEngine(Engine):
     def hardware_report(self) -> dict[str, float]:
         """Return the figures of the arm for the diagnostics."""
         return dict(self.hardware.report())
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper: width, largest force, speed; NaN or missing: the default."""
+        self._require_gripper()
+        self.hardware.move_gripper(goal_of(command))  # type: ignore[attr-defined]
+
+    def gripper_state(self) -> GripperState:
+        """Return the newest state of the gripper; InputError if there is none."""
+        self._require_gripper()
+        state: GripperState = self.hardware.gripper_state()  # type: ignore[attr-defined]
+        return state
+
+    def _require_gripper(self) -> None:
+        if not hasattr(self.hardware, 'move_gripper'):
+            raise InputError('this kind of arm has no gripper')
 
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come, see `Rest.is_enough`."""

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from osc_ros.arm.channel import Record
 from osc_ros.arm.link import LoopError, LoopProcess
+from osc_ros.arm.process import ArmEngine
 from osc_ros.arm.start import Start, System
 from osc_ros.client.backend import ArmState
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
@@ -297,11 +298,12 @@ class RealTimeBackend:
 
     def move_gripper(self, command: list[float]) -> None:
         """Move the gripper; see `Backend`."""
-        raise InputError('there is no gripper')
+        self._request(ArmEngine.move_gripper, command)
 
     def gripper_state(self) -> GripperState:
         """Return the state of the gripper; see `Backend`."""
-        raise InputError('there is no gripper')
+        state: GripperState = self._request(ArmEngine.gripper_state)
+        return state
 
     def hold(self) -> None:
         """Stop; see `Backend`."""
@@ -358,7 +360,7 @@ def _checked(hardware: str, robot: str | os.PathLike[str], model: Robot,
     """
     Return a value of every setting of a kind of arm.
 
-    A robot of the package is simulated at its home.
+    A robot of the package is simulated at its home, and with its hand.
 
     Raises
     ------
@@ -378,6 +380,8 @@ def _checked(hardware: str, robot: str | os.PathLike[str], model: Robot,
         own['base'] = model.base
         if isinstance(robot, str) and robot in SHIPPED:
             own['initial_positions'] = SHIPPED[robot].home
+            from osc_ros.sim.hand import FINGERS
+            own['gripper.joints'] = FINGERS.get(robot, ())
     given = {**own, **values}
     return {name: setting.checked_value(given.get(name, setting.default))
             for name, setting in known.items()}

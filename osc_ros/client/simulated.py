@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.client.backend import ArmState
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control.arrival import Arrival, REACHED
-from osc_ros.control.gripper_state import GripperState
+from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
@@ -36,7 +36,7 @@ from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
 from osc_ros.model.files import urdf_text
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
-from osc_ros.sim.hand import goal_of, Hand, hand_of
+from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.simulation import Simulation
 
 Array = NDArray[np.float64]

@@ -164,8 +164,8 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
 
     The path is course ⊕ offset. The offset is the difference of `present` from the course at
     `start`; it goes to zero by a quintic in the time `fade` [s], but its velocity and acceleration
-    in QUICK at most: a velocity v that fades in T leads 0.2 v T away, an acceleration a 0.017 a T².
-    Before its first knot and after its last, the course rests.
+    in QUICK at most: a velocity v that fades in T leads 0.2 v T away, and an acceleration a leads
+    0.017 a T² away. Before its first knot and after its last, the course rests.
 
     """
     x = difference(_at(course, start), present)

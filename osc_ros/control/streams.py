@@ -107,8 +107,8 @@ class Stream:
     The newest poses of a stream, and the continuations of the target's motion that follow them.
 
     The course of the stream is the quadratic that fits the poses of the last `horizon` best: its
-    residuals average what is left of the jitter of the times. With every pose the target is planned anew, by a
-    quintic from its state to the state of the course one `horizon` ahead.
+    residuals average what is left of the jitter of the times. With every pose the target is
+    planned anew, by a quintic from its state to the state of the course one `horizon` ahead.
 
     Parameters
     ----------

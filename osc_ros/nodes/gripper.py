@@ -26,12 +26,13 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
+from osc_ros.control.gripper_state import goal_of, HandGoal
 from osc_ros.errors import InputError
 from osc_ros.nodes import messages
 from osc_ros.nodes.gripper_action import GripperAction
 from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.block import Block
-from osc_ros.sim.hand import goal_of, Hand, hand_of, HandGoal
+from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.plant import Plant
 
 ENTRIES = (

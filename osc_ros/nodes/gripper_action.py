@@ -22,9 +22,8 @@ from typing import Any
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.node import Node
 
-from osc_ros.control.gripper_state import GripperState
+from osc_ros.control.gripper_state import FORCE, GripperState, HandGoal
 from osc_ros.errors import InputError
-from osc_ros.sim.hand import FORCE, HandGoal
 
 try:
     from control_msgs.action import GripperCommand
