@@ -51,6 +51,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from osc_ros.nodes.arm import ArmNode
@@ -366,6 +367,24 @@ def test_node_that_ends_brings_the_arm_to_rest_and_ends_the_loop(spin, start, tm
     assert node.wait(PATIENCE) == 0
     assert MODES[memory.at(memory.count - 1).mode] == IDLE
     memory.close()
+
+
+def test_gripper_of_the_arm_has_the_topics_of_the_simulators(spin):
+    rig = Rig(spin, hardware__pace='fast', hardware__gripper__joints=[
+        'panda_finger_joint1', 'panda_finger_joint2']).activate()
+    client, states, answers = rig.client, [], []
+    client.create_subscription(JointState, 'osc_controller/gripper/state', states.append, 10)
+    client.create_subscription(DiagnosticStatus, 'osc_controller/gripper/answers',
+                               answers.append, 10)
+    commands = client.create_publisher(Float64MultiArray, 'osc_controller/gripper/command', 10)
+    spin(lambda: commands.get_subscription_count() and states
+         and rig.node.count_subscribers('osc_controller/gripper/answers'))
+    commands.publish(Float64MultiArray(data=[0.03]))
+    spin(lambda: abs(states[-1].position[0] - 0.03) < 1e-3, why='for the fingers')
+    assert answers[-1].level == DiagnosticStatus.OK
+    commands.publish(Float64MultiArray(data=[0.5]))
+    spin(lambda: answers[-1].level == DiagnosticStatus.ERROR, why='for the refusal')
+    assert 'width of the gripper is 0.5 m' in answers[-1].message
 
 
 def test_recover_answers_in_every_state(spin):

@@ -169,6 +169,12 @@ class LoopProcess:
         return 0.0 if newest is None else newest.stamp[0] + 1e-9 * newest.stamp[1]
 
     @property
+    def stamp(self) -> tuple[int, int]:
+        """Seconds and nanoseconds of the newest state."""
+        newest = self._newest()
+        return (0, 0) if newest is None else newest.stamp
+
+    @property
     def q(self) -> Array:
         """Positions (n,) of the newest state; empty before the first one."""
         newest = self._newest()
