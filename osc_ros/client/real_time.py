@@ -105,6 +105,8 @@ class RealTimeBackend:
         self.joint_names: tuple[str, ...] = self._robot.joint_names
         start = Start(hardware, _checked(hardware, robot, self._robot, values), urdf_text(urdf),
                       self._robot, settings, 'sweep', None, system)
+        with on_demand():
+            Law(self._robot, settings)  # compiles kernels, before the time of the process runs
         self._loop = LoopProcess(start)
         try:
             self.description = self._loop.description
