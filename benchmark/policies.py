@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from osc_ros import Hold, Law, Robot, shipped_urdf, Simulation
-from osc_ros.client.simulated import SHIPPED
-from osc_ros.control.chunks import LEAD
+from osc_ros.client.robots import SHIPPED
+from osc_ros.control.chunks import Joining, LEAD
 from osc_ros.control.streams import Following, Stream
 from osc_ros.control.task import Target
 from osc_ros.errors import InputError
@@ -37,6 +37,7 @@ from osc_ros.errors import InputError
 SPEED, RADIUS = 0.2, 0.15  # of the circle [m/s], [m]
 LENGTH, SETTLED = 12.0, 2.4  # of a run, and of its part that does not count [s]
 RATE, HORIZON, EVERY, OLD = 10.0, 16, 0.8, 0.1  # of chunks: Hz, poses, s, s
+FADES, LONG = (0.7, 1.0, 1.5, 2.0, 3.0, 4.0), 32.0  # [s], and length of their runs [s]
 JITTER = 0.005  # of the times of a stream [s]
 LARGEST_LAG = 0.4  # at which the error is searched [s]
 PAGE = Path(__file__).parents[1] / 'doc' / 'policies.md'
@@ -100,6 +101,18 @@ class Chunks:
     def chunk(self, law, now, observed_at, times, poses):
         """Follow a chunk."""
         law.follow_chunk(times, poses, now, observed_at)
+
+
+class Faded(Chunks):
+    """The same with another time of the fade."""
+
+    def __init__(self, fade):
+        """Set the time [s]."""
+        self.joining = Joining(fade)
+
+    def chunk(self, law, now, observed_at, times, poses):
+        """Follow a chunk."""
+        law.follow_chunk(times, poses, now, observed_at, self.joining)
 
 
 class StopAtEachEnd:
@@ -213,10 +226,10 @@ class Sampler:
         """Do nothing: nothing is planned."""
 
 
-def chunks_of(course, offset, seed=0) -> Iterator[tuple[float, Callable]]:
+def chunks_of(course, offset, seed=0, length=LENGTH) -> Iterator[tuple[float, Callable]]:
     """Yield the times of chunks, and functions that pass each chunk to a way."""
     rng = np.random.default_rng(seed)
-    for k in range(int(LENGTH / EVERY)):
+    for k in range(int(length / EVERY)):
         now = EVERY * k
         away = rng.normal(size=3)
         away *= offset * rng.uniform(0.5, 1.0) / np.linalg.norm(away)
@@ -236,8 +249,8 @@ def poses_of(course, rate, seed=0) -> Iterator[tuple[float, Callable]]:
             lambda way, law, t, pose=pose: way.pose(law, t, pose))
 
 
-def run(way, kind, events) -> Figures:
-    """Return the figures of a way to follow the messages of a course."""
+def run(way, kind, events, length=LENGTH, settled=SETTLED) -> Figures:
+    """Return the figures of a way to follow the messages of a course, from `settled` on [s]."""
     urdf, panda = shipped_urdf('panda'), SHIPPED['panda']
     law = Law(Robot.from_urdf(urdf, panda.base, panda.tip))
     arm = Simulation(urdf, law, panda.home)
@@ -246,7 +259,7 @@ def run(way, kind, events) -> Figures:
         law.levels['tip'].guide = Sampler(way, arm.pose(), arm.period)
     coming = list(events(course))
     times, tips, targets, speeds, accelerations = [], [], [], [], []
-    while arm.time < LENGTH - 0.5 * arm.period:
+    while arm.time < length - 0.5 * arm.period:
         while coming and coming[0][0] <= arm.time + 1e-9:
             coming.pop(0)[1](way, law, arm.time)
         times.append(arm.time)
@@ -255,14 +268,16 @@ def run(way, kind, events) -> Figures:
         targets.append(law.target.pose[:3, 3].copy())
         speeds.append(law.target.twist[3:].copy())
         accelerations.append(law.target.acceleration[3:].copy())
-    return figures(kind, course, np.array(times), np.array(tips), np.array(targets),
+    times = np.array(times)
+    return figures(kind, course, (times, times > settled), np.array(tips), np.array(targets),
                    None if isinstance(way, Sampled) else (np.array(speeds),
                                                           np.array(accelerations)))
 
 
-def figures(kind, course, times, tips, targets, exact) -> Figures:
+def figures(kind, course, clock, tips, targets, exact) -> Figures:
     """Return the figures of a run; differences of the set-point where it has no derivatives."""
-    dt, late = times[1] - times[0], times > SETTLED
+    times, late = clock
+    dt = times[1] - times[0]
     speeds, accelerations = exact or (np.gradient(targets, dt, axis=0),) * 2
     if exact is None:
         accelerations = np.gradient(speeds, dt, axis=0)
@@ -325,15 +340,30 @@ def table() -> str:
     return '\n'.join(lines)
 
 
+def fades() -> str:
+    """Return the table of the times of the fade, with offsets up to 2 cm."""
+    lines = ['| `target.chunk_fade` [s] | dip of the set-point | peak jerk [m/s³] '
+             '| error, RMS [mm] |', '|---|---|---|---|']
+    for fade in FADES:
+        found = run(Faded(fade), Circle, lambda course: chunks_of(course, 0.02, length=LONG), LONG,
+                    0.5 * LONG)
+        lines.append(f'| {fade:g} | {100 * found.dip:.1f} % | {found.jerk:.2f} | '
+                     f'{1e3 * found.error:.1f} |')
+        print(lines[-1], flush=True)
+    return '\n'.join(lines)
+
+
 def main() -> None:
     """Print the table, or write it to doc/policies.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--write', action='store_true', help=f'write the table to {PAGE.name}')
-    found = table()
-    if parser.parse_args().write:
-        text = PAGE.read_text(encoding='utf-8')
-        PAGE.write_text(re.sub(r'(?s)(<!-- table -->\n).*?(\n<!-- end -->)',
-                               lambda match: match[1] + found + match[2], text), encoding='utf-8')
+    is_written = parser.parse_args().write
+    for name, found in (('table', table()), ('fades', fades())):
+        if is_written:
+            text = PAGE.read_text(encoding='utf-8')
+            PAGE.write_text(re.sub(rf'(?s)(<!-- {name} -->\n).*?(\n<!-- end -->)',
+                                   lambda match, found=found: match[1] + found + match[2], text),
+                            encoding='utf-8')
 
 
 if __name__ == '__main__':

@@ -15,7 +15,8 @@
 """
 Operational-space control of robot arms: dynamics, control law, simulation, and nodes for ROS 2.
 
-How to start: an arm of MuJoCo moves its tip by 10 cm. Arm.ros() commands a real one over ROS.
+How to start: an arm of MuJoCo moves its tip by 10 cm. Arm.real_time() controls a real one without
+ROS, Arm.ros() commands one over ROS.
 
     import osc_ros
 
@@ -36,7 +37,7 @@ The same with the parts that it is made of, for settings of your own:
 
 With an arm of your own, call `law.torque(time, q, qd)` in your control loop: see `help(Law)`.
 
-Arm               client of an arm, in a simulation of this process or over ROS
+Arm               client of an arm: a simulation, a real-time loop, or over ROS
 Robot             the model of an arm, from a URDF
 Law               the controller: joint state in, joint torques out, within limits
 Settings          of a law: Task, Posture, SingularityDamping, Limits, Friction, Driver

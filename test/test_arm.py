@@ -30,9 +30,10 @@ import numpy as np
 import pytest
 
 from conftest import PATIENCE
+from loops import memory_of
 from osc_ros.arm import channel
 from osc_ros.arm.channel import Channel, Queue, RECORDS
-from osc_ros.arm.process import require_fit, Start, System
+from osc_ros.arm.start import Start, System
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
 from osc_ros.control.limits import Limits
@@ -50,6 +51,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
 from osc_ros.nodes.arm import ArmNode
@@ -255,9 +257,9 @@ def start_of(rate=1000.0, compensates='gravity', **limits):
     ({'joint_names': tuple('abcdefg')}, {}, 'an arm has the joints a, b, c, d, e, f, g: '),
 ], ids=('rate', 'compensation', 'torques', 'rates', 'joints'))
 def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, said):
-    require_fit(described(), start_of())
+    start_of().fitted(described())
     with pytest.raises(InputError, match=re.escape(said)):
-        require_fit(described(**arm), start_of(**given))
+        start_of(**given).fitted(described(**arm))
 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
@@ -320,14 +322,6 @@ def test_loop_that_hangs_is_told_and_forgotten_when_it_goes_on(spin):
     assert rig.node._loop.mode == ACTIVE
 
 
-def memory_of(process, joints):
-    """Return the channel of a loop's process, as a witness."""
-    for file in Path(f'/proc/{process}/fd').iterdir():
-        if 'memfd:osc_ros' in os.readlink(file):
-            return Channel(joints, os.open(file, os.O_RDWR))
-    raise AssertionError('the process has no shared memory')
-
-
 def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_signal(
         spin, start, tmp_path):
     client = Client()
@@ -373,6 +367,24 @@ def test_node_that_ends_brings_the_arm_to_rest_and_ends_the_loop(spin, start, tm
     assert node.wait(PATIENCE) == 0
     assert MODES[memory.at(memory.count - 1).mode] == IDLE
     memory.close()
+
+
+def test_gripper_of_the_arm_has_the_topics_of_the_simulators(spin):
+    rig = Rig(spin, hardware__pace='fast', hardware__gripper__joints=[
+        'panda_finger_joint1', 'panda_finger_joint2']).activate()
+    client, states, answers = rig.client, [], []
+    client.create_subscription(JointState, 'osc_controller/gripper/state', states.append, 10)
+    client.create_subscription(DiagnosticStatus, 'osc_controller/gripper/answers',
+                               answers.append, 10)
+    commands = client.create_publisher(Float64MultiArray, 'osc_controller/gripper/command', 10)
+    spin(lambda: commands.get_subscription_count() and states
+         and rig.node.count_subscribers('osc_controller/gripper/answers'))
+    commands.publish(Float64MultiArray(data=[0.03]))
+    spin(lambda: abs(states[-1].position[0] - 0.03) < 1e-3, why='for the fingers')
+    assert answers[-1].level == DiagnosticStatus.OK
+    commands.publish(Float64MultiArray(data=[0.5]))
+    spin(lambda: answers[-1].level == DiagnosticStatus.ERROR, why='for the refusal')
+    assert 'width of the gripper is 0.5 m' in answers[-1].message
 
 
 def test_recover_answers_in_every_state(spin):

@@ -21,7 +21,8 @@ import pytest
 
 from arm import READY
 from osc_ros.arm.channel import Channel
-from osc_ros.arm.process import ArmEngine, EVENT, System
+from osc_ros.arm.process import ArmEngine, EVENT
+from osc_ros.arm.start import System
 from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, IDLE
 from osc_ros.control.law import Law

@@ -66,7 +66,7 @@ class Bench:
         """Return the gravity torques, with an additional mass at a point in the tip's frame."""
         plant = self.plant
         plant.reset(np.clip(q, *self.robot.position_limits.T))
-        model, data = plant._model, plant._data
+        model, data = plant.model, plant._data
         mujoco.mj_forward(model, data)
         held = data.qfrc_bias.copy()
         T = plant.pose(self.case.tip)

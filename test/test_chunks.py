@@ -120,6 +120,29 @@ def test_offset_of_the_observation_is_cancelled_on_arrival_and_fades_out():
     assert entry.fade == 0.6
 
 
+@pytest.mark.parametrize('fade', [0.7, 3.75])
+def test_offset_along_the_path_costs_speed_by_its_length_over_the_fade(fade):
+    """The mean loss is d / T, the largest of a quintic 15/8 of it: 3.75 s are enough for 5 %."""
+    times = np.arange(0.0, 8.0, 0.1)
+    poses = np.repeat(np.eye(4)[None], len(times), axis=0)
+    poses[:, 0, 3] = SPEED * times - 0.02
+    present = Target(np.eye(4), np.array([0.0, 0.0, 0.0, SPEED, 0.0, 0.0]))
+    path = chunk_entry(times, poses, 0.0, present, 0.0, LIMITS, Joining(fade)).path
+    speeds = np.array([path.at(time).twist[3] for time in np.arange(0.0, fade, 0.01)])
+    lost = 1.0 - speeds.min() / SPEED
+    assert lost == pytest.approx(1.875 * 0.02 / (fade * SPEED), rel=0.01)
+
+
+def test_long_fade_of_chunks_from_rest_leads_not_away():
+    """A difference of velocity and acceleration that faded as slowly would lead metres away."""
+    present = Target(on_circle(0.0))
+    entry = chunk_entry(*chunk(0.0), 0.0, present, 0.05, LIMITS, Joining(fade=6.0))
+    assert entry.fade == 6.0
+    away = [np.linalg.norm(entry.path.at(t).pose[:3, 3] - on_circle(t)[:3, 3])
+            for t in np.arange(0.05, 1.3, 0.05)]
+    assert max(away) < 0.05
+
+
 def test_last_chunk_ends_at_rest_at_its_last_pose_and_slows_down_in_time():
     each = sender(last=0.1)
     run = Run(3.0, each)
@@ -240,6 +263,33 @@ def test_target_stops_at_the_newest_pose_if_the_next_one_is_missing():
     np.testing.assert_allclose(run.poses[-1], on_circle(2.0), atol=1e-9)
     assert each.stream.period == pytest.approx(0.1, abs=2e-3)
     assert run.speeds(until=2.0 + 0.1 * MISSING)[-1] > 0.1
+
+
+def test_jitter_of_the_arrival_of_a_stream_hardly_changes_the_motion():
+    runs = [Run(5.0, stream_of('follow', 10.0, jitter=jitter)) for jitter in (0.0, 0.005)]
+    calm, shaken = (run.peak_jerk(since=2.0) for run in runs)
+    assert shaken < calm + 4.0 < 12.5  # a quarter of the limit of the jerk
+
+
+@pytest.mark.parametrize('lost', [(), (9, 10, 17)])
+def test_times_of_a_regular_sender_are_estimated_from_those_of_arrival(lost):
+    stream, rng = Stream(Following('follow')), np.random.default_rng(3)
+    sent = [0.1 * k for k in range(30) if k not in lost]
+    for time in sent:
+        stream.add(time + rng.uniform(-0.01, 0.01), on_circle(time))
+    found = stream._regular_times()
+    assert np.abs(found - sent[-len(found):]).max() < 0.004
+    assert np.abs(np.array(stream._times) - found).max() > 0.006
+
+
+def test_times_that_are_exact_or_irregular_stay_as_they_are():
+    exact, irregular = Stream(Following('follow')), Stream(Following('follow'))
+    times = np.cumsum(np.random.default_rng(4).uniform(0.05, 0.3, 20)).tolist()
+    for k, time in enumerate(times):
+        exact.add(0.1 * k + 0.01 * (k % 2), on_circle(time), is_exact=True)
+        irregular.add(time, on_circle(time))
+    for stream in (exact, irregular):
+        assert stream._regular_times().tolist() == list(stream._times)
 
 
 def test_poses_that_come_seldom_are_no_stream():

@@ -12,19 +12,30 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""One set of tests of `osc_ros.Arm` over the simulation of the process and over ROS topics."""
+"""One set of tests of `osc_ros.Arm`: a simulation of the process, a loop, and ROS topics."""
 
+import os
 from pathlib import Path
+import signal
+import subprocess
+import sys
 from threading import Thread
+from time import perf_counter, sleep
 
 import numpy as np
 import pytest
 import yaml
 
+from conftest import PATIENCE
+from loops import memory_of
 import osc_ros
-from osc_ros.client.simulated import SHIPPED
+from osc_ros.arm.start import Start
+from osc_ros.client.robots import SHIPPED
+from osc_ros.control.engine import ACTIVE, IDLE, MODES
+from osc_ros.control.supervisor import AT_REST
 from osc_ros.control.trajectory import Hold
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.hardware.contract import Description
 from osc_ros.model.files import ROBOTS, shipped_urdf
 
 CHECKOUT = Path(__file__).parents[1]
@@ -87,15 +98,23 @@ def in_process():
         yield arm
 
 
-@pytest.fixture(params=['simulated', pytest.param('ros', marks=pytest.mark.slow)])
+@pytest.fixture(scope='module')
+def in_loop():
+    """Return the client of a real-time loop in a process of its own, as fast as the machine."""
+    with osc_ros.Arm.real_time('panda', 'mujoco', {'pace': 'fast'}) as arm:
+        yield arm
+
+
+@pytest.fixture(params=['in_process', pytest.param('over_ros', marks=pytest.mark.slow),
+                        pytest.param('in_loop', marks=pytest.mark.slow)])
 def arm(request):
     """
     Return an arm at home with its default gains, over each backend.
 
-    The quick tests over ROS are those with `over_ros`.
+    The quick tests over ROS and of the loop are those with `over_ros`, `in_loop` and `remote`.
 
     """
-    found = request.getfixturevalue('over_ros' if request.param == 'ros' else 'in_process')
+    found = request.getfixturevalue(request.param)
     found.impedance(None)
     found.move_to(home_pose())
     return found
@@ -109,6 +128,33 @@ def home_pose():
 
 def distance(T, D):
     return np.linalg.norm(T[:3, 3] - D[:3, 3])
+
+
+@pytest.fixture(params=['over_ros', 'in_loop'])
+def remote(request):
+    """Return an arm whose control is not in the client."""
+    return request.getfixturevalue(request.param)
+
+
+def test_arms_move_alike(remote):
+    """Same goal from the same position: poses, torques and the time of arrival agree.
+
+    This is the first test, because a hold in another one would move the posture.
+
+    """
+    ends = []
+    remote.move_to(home_pose())
+    remote.sleep(4.0)  # the posture returns, too
+    for arm in (osc_ros.Arm.simulated('panda'), remote):
+        began = arm.state().time
+        arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
+        arm.sleep(1.0)
+        state = arm.state()
+        ends.append((state, state.time - began))
+    (one, took), (other, took_there) = ends
+    np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
+    np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
+    assert took == pytest.approx(took_there, abs=3.0 * LAG)
 
 
 def test_arm_moves_to_a_pose_in_each_form_and_returns_the_state_there(arm):
@@ -198,7 +244,7 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
     (lambda arm: arm.sleep(0.0), 'above 0')])
 def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, command, text):
     before = arm.pose()
-    if text.startswith('stiffness') and 'simulated' in type(arm._backend).__module__:
+    if text.startswith('stiffness') and 'topics' not in type(arm._backend).__module__:
         pytest.skip('the law reduces a stiffness that is too high; the node refuses it')
     with pytest.raises(InputError, match=text):
         command(arm)
@@ -245,23 +291,6 @@ def test_recording_needs_a_file_that_can_be_written(in_process, tmp_path):
             in_process.record(path)
 
 
-def test_both_arms_move_alike(over_ros):
-    """Same goal from the same position: poses, torques and the time of arrival agree."""
-    ends = []
-    over_ros.move_to(home_pose())
-    over_ros.sleep(4.0)  # the posture returns, too
-    for arm in (osc_ros.Arm.simulated('panda'), over_ros):
-        began = arm.state().time
-        arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
-        arm.sleep(1.0)
-        state = arm.state()
-        ends.append((state, state.time - began))
-    (one, took), (other, took_over_ros) = ends
-    np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
-    np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
-    assert took == pytest.approx(took_over_ros, abs=3.0 * LAG)
-
-
 def test_chunk_in_the_frame_of_the_tip_counts_from_the_pose_at_the_observation(over_ros):
     from osc_ros.nodes import messages
     over_ros.move_to(home_pose())
@@ -284,6 +313,7 @@ def with_stamp(message):
 def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
     from osc_ros.nodes import messages
     deltas = np.repeat(np.eye(4)[None], 2, axis=0)
+    over_ros.sleep(3.0)
     with pytest.raises(InputError, match='when the chunk was observed, is not known'):
         over_ros._backend._send('target_chunk', *with_stamp(messages.chunk_message(
             np.array([10.0, 11.0]), deltas, max(over_ros.state().time - 5.0, 1e-3),
@@ -316,9 +346,9 @@ def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
     assert min(speeds[8:]) > 0.03
 
 
-def test_every_kind_of_command_is_answered_over_ros(over_ros):
-    """The quick form of the tests above, which `make test-all` runs over ROS."""
-    arm = over_ros
+def test_every_kind_of_command_is_answered(remote):
+    """The quick form of the tests above, which `make test-all` runs over each backend."""
+    arm = remote
     arm.impedance([30.0] * 3 + [800.0] * 3)
     arm.impedance(None)
     began = arm.state().time
@@ -371,6 +401,98 @@ def test_controller_that_is_not_active_is_a_time_out_that_says_so(ros, over_ros)
         controller.destroy_node()
 
 
+# the loop in a process of its own
+
+
+def test_gripper_of_the_loop_moves_while_the_arm_does(in_loop):
+    goal = in_loop.pose(shift=(0.0, -0.05, 0.0))
+    in_loop.move_to(goal, duration=1.0, wait=False)
+    assert in_loop.gripper.move(0.03).width == pytest.approx(0.03, abs=1e-3)
+    assert not in_loop.gripper.grasp(30.0).is_holding
+    assert distance(in_loop.wait().pose, goal) < 2e-3
+    with pytest.raises(InputError, match='width of the gripper is 0.5 m'):
+        in_loop.gripper.move(0.5)
+    in_loop.gripper.move(0.08)
+
+
+PROGRAM = """
+import sys, osc_ros
+arm = osc_ros.Arm.real_time('panda', 'mujoco')
+goal = arm.pose(shift=(0.0, 0.1, 0.0))
+arm.move_to(goal, duration=1.0, wait=False)
+arm.jog([0.0, 0.0, 0.0, 0.0, 0.02, 0.0])  # the newest command: it ends by itself
+print(arm._backend._loop._process.pid, 'rclpy' in sys.modules, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize('is_killed', [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_loop_of_a_program_that_is_killed_holds_and_else_ends_with_it(is_killed):
+    program = subprocess.Popen([sys.executable, '-c', PROGRAM], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    loop, has_ros = program.stdout.readline().split()
+    loop = int(loop)
+    witness = memory_of(loop, 7)
+    assert has_ros == 'False'
+    deadline = perf_counter() + PATIENCE
+    if is_killed:
+        program.kill()
+        program.wait()
+        count = witness.count
+        while witness.count < count + 1000 or np.abs(
+                witness.at(witness.count - 1).qd).max() > 0.1 * AT_REST:
+            assert perf_counter() < deadline
+            sleep(0.05)
+        assert MODES[witness.at(witness.count - 1).mode] == ACTIVE
+        os.kill(loop, signal.SIGTERM)
+    else:
+        program.communicate()  # it ends without `close`
+    while Path(f'/proc/{loop}/cmdline').exists() and Path(f'/proc/{loop}/cmdline').read_bytes():
+        assert perf_counter() < deadline
+        sleep(0.01)
+    assert MODES[witness.at(witness.count - 1).mode] == IDLE
+    witness.close()
+    program.stdin.close()
+    program.stdout.close()
+
+
+def test_loop_that_has_ended_is_an_error_of_every_command():
+    with osc_ros.Arm.real_time('panda', 'mujoco') as arm:
+        os.kill(arm._backend._loop._process.pid, signal.SIGKILL)
+        with pytest.raises(ArmError, match='process of the control loop has ended with status -9'):
+            arm.sleep(10.0)
+        for command in (lambda: arm.move_to(arm.pose(), wait=False),
+                        lambda: arm.jog([0.0] * 6), arm.hold, lambda: arm.impedance(None)):
+            with pytest.raises(ArmError, match='has ended with status -9'):
+                command()
+
+
+@pytest.mark.parametrize('arguments, options, text', [
+    (('panda', 'franks'), {}, "hardware is 'franks': accepted is one of franka, mujoco"),
+    (('panda', 'mujoco', {'speed': 1.0}), {}, "no setting 'speed': accepted are pace, rate"),
+    (('panda', 'mujoco', {'pace': 'slow'}), {}, 'accepted is one of real_time, fast'),
+    (('panda', 'mujoco', {'payload.mass': 2.0}), {}, 'start-up check: the mass is off'),
+    (('panda', 'mujoco'), {'startup_check': 'no'}, 'accepted is one of off, warn, refuse')])
+def test_loop_refuses_what_does_not_fit(arguments, options, text):
+    with pytest.raises(InputError, match=text):
+        osc_ros.Arm.real_time(*arguments, **options)
+
+
+def test_usual_settings_fit_an_arm_that_compensates_gravity_and_limits_its_torques():
+    robot = osc_ros.Robot.from_urdf(shipped_urdf('fr3'), *SHIPPED['fr3'][:2])
+    real = Description('an arm', robot.joint_names, 1e-3, 'gravity', np.full(7, 10.0),
+                       np.full(7, 1000.0))
+    settings, guard = Start('franka', {}, '', robot, None, 'sweep', None).fitted(real)
+    assert settings.driver.compensates == 'gravity'
+    assert (settings.limits.effort <= 10.0).all()
+    assert (settings.limits.effort_rate <= 800.0).all()
+    assert (settings.tasks[0].gains.natural_frequency == 8.0).all()
+    assert guard.period == 1e-3
+    simulated, _ = Start('mujoco', {}, '', robot, None, 'sweep', None).fitted(
+        Description('an arm', robot.joint_names, 2e-3, clock='simulated'))
+    assert (simulated.tasks[0].gains.natural_frequency == 20.0).all()
+
+
 def test_robots_of_the_client_are_those_of_the_package():
     assert sorted(SHIPPED) == sorted(path.stem for path in ROBOTS.glob('*.urdf'))
     for name, robot in SHIPPED.items():
@@ -387,9 +509,7 @@ def test_own_robot_needs_its_links():
 
 
 def test_client_without_ros_imports_no_rclpy():
-    import subprocess
-    import sys
-    code = ("import sys, osc_ros; osc_ros.Arm.simulated; import osc_ros.client.simulated; "
+    code = ("import sys, osc_ros, osc_ros.client.simulated, osc_ros.client.real_time; "
             "sys.exit('rclpy' in sys.modules)")
     assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0
 

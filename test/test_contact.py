@@ -80,7 +80,7 @@ class Driven:
 
     def soften(self, stiffness):
         """Give the wall a stiffness [N/m], and a damping [N s/m]."""
-        model = self.plant._model
+        model = self.plant.model
         # with a small impedance, MuJoCo's constraint is a spring and a damper
         share = model.body_invweight0[model.geom_bodyid.max(), 0]
         model.geom_solref[:] = [-stiffness * share, -0.2 * math.sqrt(stiffness) * share]

@@ -39,6 +39,12 @@ def test_three_lines_move_an_arm(capsys):
     assert '5.8' in capsys.readouterr().out  # 0.487 m + 0.1 m = 0.587 m
 
 
+def test_arm_in_a_real_time_loop_reaches_its_goals(capsys):
+    program('real_time')['main']([])
+    found = re.findall(r'([\d.]+) mm', capsys.readouterr().out)
+    assert len(found) == 2 and all(float(away) < 2.0 for away in found)
+
+
 def test_policy_draws_its_circle_without_a_stop(capsys):
     program('policy')['main'](['--chunks', '4'])
     out = capsys.readouterr().out

@@ -28,6 +28,7 @@ import pytest
 
 from osc_ros import InputError, Law, Limits, Robot, Settings
 from osc_ros.control.driver import Driver
+from osc_ros.control.gripper_state import HandGoal
 from osc_ros.hardware.contract import HardwareError
 from osc_ros.hardware.table import hardware_class
 from osc_ros.model.files import shipped_urdf
@@ -171,6 +172,60 @@ def test_the_law_holds_the_arm_and_moves_it(arm):
     missed = np.count_nonzero(np.diff(times) > 0.0015)
     assert arm.report()['limited cycles'] <= missed
     assert 0.0 < arm.report()['success rate'] <= 1.0
+
+
+def rested(hand):
+    """Return the state of the hand when its fingers rest."""
+    deadline = time.monotonic() + 10.0
+    while (state := hand.gripper_state()).is_moving:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return state
+
+
+def test_hand_moves_and_grasps_while_the_arm_is_under_control(server):
+    arm = FrankaArm(values(address=server.address, gripper=True), TEXT, NAMES)
+    arm.open()
+    try:
+        server.tell('lost 1000')
+        time.sleep(0.02)
+        assert arm.gripper_state().width == pytest.approx(0.08, abs=1e-3)
+
+        def attempt():
+            arm.start()
+            for k in range(60):
+                arm.read()
+                arm.write(ZERO)
+                if k == 20:
+                    arm.move_gripper(HandGoal(0.03, 20.0, 0.1))
+                    assert arm.gripper_state().is_moving
+            arm.stop()
+
+        until_late(arm, attempt)
+        state = rested(arm)
+        assert state.is_at_goal and state.width == pytest.approx(0.03, abs=1e-3)
+        arm.move_gripper(HandGoal(0.08))
+        assert rested(arm).is_at_goal
+        server.tell('object 0.04')
+        time.sleep(0.05)
+        arm.move_gripper(HandGoal(0.0, 40.0))
+        state = rested(arm)
+        assert state.is_holding and state.width == pytest.approx(0.04, abs=1e-3)
+        assert state.force == 40.0
+        server.tell('object 0')
+        time.sleep(0.05)
+        arm.move_gripper(HandGoal(0.0, 40.0))
+        assert not rested(arm).is_holding
+        with pytest.raises(InputError, match='width of the gripper is 0.2 m'):
+            arm.move_gripper(HandGoal(0.2))
+    finally:
+        arm.close()
+
+
+def test_arm_without_a_hand_says_so(arm):
+    for command in (arm.gripper_state, lambda: arm.move_gripper(HandGoal(0.0))):
+        with pytest.raises(InputError, match="setting 'gripper' is false"):
+            command()
 
 
 def test_twenty_lost_packets(arm, server):

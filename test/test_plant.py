@@ -494,9 +494,9 @@ def test_visual_shapes_have_no_mass_and_no_contact():
                  link('a', INERTIAL + BOX.format(0.3, red)), joint('ra', 'r', 'a'))
     plant = Plant(text, 'r', ['ra'])
     scene, _ = plant.scene()
-    assert plant._model.ngeom == 0
-    np.testing.assert_array_equal(scene.body_mass, plant._model.body_mass)
-    np.testing.assert_array_equal(scene.body_inertia, plant._model.body_inertia)
+    assert plant.model.ngeom == 0
+    np.testing.assert_array_equal(scene.body_mass, plant.model.body_mass)
+    np.testing.assert_array_equal(scene.body_inertia, plant.model.body_inertia)
     np.testing.assert_array_equal(scene.geom_rgba[1:], [[1.0, 0.0, 0.0, 1.0]] * 2)
     np.testing.assert_array_equal(scene.geom_contype[1:] | scene.geom_conaffinity[1:], 0)
 

@@ -325,7 +325,7 @@ def flat(path, pose):
 
 def test_integral_of_force_in_the_air_stops_at_its_bound_and_the_arm_goes_on_slowly():
     arm = pressing(ForceControl(gain=0.3, integral_rate=10.0))
-    arm.plant._model.geom('wall').pos[2] -= 1.0
+    arm.plant.model.geom('wall').pos[2] -= 1.0
     arm.run(1.0, lambda: arm.law.set_measured_wrench(np.zeros(6), arm.plant.time))
     [row] = arm.law.priorities.rows
     assert np.abs(row[30:42]).max() <= 15.0 * 1.3 + 20.0 + 1e-9

@@ -140,7 +140,7 @@ def test_every_watchdog_is_tried_here():
 
 def test_page_of_watchdogs_has_a_row_with_the_default_reaction_of_each():
     rows = re.findall(r'^\| `(\w+)` \|.*\| (\w+) \|$', read('doc/watchdogs.md'), re.MULTILINE)
-    assert dict(rows) == {entry.name: entry.reaction for entry in WATCHDOGS}
+    assert dict(rows) == {entry.name: entry.default.reaction for entry in WATCHDOGS}
 
 
 @pytest.mark.parametrize('cause', CAUSES)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 import math
 import os
 import pickle
@@ -33,7 +32,9 @@ from numpy.typing import NDArray
 from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.rehearsal import Rehearsal
+from osc_ros.arm.start import Start, System
 from osc_ros.control.engine import Engine, MODES, Stamp
+from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Precomputed
@@ -51,59 +52,6 @@ OPENED, REFUSED = 'opened', 'refused'  # the first event
 COLLECTED = 1000  # garbage is collected once in this number of cycles
 LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
 RECORDED = 600_000  # number of cycles whose times are recorded
-
-
-@dataclass(frozen=True)
-class System:
-    """
-    What the process asks of the operating system.
-
-    Attributes
-    ----------
-    priority : int
-        SCHED_FIFO priority; 0 for none.
-    lock_memory : bool
-    cpus : tuple of int
-        CPUs on which the process may run; empty for all.
-    record_cycles : str
-        File for the times of the cycles; empty for none.
-
-    """
-
-    priority: int = 0
-    lock_memory: bool = False
-    cpus: tuple[int, ...] = ()
-    record_cycles: str = ''
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """
-    What the process needs to begin.
-
-    Attributes
-    ----------
-    hardware : str
-        Name of the kind of arm, see `osc_ros.hardware.table`.
-    values : dict of str to value
-        Values of its settings.
-    urdf : str
-    robot : Robot
-    settings : Settings
-    method : str
-    supervision : Supervision
-    system : System
-
-    """
-
-    hardware: str
-    values: dict[str, Any]
-    urdf: str
-    robot: Robot
-    settings: Settings
-    method: str
-    supervision: Supervision
-    system: System
 
 
 class ArmEngine(Engine):
@@ -177,6 +125,21 @@ class ArmEngine(Engine):
     def hardware_report(self) -> dict[str, float]:
         """Return the figures of the arm for the diagnostics."""
         return dict(self.hardware.report())
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper: width, largest force, speed; NaN or missing: the default."""
+        self._require_gripper()
+        self.hardware.move_gripper(goal_of(command))  # type: ignore[attr-defined]
+
+    def gripper_state(self) -> GripperState:
+        """Return the newest state of the gripper; InputError if there is none."""
+        self._require_gripper()
+        state: GripperState = self.hardware.gripper_state()  # type: ignore[attr-defined]
+        return state
+
+    def _require_gripper(self) -> None:
+        if not hasattr(self.hardware, 'move_gripper'):
+            raise InputError('this kind of arm has no gripper')
 
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come, see `Rest.is_enough`."""
@@ -252,7 +215,7 @@ class ArmEngine(Engine):
             realtime.collect_garbage()
         if not self._is_alone and os.getppid() != self._node:
             self._is_alone = True
-            print('osc_arm: the node of this control loop has ended: the arm follows its last '
+            print('osc_ros: the program of this control loop has ended: the arm follows its last '
                   f'target and then holds it; to stop the arm: kill {os.getpid()}',
                   file=sys.stderr, flush=True)
 
@@ -329,52 +292,16 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
     hardware = hardware_class(start.hardware)(start.values, start.urdf, robot.joint_names)
     described = hardware.open()
     try:
-        require_fit(described, start)
+        settings, guard = start.fitted(described)
         with on_demand():
             rehearse()
-            law, other = (Law(robot, start.settings, start.method, 1) for _ in range(2))
-        return ArmEngine(law, start.supervision, hardware, described.period, channel,
+            law, other = (Law(robot, settings, start.method, 1) for _ in range(2))
+        return ArmEngine(law, guard, hardware, described.period, channel,
                          start.system, other if described.is_timed else None), described
     except BaseException:
         with suppress(HardwareError):
             hardware.close()
         raise
-
-
-def require_fit(described: Description, start: Start) -> None:
-    """
-    Raise InputError if the arm is not the one that the parameters describe.
-
-    Raises
-    ------
-    InputError
-        Other joints, another compensation, larger limits of the torques or their rates.
-
-    """
-    robot, settings = start.robot, start.settings
-    if described.joint_names != robot.joint_names:
-        raise InputError(f"{described.name} has the joints {', '.join(described.joint_names)}: "
-                         f"the robot description has {', '.join(robot.joint_names)}")
-    compensates = 'none' if settings.driver is None else settings.driver.compensates
-    if described.compensates != compensates:
-        raise InputError(f"parameter 'driver_compensates' is '{compensates}': {described.name} "
-                         f"compensates '{described.compensates}' by itself, so accepted is "
-                         f"'{described.compensates}'")
-    period = start.supervision.period
-    if abs(period - described.period) > 0.01 * described.period:
-        raise InputError(f"parameter 'rate' is {1.0 / period:g} Hz: {described.name} has "
-                         f'{1.0 / described.period:g} states a second, so accepted is '
-                         f'{1.0 / described.period:g}')
-    limits = settings.limits
-    for parameter, unit, most, given in (
-            ('limits.effort', 'N·m', described.effort_limits, limits.effort),
-            ('limits.effort_rate', 'N·m/s', described.effort_rates, limits.effort_rate)):
-        if most is None:
-            continue
-        for i in np.flatnonzero(np.broadcast_to(given, most.shape) > most)[:1].tolist():
-            raise InputError(f"parameter '{parameter}': {np.broadcast_to(given, most.shape)[i]:g} "
-                             f"{unit} for '{robot.joint_names[i]}': {described.name} accepts at "
-                             f'most {most.tolist()}')
 
 
 def set_system(system: System) -> str:

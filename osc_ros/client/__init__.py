@@ -12,4 +12,4 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""One synchronous client of an arm: in a simulation of this process, or over ROS topics."""
+"""One synchronous client of an arm: a simulation, a real-time loop, or ROS topics."""

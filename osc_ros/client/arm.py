@@ -12,11 +12,11 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A synchronous client of an arm, with the same methods over a simulation and over ROS."""
+"""A synchronous client of an arm: the same methods over a simulation, a loop, and ROS."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 import os
 from types import TracebackType
 from typing import Any, TYPE_CHECKING
@@ -27,10 +27,9 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.client.backend import ArmState, Backend
 from osc_ros.client.gripper import GRIPPER, Gripper
+from osc_ros.client.inputs import goal_pose, goal_poses, require_mass, require_positive
 from osc_ros.client.recording import Recording
-from osc_ros.control.task import pose as pose_of
 from osc_ros.control.task import Stiffness
-from osc_ros.control.trajectory import require_rigid
 from osc_ros.dynamics.arrays import finite_array
 from osc_ros.errors import ArmTimeoutError, InputError
 
@@ -50,9 +49,10 @@ class Arm:
     >>> with osc_ros.Arm.simulated('panda') as arm:
     ...     arm.move_to(arm.pose(shift=(0.0, 0.0, 0.1)))
 
-    `Arm.simulated` simulates the arm in this process, `Arm.ros` commands a running
-    `osc_controller` or `osc_arm`. Poses and twists are of the tip in the base frame, vectors (6,)
-    are [angular; linear]. Wherever a pose is accepted, it may be
+    `Arm.simulated` simulates the arm in this process, `Arm.real_time` controls an arm by a
+    real-time loop without ROS, `Arm.ros` commands a running `osc_controller` or `osc_arm`. Poses
+    and twists are of the tip in the base frame, vectors (6,) are [angular; linear]. Wherever a
+    pose is accepted, it may be
 
     - (4, 4): a homogeneous matrix,
     - (7,): position [m], then quaternion x y z w,
@@ -67,12 +67,12 @@ class Arm:
     joint_names : tuple of str
     gripper : Gripper
     simulation : Simulation or None
-        The simulated arm: pictures, pushes, bodies beside it; None over ROS.
+        The arm of `Arm.simulated`: pictures, pushes, bodies beside it; None for others.
 
     Parameters
     ----------
     backend : Backend
-        See `Arm.simulated` and `Arm.ros`.
+        See `Arm.simulated`, `Arm.real_time` and `Arm.ros`.
 
     """
 
@@ -146,6 +146,43 @@ class Arm:
                               "pip install '.[jazzy]'") from error
         return cls(TopicBackend(node, timeout, gripper))
 
+    @classmethod
+    def real_time(cls, robot: str | os.PathLike[str], hardware: str,
+                  values: Mapping[str, Any] | None = None, base: str = '', tip: str = '',
+                  **options: Any) -> Arm:
+        """
+        Return an arm in a real-time control loop, which is a process of its own, without ROS.
+
+        >>> arm = Arm.real_time('fr3', 'franka', {'address': '172.16.0.2'})     # doctest: +SKIP
+
+        It is the loop of osc_arm: this client starts it, is the only one that commands it, and
+        ends it by `close`. See doc/arm.md.
+
+        Parameters
+        ----------
+        robot, base, tip
+            See `simulated`.
+        hardware : str
+            Kind of the arm: 'franka', 'mujoco', or one of another package.
+        values : mapping of str to value
+            Values of its settings: the parameters `hardware.…` of osc_arm, without 'hardware.'.
+        **options
+            `settings` of the law (default: those of `osc_ros.arm.start.usual_settings`);
+            `startup_check`, what to do if the torques that the arm measures at rest do not agree
+            with the model: 'refuse' (default), 'warn' or 'off'; `system`, an
+            `osc_ros.arm.start.System`: priority, memory and CPUs of the process.
+
+        Raises
+        ------
+        InputError, ModelError
+            Arguments that cannot be used; the arm cannot be opened, or does not fit the robot.
+        ArmTimeoutError
+            The arm sends no states.
+
+        """
+        from osc_ros.client.real_time import RealTimeBackend
+        return cls(RealTimeBackend(robot, hardware, values or {}, (base, tip), **options))
+
     # state
 
     def state(self) -> ArmState:
@@ -210,9 +247,9 @@ class Arm:
 
         """
         if duration is not None:
-            _require_positive('duration', duration)
-        _require_positive('timeout', timeout)
-        self._backend.go_to(self._goal(pose), duration)
+            require_positive('duration', duration)
+        require_positive('timeout', timeout)
+        self._backend.go_to(goal_pose(pose, self.state()), duration)
         return self.wait(timeout) if wait else self.state()
 
     def wait(self, timeout: float = TIMEOUT) -> ArmState:
@@ -228,7 +265,7 @@ class Arm:
             See `move_to`.
 
         """
-        _require_positive('timeout', timeout)
+        require_positive('timeout', timeout)
         if not self._backend.wait(self._backend.is_at_goal, timeout):
             raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
                                   + self._backend.situation())
@@ -246,7 +283,7 @@ class Arm:
             The controller has stopped the arm.
 
         """
-        _require_positive('seconds', seconds)
+        require_positive('seconds', seconds)
         self._backend.wait(lambda: False, seconds)
         return self.state()
 
@@ -276,12 +313,9 @@ class Arm:
             The controller refuses the chunk: too fast, out of the workspace, over.
 
         """
-        _require_positive('dt', dt)
-        if np.ndim(poses) not in (2, 3) or len(np.asarray(poses)) < 2:
-            raise InputError(f'poses of shape {np.shape(poses)}: accepted are two poses or more, '
-                             '(m, 4, 4), (m, 7) or (m, 3)')
+        require_positive('dt', dt)
         now = self.state()
-        goals = np.array([self._goal(pose, now) for pose in np.asarray(poses, dtype=np.float64)])
+        goals = goal_poses(poses, now)
         times = dt * np.arange(1.0, len(goals) + 1.0)
         return self._backend.follow_chunk(times, goals, now.time if observed_at is None
                                           else float(observed_at))
@@ -360,9 +394,7 @@ class Arm:
             Not possible physically, or more than the arm can hold.
 
         """
-        if isinstance(mass, bool) or not (isinstance(mass, (int, float)) and mass >= 0.0
-                                          and math.isfinite(mass)):
-            raise InputError(f'mass is {mass!r}: accepted is a finite number, 0 or more [kg]')
+        require_mass(mass)
         moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
         self._backend.use_payload(
             float(mass), finite_array('center_of_mass', center_of_mass, (3,)), moment)
@@ -426,26 +458,3 @@ class Arm:
                 self.hold()
         finally:
             self.close()
-
-    def _goal(self, pose: ArrayLike, now: ArmState | None = None) -> Array:
-        """Return a pose in one of the accepted forms as (4, 4)."""
-        try:
-            given = np.array(pose, dtype=np.float64)
-        except (TypeError, ValueError):
-            given = np.empty(0)
-        if given.shape == (3,):
-            T = (now or self.state()).pose.copy()
-            T[:3, 3] = finite_array('pose', given, (3,))
-            return T
-        if given.shape == (7,):
-            return pose_of(given[:3], given[3:])
-        if given.shape != (4, 4):
-            raise InputError(f'pose of shape {given.shape}: accepted are (4, 4), (7,) with '
-                             'position and quaternion x y z w, or (3,) with a position')
-        require_rigid('pose', given[None])
-        return given
-
-
-def _require_positive(name: str, value: float) -> None:
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0.0):
-        raise InputError(f'{name} is {value!r}: accepted is a finite number above 0')

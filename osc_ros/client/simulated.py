@@ -19,51 +19,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 import os
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.client.backend import ArmState
-from osc_ros.control.arrival import Arrival, REACHED, Tolerance
-from osc_ros.control.gripper_state import GripperState
+from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.control.arrival import Arrival, REACHED
+from osc_ros.control.gripper_state import goal_of, GripperState
 from osc_ros.control.guide import Jog
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Stiffness
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import InputError
-from osc_ros.model.files import ROBOTS, shipped_urdf, urdf_text
-from osc_ros.model.robot import Robot
+from osc_ros.model.files import urdf_text
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
-from osc_ros.sim.hand import goal_of, Hand, hand_of
+from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.simulation import Simulation
 
 Array = NDArray[np.float64]
 
-TWIST_TIMEOUT = 0.2  # a twist is followed for this time [s]
-TOLERANCE = Tolerance(rotation=1e-2, translation=2e-3, settle_time=0.1)
 CHECKS = 50.0  # rate at which the distance to the goal is checked [Hz]
-
-
-class Shipped(NamedTuple):
-    """Base, tip and initial joint positions of a robot that comes with osc_ros."""
-
-    base: str
-    tip: str
-    home: tuple[float, ...]
-
-
-_FRANKA = (0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398)
-_UR = (0.0, -1.6, 1.9, -1.87, -1.570796, 0.0)
-SHIPPED = {
-    'fr3': Shipped('fr3_link0', 'fr3_hand_tcp', _FRANKA),
-    'gen3': Shipped('base_link', 'end_effector_link',
-                    (0.0, 0.26, 3.141593, -2.27, 0.0, 0.96, 1.570796)),
-    'iiwa14': Shipped('base_link', 'tool0', (0.0, 0.6, 0.0, -1.5, 0.0, 1.0, 0.0)),
-    'panda': Shipped('panda_link0', 'panda_hand_tcp', _FRANKA),
-    'ur10e': Shipped('base_link', 'tool0', _UR),
-    'ur5e': Shipped('base_link', 'tool0', _UR)}
 
 
 class SimulatedBackend:
@@ -100,18 +78,11 @@ class SimulatedBackend:
     def __init__(self, robot: str | os.PathLike[str], base: str, tip: str,
                  q: ArrayLike | None = None, settings: Settings | None = None,
                  hand: tuple[str, ...] | None = None, **options: Any) -> None:
-        urdf: str | os.PathLike[str] = robot
-        if isinstance(robot, str) and '<' not in robot:
-            urdf = shipped_urdf(robot)
-            known = SHIPPED[robot]
-            base, tip = base or known.base, tip or known.tip
-            q = known.home if q is None else q
+        urdf, found = model_of(robot, base, tip)
+        if isinstance(robot, str) and robot in SHIPPED:
+            q = SHIPPED[robot].home if q is None else q
             hand = SHIPPED_HANDS.get(robot, ()) if hand is None else hand
-        if not (base and tip):
-            raise InputError('a robot of your own needs the links base and tip: '
-                             "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
-                             + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
-        law = Law(Robot.from_urdf(urdf, base, tip), settings)
+        law = Law(found, settings)
         self._hand = hand_of(urdf_text(urdf), hand) if hand else None
         self.arm = Simulation(urdf, law, q, **self._furnished(options))
         self.joint_names: tuple[str, ...] = law.robot.joint_names

@@ -38,6 +38,7 @@ LONGER = 1.5  # factor of the fade from one plan to the next, if it exceeds the 
 PLANS = 8  # largest number of such plans
 REMEMBERED = 2.0  # length of a `Trail` [s]
 BRAKE_KNOTS = 9  # number of knots while the motion slows down
+QUICK = 0.7  # longest time in which a difference of velocity and acceleration fades [s]
 APART = 1e-3  # least time between two knots [s]
 
 
@@ -49,8 +50,9 @@ class Joining:
     Attributes
     ----------
     fade : float [s]
-        Time in which the difference between the motion in progress and the new chunk (position,
-        velocity, acceleration) fades out. The jerk of the fade is 60 d / fade³ for a distance d.
+        Time in which the distance between the motion in progress and the new chunk fades out; a
+        difference of velocity and acceleration does in QUICK at most. For a distance d the jerk of
+        the fade is 60 d / fade³, and the speed changes by 15/8 d / fade.
     slow_down : float [s]
         Time in which the target slows down to rest at the end of a chunk, if no other one comes.
         It begins slow_down / 2 before the end.
@@ -161,16 +163,19 @@ def joined(course: Path, present: Target, start: float, fade: float) -> Path:
     Return a path that begins with a target, and becomes a course.
 
     The path is course ⊕ offset. The offset is the difference of `present` from the course at
-    `start`, and goes to zero by a quintic in the time `fade` [s]. Before its first knot and after
-    its last, the course rests.
+    `start`; it goes to zero by a quintic in the time `fade` [s], but its velocity and acceleration
+    in QUICK at most: a velocity v that fades in T leads 0.2 v T away, and an acceleration a leads
+    0.017 a T² away. Before its first knot and after its last, the course rests.
 
     """
     x = difference(_at(course, start), present)
-    faded = start + fade
-    grid = np.linspace(start, faded, 4)
+    faded, quick = start + fade, min(fade, QUICK)
+    still, moving = x * [[1.0], [0.0], [0.0]], x * [[0.0], [1.0], [1.0]]
+    grid = np.concatenate([np.linspace(start, end, 4) for end in (faded, start + quick)])
     knots = np.concatenate([grid, course.times[course.times > start]])
     knots = _apart(np.unique(knots))
-    targets = [composed(_at(course, time), _faded(x, (time - start) / fade, fade))
+    targets = [composed(_at(course, time), _faded(still, (time - start) / fade, fade)
+                        + _faded(moving, (time - start) / quick, quick))
                for time in knots.tolist()]
     targets[0] = present
     return Path(knots, [t.pose for t in targets], [t.twist for t in targets],

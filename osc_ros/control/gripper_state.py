@@ -12,12 +12,19 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The state of a gripper, and what it says about its motion."""
+"""The state and the goal of a gripper, and what they say about its motion."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+import math
+from typing import NamedTuple
 
+from osc_ros.errors import InputError
+
+STRONGEST, FASTEST = 70.0, 0.1  # force of a finger [N]; speed of the width [m/s], Franka Hand
+FORCE = 20.0  # of a motion, if none is given [N]
 AT_GOAL = 1e-3  # largest distance of the width from its goal [m]
 AT_REST = 2e-3  # largest rate of the width [m/s]
 PRESSING = 0.8  # least share of the commanded force
@@ -70,3 +77,38 @@ class GripperState:
     def is_moving(self) -> bool:
         """Whether the fingers are on their way: neither at the goal, nor stopped by something."""
         return not (self.is_at_goal or self.is_stalled)
+
+
+class HandGoal(NamedTuple):
+    """Width [m], largest force of each finger [N] and speed of the width [m/s]."""
+
+    width: float
+    force: float = FORCE
+    speed: float = FASTEST
+
+    def require_within(self, widest: float) -> None:
+        """Raise InputError if a hand of a largest width [m] does not accept these numbers."""
+        for name, value, least, most, unit in (
+                ('width', self.width, 0.0, widest, 'm'),
+                ('force', self.force, 0.1, STRONGEST, 'N'),
+                ('speed', self.speed, 1e-3, FASTEST, 'm/s')):
+            if not least - 1e-6 <= value <= most + 1e-6:
+                raise InputError(f'{name} of the gripper is {value} {unit}; accepted: {least:g} '
+                                 f'to {most:g} {unit}')
+
+
+def goal_of(command: Sequence[float]) -> HandGoal:
+    """
+    Return the goal of one to three numbers: width, force and speed; NaN or missing: the default.
+
+    Raises
+    ------
+    InputError
+        Another number of numbers.
+
+    """
+    if not 1 <= len(command) <= 3:
+        raise InputError(f'{len(command)} numbers for the gripper: accepted are its width [m], '
+                         'then its largest force [N], then its speed [m/s]')
+    return HandGoal(*(default if math.isnan(value) else float(value)
+                      for value, default in zip(command, (math.nan, FORCE, FASTEST))))

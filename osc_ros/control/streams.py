@@ -35,7 +35,9 @@ Array = NDArray[np.float64]
 STREAMS = 'stop', 'follow', 'extrapolate'
 SPARSEST = 0.5  # longest time between two poses of one stream [s]
 MISSING = 2.5  # periods after which the next pose is missing
-LEAST, MOST = 6, 64  # smallest and largest number of poses that the course is fitted to
+LEAST, MOST = 5, 64  # smallest and largest number of poses that the course is fitted to
+ARRIVALS = 40  # largest number of times of arrival from which the times of sending are estimated
+REGULAR = 0.25  # largest distance of an arrival from a regular sequence, relative to the period
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,8 @@ class Stream:
     The newest poses of a stream, and the continuations of the target's motion that follow them.
 
     The course of the stream is the quadratic that fits the poses of the last `horizon` best: its
-    residuals average the jitter of the times. With every pose the target is planned anew, by a
-    quintic from its state to the state of the course one `horizon` ahead.
+    residuals average what is left of the jitter of the times. With every pose the target is
+    planned anew, by a quintic from its state to the state of the course one `horizon` ahead.
 
     Parameters
     ----------
@@ -118,24 +120,38 @@ class Stream:
         self.following = following
         self._times: deque[float] = deque(maxlen=MOST)
         self._poses: deque[Array] = deque(maxlen=MOST)
+        self._arrivals: deque[float] = deque(maxlen=ARRIVALS)
 
     def clear(self) -> None:
         """Forget all poses: another motion was commanded."""
         self._times.clear()
         self._poses.clear()
+        self._arrivals.clear()
 
-    def add(self, time: float, pose: Array) -> bool:
+    def add(self, time: float, pose: Array, is_exact: bool = False) -> bool:
         """
         Add a pose (4, 4) at a time [s]; return whether it belongs to a stream.
 
         It does not if the pose before is older than SPARSEST, or newer: the first pose of a
         stream is approached like a single one.
 
+        Parameters
+        ----------
+        time : float
+            Of the pose; or of its arrival, from which the time of the pose is estimated.
+        pose : (4, 4)
+        is_exact : bool
+            Whether it is the time of the pose.
+
         """
         if not (self._times and 0.0 < time - self._times[-1] <= SPARSEST):
             self.clear()
         self._times.append(time)
         self._poses.append(np.array(pose))
+        if is_exact:
+            self._arrivals.clear()
+        else:
+            self._arrivals.append(time)
         horizon = self.following.horizon
         while len(self._times) > LEAST and time - self._times[0] > horizon:
             self._times.popleft()
@@ -180,14 +196,35 @@ class Stream:
 
     def _course(self, time: float) -> Target:
         """State of the fitted course at a time [s]."""
-        newest, poses = self._times[-1], list(self._poses)
+        times, poses = self._regular_times(), list(self._poses)
+        newest = float(times[-1])
         R = poses[-1][:3, :3]
         rows = np.array([pose_error(poses[-1], pose) for pose in poses])
         rows[:, :3] = rows[:, :3] @ R  # in the axes of the newest pose
-        away = np.array(self._times) - newest
+        away = times - newest
         degree = min(2, len(poses) - 1)
         c = np.zeros((3, 6))
         c[:degree + 1] = np.polynomial.polynomial.polyfit(away, rows, degree)
         s = time - newest
         x = np.array([c[0] + s * (c[1] + s * c[2]), c[1] + 2.0 * s * c[2], 2.0 * c[2]])
         return composed(Target(poses[-1]), x)
+
+    def _regular_times(self) -> Array:
+        """
+        Return the times (m,) of the poses, without the jitter of their arrival.
+
+        A sender with a fixed period, of which some poses may be lost, arrives on a straight line
+        over the number of the pose, but for the jitter. If the arrivals are not within REGULAR of
+        such a line, their times are returned as they are.
+
+        """
+        times, arrivals = np.array(self._times), np.array(self._arrivals)
+        if len(arrivals) < max(3, len(times)):
+            return times
+        gaps = np.diff(arrivals)
+        number = np.concatenate([[0.0], np.cumsum(np.round(gaps / np.median(gaps)))])
+        period, offset = np.polynomial.polynomial.polyfit(number, arrivals, 1)[::-1]
+        regular = offset + period * number
+        if np.abs(arrivals - regular).max() > REGULAR * period or (np.diff(number) < 1.0).any():
+            return times
+        return np.asarray(regular[-len(times):])

@@ -25,7 +25,10 @@ from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_damping_rate
 from osc_ros.control.contact import Contact
+from osc_ros.control.disturbance import Disturbance
+from osc_ros.control.limits import Limits
 from osc_ros.errors import InputError
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
@@ -81,6 +84,13 @@ class Watchdog:
                              + ', '.join(REACTIONS))
         if not self.timeout > 0.0:
             raise InputError(f'time-out of {self.timeout} s: accepted is more than 0')
+
+
+# Default watchdogs, by cause; the controller's parameters have the same.
+DEFAULT_WATCHDOGS: Mapping[str, Watchdog] = {
+    STALE_STATE: Watchdog('hold', timeout=0.1), STALE_TARGET: Watchdog('report'),
+    DEADLINE: Watchdog('report'), NOT_FINITE: Watchdog('hold'), JUMP: Watchdog('hold'),
+    OVERSPEED: Watchdog('hold'), CONTACT: Watchdog('report', latched=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +164,13 @@ class Supervision:
                      'comply_frequency', 'retreat', 'retreat_speed'):
             if not getattr(self, name) > 0.0:
                 raise InputError(f'{name} {getattr(self, name)}: accepted is more than 0')
+
+    @classmethod
+    def of(cls, robot: Robot, limits: Limits, rate: float) -> Supervision:
+        """Default settings for a robot with these joint limits, at a rate of the states [Hz]."""
+        return cls(DEFAULT_WATCHDOGS, limits.effort, period=1.0 / rate, deadline=1.0 / rate,
+                   bridges=True, velocity_limits=limits.velocity,
+                   contact=Contact.of(robot, Disturbance(), False))
 
     @cached_property
     def hardest(self) -> float:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.client.simulated import SHIPPED
+from osc_ros.client.robots import SHIPPED
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Stiffness, TargetLimits, Task
@@ -222,7 +222,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _rows(self) -> dict[str, Array]:
         """Return the observation by key."""
-        return {'observation.state.cartesian': _euler(self.arm.pose()),
+        return {'observation.state.cartesian': _euler(self.arm.plant.pose(self._tip)),
                 'observation.state.joints': self.arm.q,
                 'observation.state.target': _euler(self._goal),
                 'observation.environment_state': self._environment_state()}

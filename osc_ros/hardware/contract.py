@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 
@@ -123,6 +123,62 @@ class Setting:
     choices: tuple[str, ...] = ()
     of: type = float
 
+    @property
+    def accepted(self) -> str:
+        """Description of the accepted values."""
+        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
+                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
+        if kind in (int, float):
+            if self.lower > -math.inf:
+                accepted += f', at least {self.lower:g}'
+            if self.upper < math.inf:
+                accepted += f', at most {self.upper:g}'
+        if isinstance(self.default, tuple):
+            many = 'any number' if self.size is None else self.size
+            accepted = f'an array of {many}, each {accepted}'
+        return accepted
+
+    def checked_value(self, value: Any) -> Any:
+        """
+        Return the value in the type of the default.
+
+        Raises
+        ------
+        InputError
+            Names the parameter, its value, and the accepted values.
+
+        """
+        if isinstance(self.default, tuple):
+            try:
+                values = tuple(self._scalar(x, self.of) for x in value)
+            except TypeError:
+                raise self._refusal(value) from None
+            if self.size is not None and len(values) != self.size and (values or self.default):
+                raise self._refusal(value)
+            return values
+        return self._scalar(value, type(self.default))
+
+    def _scalar(self, value: Any, kind: type) -> Any:
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise self._refusal(value)
+        if self.choices and value not in self.choices:
+            raise self._refusal(value)
+        if isinstance(value, (int, float)) and not self.lower <= value <= self.upper:
+            raise self._refusal(value)
+        return value
+
+    def _refusal(self, value: Any) -> InputError:
+        value = value.tolist() if hasattr(value, 'tolist') else value
+        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}"
+                          + self._cure(value))
+
+    def _cure(self, value: Any) -> str:
+        """Return a hint how to write a value; empty."""
+        return ''
+
 
 class Hardware(Protocol):
     """
@@ -132,6 +188,10 @@ class Hardware(Protocol):
     `start`, then `read` and `write` in turns, then `stop`. After an error of `read`, `write` or
     `start` the arm is not under control: `stop` was carried out by the arm itself or is called
     next; `recover` makes `start` possible again. `close` is the last call.
+
+    An arm with a gripper also has `move_gripper(goal)`, which accepts a `HandGoal` or raises
+    InputError, and `gripper_state()`, which returns the newest `GripperState`; both are classes of
+    `osc_ros.control.gripper_state`. Both return at once.
 
     Every method may raise HardwareError. Nothing but `open`, `start`, `stop`, `recover` and
     `close` may take longer than a small part of the period, other than `read`, which waits.

@@ -29,9 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 import pylibfranka
 
+from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description, HardwareError, Setting, State
 from osc_ros.hardware.franka_errors import explanation
+from osc_ros.hardware.franka_gripper import FrankaHand
 from osc_ros.hardware.franka_model import FrankaModel, JOINTS, pose_of
 
 Array = NDArray[np.float64]
@@ -104,6 +106,7 @@ class FrankaArm:
         Setting('load.inertia', (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
                 'xx xy xz yy yz zz of the load about its centre of mass, in the axes of the flange'
                 ' [kg m²]', lower=-20.0, upper=20.0, size=6),
+        Setting('gripper', False, 'true: the arm has a Franka Hand, which can be commanded'),
         Setting('end_effector', (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
                 'Place x y z and roll pitch yaw of the point of collision.force in the '
                 'end-effector frame of Desk [m, rad]', lower=-10.0, upper=10.0, size=6),
@@ -121,6 +124,7 @@ class FrankaArm:
         self._control: pylibfranka.ActiveControlBase | None = None
         self._socket: socket.socket | None = None
         self._sent = self._desired = [0.0] * JOINTS  # torques sent last, and received by the arm
+        self._hand: FrankaHand | None = None
         self._offset = 0.0  # time.time() minus the clock of the arm, at `open`
         self._wall = time.time() - time.monotonic()
         self._limited = 0
@@ -135,6 +139,12 @@ class FrankaArm:
         if difference:
             self._disconnect()
             raise HardwareError(f'{self._name}: {difference}')
+        if self._values['gripper']:
+            try:
+                self._hand = FrankaHand(self._numeric, self._name)
+            except HardwareError:
+                self._disconnect()
+                raise
         rates = np.full(JOINTS, EFFORT_RATE)
         return Description(self._name, self._joint_names, PERIOD, compensates='gravity',
                            effort_limits=np.array(EFFORT_LIMITS), effort_rates=rates)
@@ -220,8 +230,24 @@ class FrankaArm:
             if state.robot_mode == pylibfranka.RobotMode.Reflex or state.current_errors:
                 robot.automatic_error_recovery()
 
+    def move_gripper(self, goal: HandGoal) -> None:
+        """Send a command to the Franka Hand; InputError if there is none, or for the numbers."""
+        self._require_hand().move(goal)
+
+    def gripper_state(self) -> GripperState:
+        """Return the newest state of the Franka Hand; InputError if there is none."""
+        return self._require_hand().state()
+
+    def _require_hand(self) -> FrankaHand:
+        if self._hand is None:
+            raise InputError(f"{self._name}: the setting 'gripper' is false: accepted with true, "
+                             'if the arm has a Franka Hand')
+        return self._hand
+
     def close(self) -> None:
         """End the control if it runs, and disconnect."""
+        if self._hand is not None:
+            self._hand.close()
         self._release()
         self._disconnect()
 
@@ -239,7 +265,7 @@ class FrankaArm:
         """Connect, without the settings of the arm; return its state."""
         address = self._values['address']
         try:
-            numeric = socket.gethostbyname(address)
+            numeric = self._numeric = socket.gethostbyname(address)
         except OSError as error:
             raise HardwareError(f'{self._name}: the name of hardware.address is not known '
                                 f'({error}). Use an IP address') from error

@@ -23,10 +23,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError
 from osc_ros.hardware.contract import Description, HardwareError, Setting, State
 from osc_ros.model.urdf import description as urdf_description
 from osc_ros.model.urdf import near
+from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.payload import with_payload
 from osc_ros.sim.plant import COMPENSATES, Plant
 
@@ -92,6 +94,9 @@ class MujocoArm:
                 lower=0.0),
         Setting('effort_limits', (), "Torque limits, base first [N m], 0: unlimited; empty: the "
                 "URDF's", lower=0.0),
+        Setting('gripper.joints', (), 'Two prismatic joints of the robot description that open in '
+                'opposite directions from 0: then the fingers move and grasp. Empty: no gripper',
+                of=str),
         Setting('position_noise', 0.0, 'Standard deviation of measured positions [rad, m]',
                 lower=0.0),
         Setting('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
@@ -102,7 +107,8 @@ class MujocoArm:
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
         self._period = 1.0 / values['rate']
         self._steps = _steps_per_period(values)
-        self._plant = _plant(values, urdf, joint_names)
+        self._hand = hand_of(urdf, values['gripper.joints'])
+        self._plant = _plant(values, urdf, joint_names, self._hand)
         self._initial = self._plant.q
         self._compensates = values['driver_compensates']
         self._waits = values['pace'] == 'real_time'
@@ -175,6 +181,20 @@ class MujocoArm:
         if self._has_diverged:
             self._rest()
 
+    def move_gripper(self, goal: HandGoal) -> None:
+        """Move the fingers; InputError if there is no gripper, or it refuses the numbers."""
+        self._require_hand().move(goal)
+
+    def gripper_state(self) -> GripperState:
+        """Return the state of the gripper; InputError if there is none."""
+        return self._require_hand().state(self._plant)
+
+    def _require_hand(self) -> Hand:
+        if self._hand is None:
+            raise InputError(f"{NAME} has no gripper: 'gripper.joints' names its finger joints, "
+                             "such as 'panda_finger_joint1' and 'panda_finger_joint2'")
+        return self._hand
+
     def report(self) -> Mapping[str, float]:
         """Return `late`."""
         return {'late periods': self.late}
@@ -207,6 +227,8 @@ class MujocoArm:
     def _step(self, tau: Array) -> None:
         """Simulate one period."""
         try:
+            if self._hand is not None:
+                self._hand.advance(self._plant, self._period)
             self._plant.step(tau, self._steps)
         except InputError as error:
             self._has_diverged = True
@@ -225,7 +247,8 @@ class MujocoArm:
             sleep(self._due - now)
 
 
-def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> Plant:
+def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...],
+           hand: Hand | None) -> Plant:
     """Return the simulated arm with its payload, at its initial positions; raise InputError."""
     found = urdf_description(urdf)
     locked = dict(zip(values['locked_joints'], values['locked_positions'] or (
@@ -244,7 +267,7 @@ def _plant(values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -
         with_payload(urdf, link, values), values['base'] or found.links[0], joint_names, locked,
         timestep=values['timestep'], gravity=values['gravity'], seed=values['seed'],
         position_noise=values['position_noise'], velocity_noise=values['velocity_noise'],
-        compensates=values['driver_compensates'],
+        compensates=values['driver_compensates'], furnish=None if hand is None else hand.add,
         **{name: values[name] or None for name in BY_JOINT})
     if values['initial_positions']:
         plant.reset(values['initial_positions'])

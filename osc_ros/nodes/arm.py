@@ -21,16 +21,22 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+from rclpy.clock import Clock, ClockType
 from std_srvs.srv import Trigger
 
-from osc_ros.arm.process import ArmEngine, Start, System
+from osc_ros.arm.link import LoopError
+from osc_ros.arm.process import ArmEngine
+from osc_ros.arm.start import Start, System
+from osc_ros.control.gripper_state import HandGoal
 from osc_ros.control.law import Law
 from osc_ros.errors import InputError, OscError
-from osc_ros.hardware.contract import Hardware, Setting
+from osc_ros.hardware.contract import Hardware, HardwareError, Setting
 from osc_ros.hardware.table import hardware_class, known
-from osc_ros.nodes.arm_loop import ArmLoop, LoopError
+from osc_ros.nodes import messages
+from osc_ros.nodes.arm_loop import ArmLoop
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.display_parameters import TF
+from osc_ros.nodes.gripper import GripperTopics
 from osc_ros.nodes.parameters import Entry, initial_value
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import supervision
@@ -46,6 +52,7 @@ OWN = (
     Entry('record_cycles', '', 'File (.npy) for the times of the cycles [ns], written when the '
           "loop ends: read's return, write's call, write's return; empty: none"),
 )
+GRIPPER_PERIOD = 0.02  # between two states of the gripper [s]
 RATE = 1000.0  # default of `rate` [Hz]
 
 
@@ -65,6 +72,7 @@ class ArmNode(Controller):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
+        self._gripper: GripperTopics | None = None
         self._recover = self.create_service(Trigger, '~/recover', self._on_recover)
 
     def _entries(self) -> tuple[Entry, ...]:
@@ -94,7 +102,33 @@ class ArmNode(Controller):
             name: self._while_alive(handler) for name, handler in self._handlers().items()})
         self.get_logger().info(f'{loop.description.name} is open'
                                + (f' ({loop.system})' if loop.system else ''))
+        self._offer_gripper(loop)
         return loop
+
+    def _offer_gripper(self, loop: ArmLoop) -> None:
+        """Offer the topics of a gripper, if the arm has one."""
+        try:
+            loop.request(ArmEngine.gripper_state)
+        except OscError:
+            return
+        if self._gripper is None:
+            self._gripper = GripperTopics(self, self._move_gripper)
+            self.create_timer(GRIPPER_PERIOD, self._while_alive(self._publish_gripper),
+                              clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+    def _move_gripper(self, goal: HandGoal) -> None:
+        if self._loop is None:
+            raise InputError('the node is not configured: there is no connection to the arm')
+        self._loop.request(ArmEngine.move_gripper, list(goal))
+
+    def _publish_gripper(self) -> None:
+        if self._loop is not None and not self._loop.has_ended and self._gripper is not None:
+            try:
+                state = self._loop.request(ArmEngine.gripper_state)
+            except HardwareError as error:
+                self.get_logger().error(str(error), throttle_duration_sec=1.0)
+                return
+            self._gripper.publish(state, messages.time_of(self._loop.stamp))
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""

@@ -32,6 +32,7 @@ from osc_ros.control.streams import Following, STREAMS
 from osc_ros.control.supervision import (
     CONTACT,
     DEADLINE,
+    DEFAULT_WATCHDOGS,
     JUMP,
     NOT_FINITE,
     OVERSPEED,
@@ -39,6 +40,7 @@ from osc_ros.control.supervision import (
     STALE_STATE,
     STALE_TARGET,
     Supervision,
+    Watchdog,
 )
 from osc_ros.control.task import AXES, ForceControl, Stiffness, TargetLimits, TOO_FAST
 from osc_ros.dynamics.methods import METHODS
@@ -85,52 +87,51 @@ class WatchdogEntry:
     ----------
     name : str
         Name of the cause in `Supervisor.trip` and `Supervisor.feed`.
-    reaction : str
-        The default reaction.
     cause : str
         Text after 'Reaction to' in the description of the parameter.
     timeout : str
         The parameter with the time-out of `Supervisor.feed` [s]; empty if there is none.
     reactions : tuple of str
         Accepted reactions.
-    latched : bool
-        Whether the reaction is latched by default.
 
     """
 
     name: str
-    reaction: str
     cause: str
     timeout: str = ''
     reactions: tuple[str, ...] = USUAL
-    latched: bool = False
+
+    @property
+    def default(self) -> Watchdog:
+        """The default reaction."""
+        return DEFAULT_WATCHDOGS.get(self.name, Watchdog('report'))
 
     @property
     def entries(self) -> tuple[Entry, Entry]:
         """The two parameters of the watchdog."""
         return (
-            Entry(f'watchdog.{self.name}.reaction', self.reaction, f'Reaction to {self.cause}',
-                  choices=self.reactions, live=True),
-            Entry(f'watchdog.{self.name}.latched', self.latched, 'true: the reaction lasts until '
-                  '~/release is called; false: until the cause is gone', live=True))
+            Entry(f'watchdog.{self.name}.reaction', self.default.reaction,
+                  f'Reaction to {self.cause}', choices=self.reactions, live=True),
+            Entry(f'watchdog.{self.name}.latched', self.default.latched, 'true: the reaction '
+                  'lasts until ~/release is called; false: until the cause is gone', live=True))
 
 
 WATCHDOGS = (
-    WatchdogEntry(STALE_STATE, 'hold', 'missing joint states; hold and damp brake the arm along '
+    WatchdogEntry(STALE_STATE, 'missing joint states; hold and damp brake the arm along '
                   'a state that the model predicts, then hold its weight there', 'state_timeout',
                   USUAL[1:]),
-    WatchdogEntry(STALE_TARGET, 'report', 'missing targets', 'target_timeout'),
-    WatchdogEntry(DEADLINE, 'report', 'an update that takes longer than a period of `rate`'),
-    WatchdogEntry(NOT_FINITE, 'hold', 'joint states or torques that are not finite, or cannot be '
+    WatchdogEntry(STALE_TARGET, 'missing targets', 'target_timeout'),
+    WatchdogEntry(DEADLINE, 'an update that takes longer than a period of `rate`'),
+    WatchdogEntry(NOT_FINITE, 'joint states or torques that are not finite, or cannot be '
                   'computed'),
-    WatchdogEntry(JUMP, 'hold', 'a position step of more than twice what the speed limit allows'),
-    WatchdogEntry(OVERSPEED, 'hold', 'a measured joint speed above 1.2 times limits.velocity in '
+    WatchdogEntry(JUMP, 'a position step of more than twice what the speed limit allows'),
+    WatchdogEntry(OVERSPEED, 'a measured joint speed above 1.2 times limits.velocity in '
                   'two states in a row, or 1.5 times in one'),
-    WatchdogEntry(OTHER_PUBLISHER, 'report', 'another publisher on the command topic, checked '
+    WatchdogEntry(OTHER_PUBLISHER, 'another publisher on the command topic, checked '
                   'once a second'),
-    WatchdogEntry(CONTACT, 'report', 'external torques above contact.torque, contact.force or '
+    WatchdogEntry(CONTACT, 'external torques above contact.torque, contact.force or '
                   'contact.moment; comply: stop, and give way like a weak spring; retract: go '
-                  'back along the way that the arm came', reactions=REACTIONS, latched=True),
+                  'back along the way that the arm came', reactions=REACTIONS),
 )
 
 TASKS = Entry('tasks', (), 'Names of further tasks, highest priority first, all below the tip; '
@@ -159,8 +160,8 @@ _START = (
 _SAFETY = (
     Entry('idle', 'gravity', 'Last command to an arm that has been stopped for good: the torque '
           'of its weight, or zero', choices=('gravity', 'zero'), live=True),
-    Entry('state_timeout', 0.1, 'Joint states are stale after this time without a valid one [s]',
-          lower=1e-3, upper=60.0, live=True),
+    Entry('state_timeout', DEFAULT_WATCHDOGS[STALE_STATE].timeout, 'Joint states are stale after '
+          'this time without a valid one [s]', lower=1e-3, upper=60.0, live=True),
     Entry('target_timeout', np.inf, 'Targets are stale after this time without one, or since the '
           'end of a path [s]', lower=1e-3, live=True),
     *(entry for watchdog in WATCHDOGS for entry in watchdog.entries),
@@ -272,7 +273,7 @@ _TARGET = (
           'one comes before; follow: follow their course one period behind; extrapolate: without '
           'lag', choices=STREAMS, live=True),
     Entry('target.stream_horizon', _FOLLOWING.horizon, 'The course is fitted to the poses of this '
-          'time, at least to six, and the set-point goes over to it in this time [s]',
+          'time, at least to five, and the set-point goes over to it in this time [s]',
           lower=0.05, upper=10.0, live=True),
     Entry('target.chunk_fade', _JOINING.fade, 'Time in which the distance of a new chunk on '
           'target_chunk from the motion in progress fades out [s]', lower=0.02, upper=60.0,

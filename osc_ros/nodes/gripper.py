@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""The gripper of osc_simulator: parameters, topics, action; and a cube that it can grasp."""
+"""Topics and action of a gripper; that of osc_simulator, and a cube that it can grasp."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from osc_ros.errors import InputError
+from osc_ros.control.gripper_state import FASTEST, goal_of, GripperState, HandGoal
+from osc_ros.errors import OscError
 from osc_ros.nodes import messages
 from osc_ros.nodes.gripper_action import GripperAction
 from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.block import Block
-from osc_ros.sim.hand import goal_of, Hand, hand_of, HandGoal
+from osc_ros.sim.hand import Hand, hand_of
 from osc_ros.sim.plant import Plant
 
 ENTRIES = (
@@ -90,12 +91,62 @@ class Things:
 
 class GripperTopics:
     """
-    Topics of the gripper and of the cube, of a node that simulates them.
+    Topics and action of a gripper.
 
     A command is std_msgs/Float64MultiArray on `~/gripper/command`: the width, then the largest
     force, then the speed. The label of its dimension comes back in the answer on
     `~/gripper/answers`, with the reason of a refusal. `~/gripper/state` has 'width' first, with
     its rate and the force, then 'goal', with the commanded speed and force.
+
+    Parameters
+    ----------
+    node : Node
+    move : callable
+        Commands the gripper; raises OscError if it refuses a goal.
+
+    """
+
+    def __init__(self, node: Node, move: Callable[[HandGoal], None]) -> None:
+        self._node, self._send = node, move
+        self._time, self._speed = 0.0, FASTEST
+        self._states = node.create_publisher(JointState, '~/gripper/state', 10)
+        self._answers = node.create_publisher(DiagnosticStatus, '~/gripper/answers', 10)
+        node.create_subscription(Float64MultiArray, '~/gripper/command', self._on_command, 10)
+        self._action = GripperAction(node, '~/gripper/gripper_cmd', self._move)
+
+    def publish(self, state: GripperState, stamp: Any) -> None:
+        """Publish a state, and tell the action."""
+        self._time = messages.seconds(stamp)
+        message = JointState(name=['width', 'goal'], position=[state.width, state.goal],
+                             velocity=[state.rate, self._speed],
+                             effort=[state.force, state.commanded_force])
+        message.header.stamp = stamp
+        self._states.publish(message)
+        self._action.update(state)
+
+    def _move(self, goal: HandGoal) -> None:
+        self._send(goal)
+        self._speed = goal.speed
+
+    def _on_command(self, message: Float64MultiArray) -> None:
+        reason = ''
+        try:
+            self._move(goal_of(message.data))
+        except OscError as error:
+            reason = str(error)
+            self._node.get_logger().error(f'gripper/command refused, the old one stays: {error}',
+                                          throttle_duration_sec=1.0)
+        label = message.layout.dim[0].label if message.layout.dim else ''
+        self._answers.publish(DiagnosticStatus(
+            level=DiagnosticStatus.ERROR if reason else DiagnosticStatus.OK,
+            name='gripper/command', message=reason, values=[
+                KeyValue(key='label', value=label),
+                KeyValue(key='time', value=f'{self._time:.9f}')]))
+
+
+class ThingTopics:
+    """
+    Topics of the gripper and of the cube, of a node that simulates them.
 
     Parameters
     ----------
@@ -108,18 +159,12 @@ class GripperTopics:
     """
 
     def __init__(self, node: Node, things: Things, plant: Plant, period: float) -> None:
-        self._node, self._plant, self._period = node, plant, period
-        self._cube = things.cube
-        self._time = 0.0
-        self._advance: Callable[[], None] = lambda: None
-        if things.cube is not None:
+        self._plant, self._period = plant, period
+        self._hand, self._cube = things.hand, things.cube
+        if self._cube is not None:
             self._cubes = node.create_publisher(PoseStamped, '~/cube_pose', 10)
-        self._hand = things.hand
-        if things.hand is not None:
-            self._states = node.create_publisher(JointState, '~/gripper/state', 10)
-            self._answers = node.create_publisher(DiagnosticStatus, '~/gripper/answers', 10)
-            node.create_subscription(Float64MultiArray, '~/gripper/command', self._on_command, 10)
-            self._action = GripperAction(node, '~/gripper/gripper_cmd', self._move)
+        if self._hand is not None:
+            self._gripper = GripperTopics(node, self._hand.move)
 
     def advance(self) -> None:
         """Move the fingers; call it before each step."""
@@ -128,35 +173,8 @@ class GripperTopics:
 
     def publish(self, stamp: Any, frame: str) -> None:
         """Publish the states, after a step; `frame` is the base frame."""
-        self._time = messages.seconds(stamp)
         if self._hand is not None:
-            state = self._hand.state(self._plant)
-            message = JointState(name=['width', 'goal'], position=[state.width, state.goal],
-                                 velocity=[state.rate, self._hand.goal.speed],
-                                 effort=[state.force, state.commanded_force])
-            message.header.stamp = stamp
-            self._states.publish(message)
-            self._action.update(state)
+            self._gripper.publish(self._hand.state(self._plant), stamp)
         if self._cube is not None:
             self._cubes.publish(messages.pose_message(
                 self._plant.in_base(self._cube.pose(self._plant)), frame, stamp))
-
-    def _move(self, goal: HandGoal) -> None:
-        """Command the hand; InputError if it refuses."""
-        if self._hand is not None:
-            self._hand.move(goal)
-
-    def _on_command(self, message: Float64MultiArray) -> None:
-        reason = ''
-        try:
-            self._move(goal_of(message.data))
-        except InputError as error:
-            reason = str(error)
-            self._node.get_logger().error(f'gripper/command refused, the old one stays: {error}',
-                                          throttle_duration_sec=1.0)
-        label = message.layout.dim[0].label if message.layout.dim else ''
-        self._answers.publish(DiagnosticStatus(
-            level=DiagnosticStatus.ERROR if reason else DiagnosticStatus.OK,
-            name='gripper/command', message=reason, values=[
-                KeyValue(key='label', value=label),
-                KeyValue(key='time', value=f'{self._time:.9f}')]))

@@ -22,9 +22,8 @@ from typing import Any
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.node import Node
 
-from osc_ros.control.gripper_state import GripperState
-from osc_ros.errors import InputError
-from osc_ros.sim.hand import FORCE, HandGoal
+from osc_ros.control.gripper_state import FORCE, GripperState, HandGoal
+from osc_ros.errors import OscError
 
 try:
     from control_msgs.action import GripperCommand
@@ -47,7 +46,7 @@ class GripperAction:
     name : str
         Of the action.
     move : callable
-        Commands the hand; raises InputError if it refuses a goal.
+        Commands the hand; raises OscError if it refuses a goal.
 
     """
 
@@ -66,7 +65,7 @@ class GripperAction:
         command = request.command
         try:
             self._move(HandGoal(command.position, command.max_effort or FORCE))
-        except InputError as error:
+        except OscError as error:
             self._node.get_logger().error(f'gripper: the goal is refused: {error}')
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT

@@ -16,7 +16,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 import difflib
@@ -70,22 +69,6 @@ class Entry(Setting):
         return _TYPES[type(self.default)]
 
     @property
-    def accepted(self) -> str:
-        """Description of the accepted values."""
-        kind = self.of if isinstance(self.default, tuple) else type(self.default)
-        accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
-                    str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
-        if kind in (int, float):
-            if self.lower > -math.inf:
-                accepted += f', at least {self.lower:g}'
-            if self.upper < math.inf:
-                accepted += f', at most {self.upper:g}'
-        if isinstance(self.default, tuple):
-            many = 'any number' if self.size is None else self.size
-            accepted = f'an array of {many}, each {accepted}'
-        return accepted
-
-    @property
     def descriptor(self) -> ParameterDescriptor:
         """
         The ROS descriptor, with the range of a number, or of every number of an array.
@@ -105,42 +88,6 @@ class Entry(Setting):
                 from_value=int(max(self.lower, -_LARGEST_INTEGER)),
                 to_value=int(min(self.upper, _LARGEST_INTEGER)))]
         return descriptor
-
-    def checked_value(self, value: Any) -> Any:
-        """
-        Return the value in the type of the default.
-
-        Raises
-        ------
-        InputError
-            Names the parameter, its value, and the accepted values.
-
-        """
-        if isinstance(self.default, tuple):
-            try:
-                values = tuple(self._scalar(x, self.of) for x in value)
-            except TypeError:
-                raise self._refusal(value) from None
-            if self.size is not None and len(values) != self.size and (values or self.default):
-                raise self._refusal(value)
-            return values
-        return self._scalar(value, type(self.default))
-
-    def _scalar(self, value: Any, kind: type) -> Any:
-        if kind is float and type(value) is int:
-            value = float(value)
-        if type(value) is not kind:
-            raise self._refusal(value)
-        if self.choices and value not in self.choices:
-            raise self._refusal(value)
-        if kind in (int, float) and not self.lower <= value <= self.upper:
-            raise self._refusal(value)
-        return value
-
-    def _refusal(self, value: Any) -> InputError:
-        value = value.tolist() if isinstance(value, array) else value
-        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}"
-                          + self._cure(value))
 
     def _cure(self, value: Any) -> str:
         """Return a hint how to write a value that YAML read as another type; else empty."""

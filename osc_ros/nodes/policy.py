@@ -130,7 +130,7 @@ class PolicyInput:
             return False
         limits, stream = self._limits(task), self._streams.setdefault(
             task, Stream(self._following))
-        if not stream.add(stamp or now, limits.inside(pose)):
+        if not stream.add(stamp or now, limits.inside(pose), stamp > 0.0):
             return False
         start = now + LEAD
         present = self._loop.request(requests.predicted, task, start)

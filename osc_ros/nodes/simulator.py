@@ -33,7 +33,7 @@ from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
 from osc_ros.nodes.gripper import ENTRIES as GRIPPER
-from osc_ros.nodes.gripper import GripperTopics, Things
+from osc_ros.nodes.gripper import Things, ThingTopics
 from osc_ros.nodes.object_markers import ObjectMarkers
 from osc_ros.nodes.parameters import declare, Entry, refuse_bad_sets, values
 from osc_ros.nodes.qos import LATCHED_QOS
@@ -112,7 +112,7 @@ class Simulator(Node):  # type: ignore[misc]
         self._period = 1.0 / found['rate']
         things = Things(found, text)
         self._plant = plant_of(found, text, robot, **things.plant_options())
-        self._gripper = GripperTopics(self, things, self._plant, self._period)
+        self._gripper = ThingTopics(self, things, self._plant, self._period)
         self._compensates = found['driver_compensates'] != 'none'
         self._viewer, self._shown = self._window() if found['viewer'] else None, 0.0
         self._tip, self._base = robot.tip, robot.base

@@ -48,6 +48,7 @@ class Block:
                  position: ArrayLike = (0.0, 0.0, 0.0)) -> None:
         self.half, self._mass, self._friction = half, mass, friction
         self._start = np.asarray(position, dtype=np.float64)
+        self._seen: tuple[mujoco.MjData, Array] | None = None  # a state, and the block's in it
 
     def add(self, spec: mujoco.MjSpec) -> None:
         """Add the block to a specification: `furnish` of `Plant`."""
@@ -69,7 +70,9 @@ class Block:
 
     def position(self, plant: Plant) -> Array:
         """Return the position (3,) of the centre [m], in the URDF's root."""
-        return np.array(plant.data.joint('block').qpos[:3])
+        if self._seen is None or self._seen[0] is not plant.data:  # to look it up takes long
+            self._seen = plant.data, plant.data.joint('block').qpos
+        return np.array(self._seen[1][:3])
 
     def pose(self, plant: Plant) -> Array:
         """Return the pose (4, 4) of the centre, in the URDF's root."""

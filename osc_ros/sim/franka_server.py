@@ -169,7 +169,7 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         # Without the variable, franka-sim would download a model.
         os.environ['FR3_MJCF'] = str(_model(urdf, Path(folder)))
-        server = FrankaSimServer(host=address, port=PORT, enable_gripper=False,
+        server = FrankaSimServer(host=address, port=PORT, enable_gripper=True,
                                  enforce_comm_constraints=True, enforce_motion_limits=True)
         threading.Thread(target=obey, args=(server,), daemon=True).start()
         server.start()
@@ -195,6 +195,8 @@ def obey(server: Any) -> None:
             server._pending_move_response = motion, MoveStatus[value], server._states_packed
         elif word == 'lost':  # number of lost packets in a row that end a motion; 20 at first
             server.comm._max_consecutive_lost = int(value)
+        elif word == 'object':  # width of what is between the fingers [m]; 0: nothing
+            server.gripper_server.backend.set_object_width(float(value) or None)
         elif word == 'connection':
             server.client_socket.shutdown(socket.SHUT_WR)  # half: the worst case for a client
     os._exit(0)

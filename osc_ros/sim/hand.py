@@ -16,10 +16,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 import math
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 import mujoco
@@ -27,30 +26,21 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from osc_ros.control.gripper_state import GripperState
+from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError, ModelError
-from osc_ros.sim.plant import Plant, STOP_IMPEDANCE
+from osc_ros.sim.parts import STOP_IMPEDANCE
+from osc_ros.sim.plant import Plant
 
 Array = NDArray[np.float64]
 
 FINGERS = {'panda': ('panda_finger_joint1', 'panda_finger_joint2'),
            'fr3': ('fr3_finger_joint1', 'fr3_finger_joint2')}  # of the robots of the package
-STRONGEST, FASTEST = 70.0, 0.1  # force of a finger [N]; speed of the width [m/s], Franka Hand
-FORCE = 20.0  # of a motion, if none is given [N]
 STIFFNESS = 1e4  # of the servo of the width [N/m]
 INERTIA = 0.25  # of the drive at each finger [kg]; it has no weight
 DAMPING = 2.0 * math.sqrt(STIFFNESS * INERTIA / 2.0)  # critical, of the width [N s/m]
 GRIP = 0.8  # coefficient of friction of the fingers
 FRICTION_RATIO = 10.0  # MuJoCo's impratio: how much stiffer friction is than the normal direction
 ACTUATOR = 'hand'  # name of tendon and actuator
-
-
-class HandGoal(NamedTuple):
-    """Width [m], largest force of each finger [N] and speed of the width [m/s]."""
-
-    width: float
-    force: float = FORCE
-    speed: float = FASTEST
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,13 +152,7 @@ class Hand:
             Numbers that the hand does not accept; it goes on to its old goal.
 
         """
-        for name, value, least, most, unit in (
-                ('width', goal.width, 0.0, self.widest, 'm'),
-                ('force', goal.force, 0.1, STRONGEST, 'N'),
-                ('speed', goal.speed, 1e-3, FASTEST, 'm/s')):
-            if not least - 1e-6 <= value <= most + 1e-6:
-                raise InputError(f'{name} of the gripper is {value} {unit}; accepted: {least:g} '
-                                 f'to {most:g} {unit}')
+        goal.require_within(self.widest)
         self.goal = goal
 
     def advance(self, plant: Plant, period: float) -> None:
@@ -204,23 +188,6 @@ class Hand:
         _, (left, right), (_, force) = self._views(plant)
         return GripperState(self._width(plant), float(left[0] + right[0]), -float(force[0]),
                             self.goal.width, self.goal.force)
-
-
-def goal_of(command: Sequence[float]) -> HandGoal:
-    """
-    Return the goal of one to three numbers: width, force and speed; NaN or missing: the default.
-
-    Raises
-    ------
-    InputError
-        Another number of numbers.
-
-    """
-    if not 1 <= len(command) <= 3:
-        raise InputError(f'{len(command)} numbers for the gripper: accepted are its width [m], '
-                         'then its largest force [N], then its speed [m/s]')
-    return HandGoal(*(default if math.isnan(value) else float(value)
-                      for value, default in zip(command, (math.nan, FORCE, FASTEST))))
 
 
 def hand_of(urdf_text: str, joints: tuple[str, ...]) -> Hand | None:

@@ -21,7 +21,6 @@ from functools import partial
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -29,16 +28,24 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.errors import InputError
 from osc_ros.sim.description import FLOOR, require, Urdf
+from osc_ros.sim.parts import (
+    add_ball,
+    add_wall,
+    amounts,
+    PerJoint,
+    set_options,
+    slice_of,
+    STOP_IMPEDANCE,
+    vector,
+)
 from osc_ros.sim.picture import add_shapes, arm_corners, Image, picture, shape_names, Viewer
 from osc_ros.sim.sensor import wrench_beyond
 
 Array = NDArray[np.float64]
-PerJoint = ArrayLike | Mapping[str, float] | None
 COMPENSATES = ('none', 'gravity', 'gravity+coriolis')
 BRAKE = 2.0  # torque of a closed brake, relative to the effort limit of its joint
 STRONGEST = 1e6  # torque of a closed brake if the joint has no effort limit [N m, N]
 STICKS = 0.05  # a braked joint below this speed stops, unless its brake is overloaded [rad/s]
-STOP_IMPEDANCE = (0.99, 0.999, 1e-3, 0.5, 2.0)  # solimp of joint stops and contacts
 
 
 class Plant:
@@ -101,25 +108,25 @@ class Plant:
         self.n = len(names)
         locks = self._locks = urdf.locks(names, locked or {})
         effort, viscous, dry = (
-            _amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
+            amounts(what, given, names, [urdf.number(name, tag, what) for name in names])
             for what, given, tag in (('effort', effort_limits, 'limit'),
                                      ('damping', damping, 'dynamics'),
                                      ('friction', friction, 'dynamics')))
-        armature = _amounts('rotor inertia', rotor_inertia, names, [0.0] * self.n)
-        self._noise = _amounts('standard deviation', [position_noise, velocity_noise],
+        armature = amounts('rotor inertia', rotor_inertia, names, [0.0] * self.n)
+        self._noise = amounts('standard deviation', [position_noise, velocity_noise],
                                ('position_noise', 'velocity_noise'), [])
         self._is_noisy = bool(self._noise.any())
         self._random = np.random.default_rng(seed)
         self._effort_limits, self._dry = np.where(effort > 0.0, effort, np.inf), dry
         self._position_limits = np.array([urdf.span(name) for name in names])
         spec = urdf.spec(locks)
-        _set_options(spec, timestep)
+        set_options(spec, timestep)
         self._set_joints(spec, armature, viscous, timestep)
         if wall is not None:
-            _add_wall(spec, timestep)
+            add_wall(spec, timestep)
         if ball is not None:
             require('link', ball[0], urdf.links)
-            _add_ball(spec, *ball, timestep)
+            add_ball(spec, *ball, timestep)
         if furnish is not None:
             urdf.compiled(spec)  # refuses a URDF by name before anything is added
             furnish(spec)
@@ -127,13 +134,17 @@ class Plant:
         self._data = mujoco.MjData(self.model)
         self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
         self._at = np.array([self.model.joint(name).dofadr[0] for name in names])
+        self._here = slice_of(self._at)  # the same, faster if it is a slice
+        self._diverged = self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC]
+        self._zeros = np.zeros(self.n)
+        self._wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
         self._links = {link: self.model.body(link).id for link in urdf.links}
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
         if wall is not None:
             self._place_wall(np.asarray(wall, dtype=np.float64))
-        self.model.opt.gravity = self._T_base_root[:3, :3].T @ _vector('gravity', gravity, 3)
+        self.model.opt.gravity = self._T_base_root[:3, :3].T @ vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
 
     def _set_joints(self, spec: mujoco.MjSpec, armature: Array, viscous: Array, timestep: float
@@ -172,12 +183,12 @@ class Plant:
     @property
     def q(self) -> Array:
         """(n,) true joint positions [rad or m], a fresh array."""
-        return np.asarray(self._data.qpos[self._at], dtype=np.float64)
+        return np.array(self._data.qpos[self._here])
 
     @property
     def qd(self) -> Array:
         """(n,) true joint velocities [rad/s or m/s], a fresh array."""
-        return np.asarray(self._data.qvel[self._at], dtype=np.float64)
+        return np.array(self._data.qvel[self._here])
 
     def reset(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
         """
@@ -186,8 +197,8 @@ class Plant:
         The sequence of the sensor noise is not restarted.
 
         """
-        q = _vector('q', q, self.n)
-        qd = _vector('qd', np.zeros(self.n) if qd is None else qd, self.n)
+        q = vector('q', q, self.n)
+        qd = vector('qd', np.zeros(self.n) if qd is None else qd, self.n)
         lower, upper = self._position_limits.T
         for i in np.flatnonzero((q < lower) | (q > upper)).tolist():
             raise InputError(f"q of joint '{self.joint_names[i]}' is {q[i]}; "
@@ -213,6 +224,7 @@ class Plant:
 
         """
         self._braked = np.broadcast_to(np.asarray(closed, dtype=bool), self.n).copy()
+        self._is_braked = bool(self._braked.any())
         self._dry_now = self._dry + self._braked * np.minimum(
             BRAKE * self._effort_limits, STRONGEST)
         self.model.dof_frictionloss[self._at] = self._dry_now
@@ -226,7 +238,7 @@ class Plant:
         """
         require('link', link, self._links)
         self._pushed[self._links[link]] = np.concatenate([
-            _vector('force', force, 3), _vector('moment', moment, 3)])
+            vector('force', force, 3), vector('moment', moment, 3)])
 
     def sensor_wrench(self, link: str) -> Array:
         """
@@ -245,14 +257,12 @@ class Plant:
     def contact_force(self) -> Array:
         """Return the force (3,) on the wall, by arm and other bodies, base frame [N]."""
         mujoco.mj_forward(self.model, self._data)
-        total, wrench = np.zeros(3), np.zeros(6)
-        wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
-        for k, contact in enumerate(self._data.contact):
-            if contact.geom1 != wall:
-                continue  # between other bodies
-            mujoco.mj_contactForce(self.model, self._data, k, wrench)
+        total, wrench, data = np.zeros(3), np.zeros(6), self._data
+        contacts = data.contact  # as arrays: an object for each takes longer than a physics step
+        for k in np.flatnonzero(contacts.geom[:, 0] == self._wall).tolist():
+            mujoco.mj_contactForce(self.model, data, k, wrench)
             # `wrench` is exerted by the first geom, the wall, on the second, in the contact's axes
-            total -= contact.frame.reshape(3, 3).T @ wrench[:3]
+            total -= contacts.frame[k].reshape(3, 3).T @ wrench[:3]
         return np.asarray(self._T_base_root[:3, :3] @ total)
 
     def _apply_pushes(self) -> None:
@@ -271,15 +281,17 @@ class Plant:
         """
         if steps < 1:
             raise InputError(f'steps is {steps}; accepted: 1 or more')
-        self._tau = np.where(self._braked, 0.0, self._clipped(tau))
+        self._tau = self._clipped(tau)
+        if self._is_braked:
+            self._tau[self._braked] = 0.0
         self._apply_pushes()
-        if self._compensates == 'none' and not self._braked.any():
-            self._data.qfrc_applied[self._at] = self._tau
+        if self._compensates == 'none' and not self._is_braked:
+            self._data.qfrc_applied[self._here] = self._tau
             mujoco.mj_step(self.model, self._data, steps)
         else:
             for _ in range(steps):
                 self._step_once()
-        if self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC].number:
+        if self._diverged.number:
             raise InputError(f'the arm diverged before t = {self.time} s, tau = {self._tau}; '
                              'accepted: smaller torques or a smaller timestep (reset it to go on)')
 
@@ -321,7 +333,7 @@ class Plant:
         require('link', link, self._links)
         data = self._data if q is None else self._probe
         if q is not None:
-            data.qpos[self._at] = _vector('q', q, self.n)
+            data.qpos[self._at] = vector('q', q, self.n)
         mujoco.mj_kinematics(self.model, data)
         T_root_link = np.eye(4)
         T_root_link[:3, :3] = data.xmat[self._links[link]].reshape(3, 3)
@@ -404,60 +416,8 @@ class Plant:
             body = self.model.body_parentid[body]
 
     def _clipped(self, tau: ArrayLike) -> Array:
+        if not (type(tau) is np.ndarray and tau.dtype == np.float64 and tau.shape == (self.n,)
+                and math.isfinite(tau.dot(self._zeros))):  # 0 times inf or nan is nan
+            tau = vector('tau', tau, self.n)
         # np.clip takes several times as long
-        return np.minimum(np.maximum(_vector('tau', tau, self.n), -self._effort_limits),
-                          self._effort_limits)
-
-
-def _set_options(spec: mujoco.MjSpec, timestep: float) -> None:
-    """Set integrator and time step [s] in a model's specification."""
-    # Euler's method with implicit joint damping: with 100 N m s/rad the Panda is stable at 1 ms,
-    # while RK4 (three times the cost) diverges. It is of first order: free motion over seconds
-    # needs a shorter step to keep its energy.
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    spec.option.timestep = timestep
-    # A diverged state must raise, not be reset to zero silently.
-    spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
-
-
-def _contact(timestep: float) -> dict[str, Any]:
-    """Parameters of a contact as stiff as the stops: a ball penetrates the wall by some µm."""
-    return dict(condim=1, solref=(2.0 * timestep, 1.0), solimp=STOP_IMPEDANCE)
-
-
-def _add_wall(spec: mujoco.MjSpec, timestep: float) -> None:
-    """Add a plane to a model's specification; its pose is set when the model is compiled."""
-    # Not at the origin: MuJoCo would make that pose constant, and it is set later.
-    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, name='wall', size=[0.0, 0.0, 1.0],
-                            pos=[0.0, 0.0, -1.0], quat=[0.6, 0.8, 0.0, 0.0],
-                            **_contact(timestep))
-
-
-def _add_ball(spec: mujoco.MjSpec, link: str, radius: float, timestep: float) -> None:
-    """Add a ball without mass at the origin of a link."""
-    spec.body(link).add_geom(type=mujoco.mjtGeom.mjGEOM_SPHERE, name='ball', mass=0.0,
-                             size=[radius, 0.0, 0.0], **_contact(timestep))
-
-
-def _vector(what: str, given: ArrayLike, size: int) -> Array:
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        vector = np.full(1, np.nan)
-    if vector.shape != (size,) or not np.isfinite(vector).all():
-        shown = ' '.join(repr(given).split())
-        raise InputError(f'{what} is {shown}; accepted: {size} finite numbers, shape ({size},)')
-    return vector
-
-
-def _amounts(what: str, given: PerJoint, names: Sequence[str],
-             defaults: Sequence[float]) -> Array:
-    """Return (n,) finite numbers of 0 or more: those in `given`, else the defaults."""
-    if isinstance(given, Mapping):
-        for name in given:
-            require('joint', name, names)
-        given = [given.get(name, default) for name, default in zip(names, defaults)]
-    amounts = _vector(what, defaults if given is None else given, len(names))
-    for i in np.flatnonzero(amounts < 0.0).tolist():
-        raise InputError(f"{what} of '{names[i]}' is {amounts[i]}; accepted: 0 or more")
-    return amounts
+        return np.minimum(np.maximum(tau, -self._effort_limits), self._effort_limits)

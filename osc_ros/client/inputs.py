@@ -1,0 +1,92 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Checks of what a user gives to the client."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from osc_ros.client.backend import ArmState
+from osc_ros.control.task import pose as pose_of
+from osc_ros.control.trajectory import require_rigid
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.errors import InputError
+
+Array = NDArray[np.float64]
+
+
+def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
+    """
+    Return a pose in one of the forms that `osc_ros.Arm` accepts as (4, 4).
+
+    Parameters
+    ----------
+    pose : (4, 4), (7,) or (3,)
+    state : ArmState
+        A position gets the orientation of its pose.
+
+    Raises
+    ------
+    InputError
+        Another shape, or not a pose.
+
+    """
+    try:
+        given = np.array(pose, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if given.shape == (3,):
+        T = state.pose.copy()
+        T[:3, 3] = finite_array('pose', given, (3,))
+        return T
+    if given.shape == (7,):
+        return pose_of(given[:3], given[3:])
+    if given.shape != (4, 4):
+        raise InputError(f'pose of shape {given.shape}: accepted are (4, 4), (7,) with '
+                         'position and quaternion x y z w, or (3,) with a position')
+    require_rigid('pose', given[None])
+    return given
+
+
+def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
+    """
+    Return the poses of a chunk as (m, 4, 4); see `goal_pose`.
+
+    Raises
+    ------
+    InputError
+        Fewer than two poses; see `goal_pose`.
+
+    """
+    if np.ndim(poses) not in (2, 3) or len(np.asarray(poses)) < 2:
+        raise InputError(f'poses of shape {np.shape(poses)}: accepted are two poses or more, '
+                         '(m, 4, 4), (m, 7) or (m, 3)')
+    return np.array([goal_pose(pose, state) for pose in np.asarray(poses, dtype=np.float64)])
+
+
+def require_mass(mass: float) -> None:
+    """Raise InputError unless a mass is a finite number, 0 or more [kg]."""
+    if isinstance(mass, bool) or not (isinstance(mass, (int, float)) and mass >= 0.0
+                                      and math.isfinite(mass)):
+        raise InputError(f'mass is {mass!r}: accepted is a finite number, 0 or more [kg]')
+
+
+def require_positive(name: str, value: float) -> None:
+    """Raise InputError unless a number is finite and above 0."""
+    if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0.0):
+        raise InputError(f'{name} is {value!r}: accepted is a finite number above 0')

@@ -1,0 +1,389 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""An arm in a real-time loop of its own process, without ROS, for the client."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+import logging
+import os
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.arm.channel import Record
+from osc_ros.arm.link import LoopError, LoopProcess
+from osc_ros.arm.process import ArmEngine
+from osc_ros.arm.start import Start, System
+from osc_ros.client.backend import ArmState
+from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
+from osc_ros.control import requests
+from osc_ros.control.arrival import Arrival, REACHED
+from osc_ros.control.check import Verdict
+from osc_ros.control.chunks import chunk_entry, LEAD
+from osc_ros.control.engine import ACTIVE
+from osc_ros.control.gripper_state import GripperState
+from osc_ros.control.guide import Jog, Motion
+from osc_ros.control.law import Law
+from osc_ros.control.settings import Settings
+from osc_ros.control.supervision import HARMLESS
+from osc_ros.control.task import Stiffness, Target
+from osc_ros.control.trajectory import Hold
+from osc_ros.dynamics.compiled import on_demand
+from osc_ros.dynamics.kinematics import link_pose
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.hardware.table import hardware_class
+from osc_ros.model.files import urdf_text
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+POST_PERIOD = 0.005  # period at which events and states are taken from the loop [s]
+REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distance to the goal [Hz]
+RESUMES = 1.0  # a reaction of a watchdog that lasts longer is an error of a waiting call [s]
+SILENCE = 5.0  # longest time between two states [s]
+SYSTEM = System()
+CHECKS = 'off', 'warn', 'refuse'  # reactions to the result of the start-up check
+LOGGER = logging.getLogger('osc_ros')
+
+
+class RealTimeBackend:
+    """
+    The process of osc_arm's loop without its node: this client is the only one that commands it.
+
+    A thread takes events and states from the shared memory. If the program ends in order, it stops
+    the arm and the process; if it is killed, the loop goes on with the last target and holds it.
+
+    Attributes
+    ----------
+    joint_names : tuple of str
+    description : Description
+        What the arm says about itself.
+
+    Parameters
+    ----------
+    robot, hardware, values, base, tip
+        See `Arm.real_time`.
+    settings : Settings, optional
+        Of the law.
+    startup_check : str
+        Reaction to measured torques at rest that do not agree with the model, one of CHECKS.
+    system : System
+        What the process asks of the operating system.
+
+    Raises
+    ------
+    InputError, ModelError
+        Arguments that cannot be used; the arm cannot be opened, or does not fit the robot.
+
+    """
+
+    def __init__(self, robot: str | os.PathLike[str], hardware: str, values: Mapping[str, Any],
+                 links: tuple[str, str], settings: Settings | None = None,
+                 startup_check: str = 'refuse', system: System = SYSTEM) -> None:
+        if startup_check not in CHECKS:
+            raise InputError(f"startup_check is '{startup_check}': accepted is one of "
+                             + ', '.join(CHECKS))
+        urdf, self._robot = model_of(robot, *links)
+        self.joint_names: tuple[str, ...] = self._robot.joint_names
+        start = Start(hardware, _checked(hardware, robot, self._robot, values), urdf_text(urdf),
+                      self._robot, settings, 'sweep', None, system)
+        with on_demand():
+            Law(self._robot, settings)  # compiles kernels, before the time of the process runs
+        self._loop = LoopProcess(start)
+        try:
+            self.description = self._loop.description
+            settings, self._guard = start.fitted(self.description)
+            with on_demand():
+                self._law = Law(self._robot, settings)
+            self._set = settings.tasks[0].gains
+            self._begin(startup_check)
+        except BaseException:
+            self._loop.close()
+            raise
+
+    def _begin(self, startup_check: str) -> None:
+        """Activate the loop, and start the thread."""
+        self._news = Condition()
+        self._error, self._arrival, self._checked = np.zeros(6), Arrival(), -np.inf
+        self._trouble, self._read, self._is_open = '', 0, True
+        self._held: tuple[float, str] = np.inf, ''  # time of an error, and text of a reaction
+        self._listener: Callable[[ArmState], None] | None = None
+        deadline = monotonic() + SILENCE
+        while not (self._loop.time and self._loop.has_enough_states):
+            if monotonic() > deadline:
+                raise ArmTimeoutError(f'{self.description.name} sent no state in {SILENCE:g} s')
+        self._check_start(startup_check)
+        self._loop.request(requests.set_report_period, 1.0 / REPORTS)
+        self._loop.activate()
+        self._thread = Thread(target=self._spin, name='osc_ros client', daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    def _check_start(self, reaction: str) -> None:
+        """Compare the measured torques with the model."""
+        if reaction == 'off':
+            return
+        finding = self._loop.request(requests.finding)
+        expected = [Verdict.WELL, Verdict.UNCLEAR]
+        if self.description.compensates != 'none':
+            expected.append(Verdict.COMPENSATED)
+        if finding.verdict in expected:
+            return
+        if reaction == 'refuse':
+            raise InputError(f"start-up check: {finding} (accepted with startup_check='warn')")
+        LOGGER.warning('start-up check: %s', finding)
+
+    # the thread
+
+    def _spin(self) -> None:
+        while self._is_open:
+            try:
+                self._take()
+            except LoopError as error:
+                self._fail(self._end() or str(error))
+            with self._news:
+                self._news.notify_all()
+                self._news.wait_for(lambda: not self._is_open, POST_PERIOD)
+
+    def _take(self) -> None:
+        """Handle events, pass new states to the listener, and check the distance to the goal."""
+        self._read, records = self._loop.records(self._read)
+        if (listener := self._listener) is not None:
+            for record in records:
+                listener(self._state_of(record))
+        while (posted := self._loop.next_event()) is not None:
+            event, arguments = posted
+            self._handle(event, *arguments)
+        if not self._end() and abs(self._loop.time - self._checked) > 1.0 / REPORTS:
+            self._check()
+
+    def _handle(self, event: str, *arguments: Any) -> None:
+        """Act on an event of the loop, see `osc_ros.control.engine.Engine`."""
+        if event == 'report':
+            self._error = arguments[2]
+        elif event == 'change':
+            _, reaction, text = arguments
+            is_held = reaction not in HARMLESS
+            self._held = (monotonic() + RESUMES, text) if is_held else (np.inf, '')
+            LOGGER.log(logging.WARNING if is_held else logging.INFO, text)
+        elif event == 'lost':
+            self._fail(f'the arm has failed: {arguments[0]}')
+        elif event == 'stopped':
+            self._fail('the arm was stopped')
+        elif event in ('error', 'warning', 'refusal'):
+            LOGGER.warning('%s', arguments[0])
+
+    def _end(self) -> str:
+        """Return why there is no process any more; empty if there is one."""
+        if end := self._loop.unexpected_end():
+            self._fail('the process of the control loop has ended '
+                       f'{end}: the arm has stopped by itself')
+        return self._trouble if self._loop.has_ended else ''
+
+    def _fail(self, text: str) -> None:
+        if text != self._trouble:
+            LOGGER.error(text)
+        self._trouble = text
+
+    def _check(self) -> None:
+        """Compare the pose of the tip with the goal."""
+        with self._news:
+            found = self._loop.request(requests.progress)
+            if found is None:
+                return
+            self._checked = found.time
+            if found.approaches:
+                approach = next(iter(found.approaches.values()))
+                self._arrival.update(found.time, approach.error(), TOLERANCE)
+            else:
+                self._arrival.clear()
+
+    # states
+
+    def _state_of(self, record: Record) -> ArmState:
+        seconds, nanoseconds = record.stamp
+        pose = link_pose(self._robot, record.q, self._robot.tip)
+        return ArmState(seconds + 1e-9 * nanoseconds, record.q, record.qd, record.command, pose,
+                        self._error)
+
+    def state(self) -> ArmState:
+        """Return the newest state; its error is that of the last report."""
+        _, records = self._loop.records(self._loop.count - 2)
+        return self._state_of(records[-1])
+
+    # commands
+
+    def _follow(self, motion: Motion, start: float = 0.0) -> None:
+        """Command a motion of the tip from a time on [s]; 0: now."""
+        self._command(requests.follow, motion, start, self._task)
+
+    def _command(self, what: Callable[..., Any], *arguments: Any) -> None:
+        """Request a motion, and record that it was commanded."""
+        with self._news:  # no check of the old goal in between
+            self._request(what, *arguments)
+            self._arrival.begin()
+            self._check()
+
+    def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        """Request something that needs an arm under control; ArmError if it is not."""
+        self._end()
+        if self._trouble and self._loop.mode != ACTIVE:
+            raise ArmError(self._trouble)
+        try:
+            return self._loop.request(what, *arguments)
+        except LoopError as error:
+            raise ArmError(self._end() or str(error)) from error
+
+    @property
+    def _task(self) -> str:
+        return self._law.settings.tasks[0].name
+
+    def go_to(self, pose: Array, duration: float | None) -> None:
+        """Set a goal; see `Backend`."""
+        arrival = -np.inf if duration is None else self._loop.time + duration
+        self._follow(Hold(pose, arrival))
+
+    def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
+        """Follow a chunk; see `Backend`."""
+        start = self._loop.time + LEAD
+        present: Target = self._request(requests.predicted, self._task, start)
+        entry = chunk_entry(observed_at + times, poses, observed_at, present, start,
+                            self._law.settings.tasks[0].limits)
+        self._follow(entry.path, start)
+        return str(entry)
+
+    def jog(self, twist: Array) -> None:
+        """Move with a twist; see `Backend`."""
+        self._follow(Jog(twist, self._loop.time + TWIST_TIMEOUT))
+
+    def push(self, wrench: Array) -> None:
+        """Apply a wrench; see `Backend`."""
+        self._request(requests.push, wrench, self._task)
+
+    def use_gains(self, spring: Stiffness | None) -> None:
+        """Make the tip a spring, or not; see `Backend`."""
+        settings = self._law.settings
+        first, *others = settings.tasks
+        self._use(replace(settings, tasks=(
+            replace(first, gains=self._set if spring is None else spring), *others)))
+
+    def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
+        """Set the payload; see `Backend`."""
+        self._use(robot=self._law.robot.without_payload().with_payload(
+            mass, center_of_mass, inertia))
+
+    def _use(self, settings: Settings | None = None, robot: Robot | None = None) -> None:
+        """Use other settings, or another robot."""
+        self._request(requests.progress)  # is there a loop?
+        with on_demand():
+            setup = self._law.new_setup(settings, robot, self._loop.q)
+        self._loop.use(setup, self._guard)
+        self._law.use_setup(setup)
+
+    def move_gripper(self, command: list[float]) -> None:
+        """Move the gripper; see `Backend`."""
+        self._request(ArmEngine.move_gripper, command)
+
+    def gripper_state(self) -> GripperState:
+        """Return the state of the gripper; see `Backend`."""
+        state: GripperState = self._request(ArmEngine.gripper_state)
+        return state
+
+    def hold(self) -> None:
+        """Stop; see `Backend`."""
+        self._command(requests.hold)
+
+    def is_at_goal(self) -> bool:
+        """Whether the goal has been reached; see `Backend`."""
+        return self._arrival.state == REACHED
+
+    def situation(self) -> str:
+        """Return a text on the arm and its goal; see `Backend`."""
+        status = self._loop.request(requests.status)
+        reasons = [text for applies, text in (
+            (status.target == 'waits for the arm', 'the target waits for the arm'),
+            (status.target == 'at the edge', 'the target is at the edge of the workspace'),
+            (status.saturated.any(), 'torque at its limit')) if applies]
+        return (f'{1e3 * self._arrival.distance:.1f} mm and '
+                f'{np.degrees(self._arrival.angle):.1f}° are left, the controller says: '
+                + ', '.join([status.text, *reasons]))
+
+    # time
+
+    def wait(self, until: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds; see `Backend`."""
+        end = self._loop.time + timeout
+        with self._news:
+            while not until():
+                end_of_patience, text = self._held
+                if self._trouble or monotonic() > end_of_patience:
+                    raise ArmError(self._trouble or text)
+                if self._loop.state_age > SILENCE:
+                    raise ArmTimeoutError(f'no state for {SILENCE:g} s')
+                if self._loop.time >= end:
+                    return False
+                self._news.wait(0.1)
+        return True
+
+    def listen(self, listener: Callable[[ArmState], None] | None) -> None:
+        """Call a function with every state, in the client's thread; see `Backend`."""
+        self._listener = listener
+
+    def close(self) -> None:
+        """Bring the arm to rest, and end the process and the thread."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        atexit.unregister(self.close)
+        self._thread.join()
+        self._loop.close()
+
+
+def _checked(hardware: str, robot: str | os.PathLike[str], model: Robot,
+             values: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return a value of every setting of a kind of arm.
+
+    A robot of the package is simulated at its home, and with its hand.
+
+    Raises
+    ------
+    InputError
+        An unknown setting, or a value that is not accepted.
+
+    """
+    known = {setting.name: setting for setting in hardware_class(hardware).settings}
+    for name in values:
+        if name not in known:
+            raise InputError(f"hardware '{hardware}' has no setting '{name}': accepted are "
+                             + ', '.join(known))
+    values = {name: value.tolist() if hasattr(value, 'tolist') else value
+              for name, value in values.items()}
+    own: dict[str, Any] = {}
+    if hardware == 'mujoco':
+        own['base'] = model.base
+        if isinstance(robot, str) and robot in SHIPPED:
+            own['initial_positions'] = SHIPPED[robot].home
+            from osc_ros.sim.hand import FINGERS
+            own['gripper.joints'] = FINGERS.get(robot, ())
+    given = {**own, **values}
+    return {name: setting.checked_value(given.get(name, setting.default))
+            for name, setting in known.items()}

@@ -1,0 +1,77 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The robots that come with osc_ros, and constants of the clients without ROS."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from osc_ros.control.arrival import Tolerance
+from osc_ros.errors import InputError
+from osc_ros.model.files import ROBOTS, shipped_urdf
+from osc_ros.model.robot import Robot
+
+TWIST_TIMEOUT = 0.2  # a twist is followed for this time [s]
+TOLERANCE = Tolerance(rotation=1e-2, translation=2e-3, settle_time=0.1)
+
+
+class Shipped(NamedTuple):
+    """Base, tip and initial joint positions of a robot that comes with osc_ros."""
+
+    base: str
+    tip: str
+    home: tuple[float, ...]
+
+
+_FRANKA = (0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398)
+_UR = (0.0, -1.6, 1.9, -1.87, -1.570796, 0.0)
+SHIPPED = {
+    'fr3': Shipped('fr3_link0', 'fr3_hand_tcp', _FRANKA),
+    'gen3': Shipped('base_link', 'end_effector_link',
+                    (0.0, 0.26, 3.141593, -2.27, 0.0, 0.96, 1.570796)),
+    'iiwa14': Shipped('base_link', 'tool0', (0.0, 0.6, 0.0, -1.5, 0.0, 1.0, 0.0)),
+    'panda': Shipped('panda_link0', 'panda_hand_tcp', _FRANKA),
+    'ur10e': Shipped('base_link', 'tool0', _UR),
+    'ur5e': Shipped('base_link', 'tool0', _UR)}
+
+
+def model_of(robot: str | os.PathLike[str], base: str, tip: str
+             ) -> tuple[str | os.PathLike[str], Robot]:
+    """
+    Return the URDF and the model of a robot of the package, or of a URDF.
+
+    Parameters
+    ----------
+    robot : str or path
+        Name of a robot of the package; or the text of a URDF, or its file.
+    base, tip : str
+        Links; empty: those of the robot of the package.
+
+    Raises
+    ------
+    InputError, ModelError
+        No such robot; no links for another one; an error of the URDF.
+
+    """
+    urdf: str | os.PathLike[str] = robot
+    if isinstance(robot, str) and '<' not in robot:
+        urdf = shipped_urdf(robot)
+        base, tip = base or SHIPPED[robot].base, tip or SHIPPED[robot].tip
+    if not (base and tip):
+        raise InputError('a robot of your own needs the links base and tip: '
+                         "Arm.simulated(urdf, base='base_link', tip='tool0'); osc_ros brings "
+                         + ', '.join(sorted(path.stem for path in ROBOTS.glob('*.urdf'))))
+    return urdf, Robot.from_urdf(urdf, base, tip)

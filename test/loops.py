@@ -1,0 +1,28 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A witness of the shared memory of a control loop."""
+
+import os
+from pathlib import Path
+
+from osc_ros.arm.channel import Channel
+
+
+def memory_of(process, joints):
+    """Return the channel of a loop's process, as a witness."""
+    for file in Path(f'/proc/{process}/fd').iterdir():
+        if 'memfd:osc_ros' in os.readlink(file):
+            return Channel(joints, os.open(file, os.O_RDWR))
+    raise AssertionError('the process has no shared memory')
