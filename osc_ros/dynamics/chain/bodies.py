@@ -38,6 +38,7 @@ from osc_ros.dynamics.chain.layout import (
     TWIST,
 )
 from osc_ros.dynamics.compiled import inlined
+from osc_ros.dynamics.either import lane_count, lane_number
 from osc_ros.dynamics.spatial import (
     add,
     along,
@@ -67,10 +68,16 @@ from osc_ros.dynamics.trigonometry import cosine_and_sine
 
 
 @inlined
+def is_prismatic(link):
+    """Whether the joint is prismatic; links in lanes have revolute joints only."""
+    return lane_count(link) == 1 and lane_number(link[PRISMATIC], 0) > 0.0
+
+
+@inlined
 def placement(link, q):
     """Return the placement (R, p) of a body at q, cos q and sin q; 1 and 0 if it is prismatic."""
     R, p = matrix_at(link, ROTATION), vector_at(link, POSITION)
-    if link[PRISMATIC]:
+    if is_prismatic(link):
         return R, (p[0] + q * R[2], p[1] + q * R[5], p[2] + q * R[8]), 1.0, 0.0
     c, s = cosine_and_sine(q)
     return (c * R[0] + s * R[1], c * R[1] - s * R[0], R[2],
@@ -81,13 +88,13 @@ def placement(link, q):
 @inlined
 def along_axis(link, s):
     """H s: the spatial motion by s along the joint axis."""
-    return (ZERO, (0.0, 0.0, s)) if link[PRISMATIC] else ((0.0, 0.0, s), ZERO)
+    return (ZERO, (0.0, 0.0, s)) if is_prismatic(link) else ((0.0, 0.0, s), ZERO)
 
 
 @inlined
 def axis_part(link, f):
     """Hᵀ f: the component of a spatial force along the joint axis."""
-    return f[1][2] if link[PRISMATIC] else f[0][2]
+    return f[1][2] if is_prismatic(link) else f[0][2]
 
 
 @inlined

@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from osc_ros.dynamics.chain.bodies import inverse_inertia
-from osc_ros.dynamics.chain.layout import PRISMATIC, ROTOR
+from osc_ros.dynamics.chain.bodies import inverse_inertia, is_prismatic
+from osc_ros.dynamics.chain.layout import ROTOR
 from osc_ros.dynamics.compiled import inlined
 from osc_ros.dynamics.spatial import (
     add_matrix,
@@ -170,13 +170,13 @@ def _added_row(w, a, c, f):
 @inlined
 def axis_first(link, G):
     """G; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
-    return linear_first(G) if link[PRISMATIC] else G
+    return linear_first(G) if is_prismatic(link) else G
 
 
 @inlined
 def axis_first_pair(link, f):
     """f; if the joint is prismatic, its angular and linear parts are exchanged. Self-inverse."""
-    return (f[1], f[0]) if link[PRISMATIC] else f
+    return (f[1], f[0]) if is_prismatic(link) else f
 
 
 @inlined
@@ -229,7 +229,7 @@ def coupling_to_body(R, p, C):
 @inlined
 def rows_first(link, C):
     """C; if the joint is prismatic, its upper and lower rows are exchanged. Self-inverse."""
-    return (C[2], C[3], C[0], C[1]) if link[PRISMATIC] else C
+    return (C[2], C[3], C[0], C[1]) if is_prismatic(link) else C
 
 
 @inlined
@@ -245,14 +245,21 @@ def coupling_rows(C, s):
 @inlined
 def coupling_product(L, za, zc, ua, uc):
     """Zᵀ D⁻¹ U as four (3, 3) blocks; rows of Z = [za, zc] and of U = [ua, uc]."""
+    # no loop, as in `back_projection`
     empty = ZERO + ZERO + ZERO
-    T, U, V, W = empty, empty, empty, empty
-    for k in range(6):
-        a = (L[15 + k] * za[k][0], L[15 + k] * za[k][1], L[15 + k] * za[k][2])
-        c = (L[15 + k] * zc[k][0], L[15 + k] * zc[k][1], L[15 + k] * zc[k][2])
-        T, U = add_outer(a, ua[k], T), add_outer(a, uc[k], U)
-        V, W = add_outer(c, ua[k], V), add_outer(c, uc[k], W)
-    return T, U, V, W
+    C = _added_product(L[15], za[0], zc[0], ua[0], uc[0], (empty, empty, empty, empty))
+    C = _added_product(L[16], za[1], zc[1], ua[1], uc[1], C)
+    C = _added_product(L[17], za[2], zc[2], ua[2], uc[2], C)
+    C = _added_product(L[18], za[3], zc[3], ua[3], uc[3], C)
+    C = _added_product(L[19], za[4], zc[4], ua[4], uc[4], C)
+    return _added_product(L[20], za[5], zc[5], ua[5], uc[5], C)
+
+
+@inlined
+def _added_product(w, za, zc, ua, uc, C):
+    a, c = (w * za[0], w * za[1], w * za[2]), (w * zc[0], w * zc[1], w * zc[2])
+    return (add_outer(a, ua, C[0]), add_outer(a, uc, C[1]),
+            add_outer(c, ua, C[2]), add_outer(c, uc, C[3]))
 
 
 @inlined
