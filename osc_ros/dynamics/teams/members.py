@@ -23,8 +23,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.dynamics.chain.layout import WORK_WIDTH
+from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
+from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.teams.lane_segments import lane_memory, Split
-from osc_ros.dynamics.teams.memory import leader_blocks, Shared, shared_arrays, size_in_bytes
+from osc_ros.dynamics.teams.memory import leader_blocks, Shared
 from osc_ros.dynamics.teams.reduction import ROW_WIDTH
 from osc_ros.dynamics.teams.roles import (
     compile_kernels,
@@ -42,8 +45,9 @@ from osc_ros.dynamics.teams.signals import (
     REST,
     STAGE,
     WAITING,
+    words,
 )
-from osc_ros.dynamics.teams.slots import QDD, TAU
+from osc_ros.dynamics.teams.slots import QDD, SLOT_WIDTH, TAU
 
 Array = NDArray[np.float64]
 
@@ -152,8 +156,10 @@ class ByTurns(Leader):
 
     def __init__(self, links: Array, ends: Array, split: Split) -> None:
         n, members = len(links), split.bounds.shape[1] - 1
-        shared = shared_arrays(np.zeros(size_in_bytes(n, members, False) // 8), n, members, False)
-        shared.links[:], shared.ends[:] = links, ends
+        # the bodies in lanes have their results in lanes
+        shared = Shared(links, ends.copy(), np.empty((0, BLOCK_WIDTH)), np.zeros((5, n)),
+                        np.zeros((WIDTH, WORK_WIDTH)), np.zeros((members, SLOT_WIDTH)),
+                        np.zeros(6), np.zeros(words(members), np.int64))
         super().__init__(shared, split, np.zeros(PROGRESS_WIDTH, np.int64), 0)
         self._followers = []
         for k in range(members - 1, 0, -1):
