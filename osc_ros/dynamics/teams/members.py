@@ -66,7 +66,7 @@ def compile_for(split: Split, reduced: bool) -> None:
 
 def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[np.int64],
                        looks: int) -> list[tuple[Any, ...]]:
-    """Arguments of `roles.follow` for member k, for each variant of a call."""
+    """Arguments of `roles.follow` for member k, for each variant; in lanes, τ⁰ is given in all."""
     reduced, bounds = len(shared.blocks) > 0, split.bounds
     rows = np.empty((np.diff(bounds)[:, k].max() * reduced, ROW_WIDTH))
     lanes = (lane_memory(shared.links[bounds[0, k]:bounds[0, k + 1]], split.lengths[k])
@@ -79,7 +79,7 @@ def follower_arguments(shared: Shared, split: Split, k: int, progress: NDArray[n
         matrix = (shared.blocks[mine], rows[:last - first], shared.links[first - 1],
                   shared.state[TAU, inside]) if reduced else None
         arguments.append((
-            shared.links[mine], shared.ends, q, qd, tau if variant & 1 else None,
+            shared.links[mine], shared.ends, q, qd, tau if variant & 1 or lanes else None,
             qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
             shared.force, out, k, progress, looks, matrix, lanes))
     return arguments

@@ -150,7 +150,7 @@ class Parallel(Sweep):
         self._keeper = _Keeper(lambda: Team(links, ends, split, min(workers.spin, deadline),
                                             deadline, blocks))
         self._by_turns = ByTurns(links, ends, split) if split.lengths else None
-        self._pace = Pace(0.0, 0.0)
+        self._pace: Pace | None = None
         self._led: Leader | None = None  # what made the last outward pass; None: this process
         self._is_factored = False  # whether the factors belong to the last outward pass
         self._end = weakref.finalize(self, self._keeper.close)
@@ -207,7 +207,7 @@ class Parallel(Sweep):
     def _leader(self) -> Leader | None:
         """The team, or all members by turns, or None for a sweep by this process."""
         team = self._keeper.ready_team()
-        if self._by_turns is None:
+        if self._pace is None:
             return team
         self._pace.begin()
         return self._by_turns if team is None or self._pace.is_pause else team
@@ -230,7 +230,8 @@ class Parallel(Sweep):
         leader.shared.ends[:3] = self.gravity
         started = perf_counter()
         status = leader.outward(q, qd, tau, qdd, self._tip)
-        self._pace.add(OUTWARD, perf_counter() - started, isinstance(leader, Team))
+        if self._pace is not None:
+            self._pace.add(OUTWARD, perf_counter() - started, isinstance(leader, Team))
         return status
 
     def _inward(self, F: Array, out: Array) -> int:
@@ -249,7 +250,8 @@ class Parallel(Sweep):
     def _led_inward(self, leader: Leader, F: Array, out: Array) -> int:
         started = perf_counter()
         status = leader.inward(F, out)
-        self._pace.add(INWARD, perf_counter() - started, isinstance(leader, Team))
+        if self._pace is not None:
+            self._pace.add(INWARD, perf_counter() - started, isinstance(leader, Team))
         return status
 
     def _handle(self, team: Team, error: BaseException) -> None:
