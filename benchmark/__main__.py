@@ -44,6 +44,7 @@ import cycles
 import depth
 import gaps
 import latency
+import long_chain
 import nodes
 import operations
 from osc_ros.dynamics.methods import METHODS
@@ -115,7 +116,8 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'latency', 'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'latency', 'long_chain',
+                                             'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -143,6 +145,10 @@ def main() -> None:
         many = batch.section()
         print('\n'.join(page.batch(many)))
         return write({'machine': machine(), 'states a second': [asdict(row) for row in many]})
+    if arguments.only == 'long_chain':
+        segments = long_chain.section()
+        print('\n'.join(page.long_chain(segments)))
+        return write({'machine': machine(), 'long chain': [asdict(row) for row in segments]})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -156,6 +162,7 @@ def main() -> None:
     done('cyclic reduction, many states')
     parallel, model = teams.teams(seconds=1.0)
     exchanges = teams.exchanges(seconds=1.0)
+    segments = long_chain.section()
     done('teams')
     rows, tick = panda.update(seconds=8.0), panda.tick(seconds=2.0)
     arrived = panda.arrivals()
@@ -181,6 +188,7 @@ def main() -> None:
         *counts, '',
         *page.batch(many),
         *page.depth(depths),
+        *page.long_chain(segments),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),
         *page.latency(turns),
@@ -202,6 +210,7 @@ def main() -> None:
         'states a second': [asdict(row) for row in many],
         'chains': [asdict(at) for at in lengths], 'longest': [asdict(row) for row in longest],
         'loading the longest [s]': loading, 'depth': [asdict(row) for row in depths],
+        'long chain': [asdict(row) for row in segments],
         'teams': [asdict(row) for row in parallel],
         'exchanges of teams': [asdict(row) for row in exchanges],
         'model of teams': asdict(model),

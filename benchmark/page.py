@@ -37,6 +37,7 @@ import cycles as of_cycles
 from depth import Depth
 import gaps as of_gaps
 import latency as of_latency
+from long_chain import LongChain, SWEEP
 from nodes import (
     BUSY,
     Cell,
@@ -266,6 +267,30 @@ def depth(rows: Sequence[Depth]) -> list[str]:
     ]
 
 
+def long_chain(rows: Sequence[LongChain]) -> list[str]:
+    """Return the section of long chains in vector lanes."""
+    sweeps = {(row.n, row.busy): row for row in rows if row.name == SWEEP}
+
+    def columns(row: LongChain) -> list[str]:
+        sweep = sweeps[row.n, row.busy]
+        return [f'{row.n:,}', str(row.busy), row.name, str(row.processes), _us(row.median),
+                _us(row.mean), f'{sweep.median / row.median:.2f}', f'{sweep.mean / row.mean:.2f}',
+                _residual(row.residual) if row is not sweep else '']
+
+    return [
+        '## Long chains in vector lanes', '',
+        "The law of one chain of revolute joints by one sweep, by 'sweep' as "
+        '`OperationalSpace(robot)` uses it (segments of the chain in the vector lanes of one '
+        'core, from 512 joints on), and by processes that do the same with their parts of the '
+        'chain. The contenders are timed in turns of 50 ms. "Busy" is the number of other '
+        'processes that compute all the time. A ratio is the time of the sweep divided by that '
+        'of the row; the mean counts delays by other processes too. The residual is the '
+        'difference from the torque of the sweep.', '',
+        *_table(['joints', 'busy', 'way', 'processes', 'median µs', 'mean µs',
+                 'ratio of medians', 'ratio of means', 'residual'], map(columns, rows)), '',
+    ]
+
+
 def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) -> list[str]:
     """Return the section of teams of processes."""
     sizes = sorted({row.workers for row in rows})
@@ -274,9 +299,9 @@ def parallel(rows: Sequence[Team], exchanges: Sequence[Exchange], model: Model) 
     return [
         '## Teams of processes', '',
         '![Time and speed-up of teams](parallel.png)', '',
-        'The same chains with `OperationalSpace(robot, workers=P)`: medians of calls from '
-        'Python, one process and the team in turns, with no worker asleep. "Woken": the '
-        'workers sleep before every call and whenever they wait. The residual is the '
+        'The same chains with `OperationalSpace(robot, workers=P)`, without vector lanes: medians '
+        'of calls from Python, one process and the team in turns, with no worker asleep. "Woken": '
+        'the workers sleep before every call and whenever they wait. The residual is the '
         'difference from the torque of one process. "Eliminations" is the number of joints '
         'eliminated one after another; the papers need ⌈log₂ n⌉ with n processors, as does '
         'this method with one body per processor.', '',

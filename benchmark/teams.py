@@ -16,7 +16,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 import math
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 import chains
 from osc_ros import OperationalSpace, Robot
 from osc_ros.dynamics.plan import Workers
+from osc_ros.dynamics.teams import planning
 from osc_ros.dynamics.teams.costs import measured_costs
 from race import Contender, difference, race, State
 
@@ -154,6 +156,17 @@ def exchanges(seconds: float) -> list[Exchange]:
     return found
 
 
+@contextmanager
+def _without_lanes() -> Iterator[None]:
+    """Within this context, no chain is long enough for vector lanes."""
+    least, planning.LEAST_IN_LANES = planning.LEAST_IN_LANES, math.inf
+    try:
+        yield
+    finally:
+        planning.LEAST_IN_LANES = least
+
+
+@_without_lanes()
 def teams(seconds: float) -> tuple[list[Team], Model]:
     """Return a row for every length and number of workers, and the model fitted to them."""
     found = []

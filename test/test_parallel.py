@@ -105,7 +105,7 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
             links[mine], ends, shared[0, mine], shared[1, mine],
             None if tau is None else shared[2, mine], None if qdd is None else shared[3, mine],
             work[mine], slots, flags, force, shared[4, mine], k, progress[k], 0,
-            matrices[k])
+            matrices[k], None)
 
     def finish(leader):
         for _ in range(10 * members):
@@ -116,10 +116,10 @@ def by_turns(robot, members, q, qd, tau, qdd, F, reduced=False):
         pytest.fail('nobody goes on')
 
     finish(lambda: roles.lead(links, ends, q, qd, tau, qdd, bounds[1], shared, work, slots,
-                                 flags, tip, progress[0], 0, matrix))
+                                 flags, tip, progress[0], 0, matrix, None))
     finish(lambda: roles.lead_back(
         links, ends, None if tau is None else shared[2], None if qdd is None else shared[3], F,
-        bounds[1], shared, force, work, slots, flags, progress[0], 0, out))
+        bounds[1], shared, force, work, slots, flags, progress[0], 0, out, None))
     return tip[:FORCE], out, slots
 
 

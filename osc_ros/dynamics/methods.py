@@ -21,13 +21,12 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from osc_ros.dynamics.chain.ldl import LDL
-from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import Method
 from osc_ros.dynamics.papers.block_tridiagonal import BlockCyclicReduction, BlockLDL
 from osc_ros.dynamics.papers.dense import Dense
 from osc_ros.dynamics.papers.schur import Schur
 from osc_ros.dynamics.plan import Plan, Workers
-from osc_ros.dynamics.teams.planning import cyclic_reduction, parallel_sweep
+from osc_ros.dynamics.teams.planning import cyclic_reduction, parallel_sweep, sweep_alone
 from osc_ros.dynamics.trees.layout import EXTENDED, FACTORED, PROPAGATED
 from osc_ros.dynamics.trees.tree import Tree
 from osc_ros.errors import InputError
@@ -70,7 +69,7 @@ def _reduced_by_team(robot: Robot, workers: Workers) -> tuple[Method, Plan]:
 
 
 METHODS: dict[str, Entry] = {
-    'sweep': Entry(partial(Tree, algorithm=PROPAGATED), Sweep, one_tip=True,
+    'sweep': Entry(partial(Tree, algorithm=PROPAGATED), sweep_alone, one_tip=True,
                    of_team=parallel_sweep),
     'ldl': Entry(partial(Schur, factorization=BlockLDL), LDL, one_tip=True),
     'bcr': Entry(partial(Schur, factorization=BlockCyclicReduction), one_tip=True,

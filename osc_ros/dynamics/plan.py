@@ -36,7 +36,8 @@ class Workers:
     spin : float
         Duration for which a waiting process spins before it sleeps [s]. A sleeping team uses no
         processor time, and takes 50 to 250 µs to wake: if the pause between two calls is longer
-        than `spin`, every call takes 50 to 250 µs longer.
+        than `spin`, every call takes 50 to 250 µs longer. After a wait within a call that ended in
+        sleep, the next wait within a call spins for 50 µs at most.
     deadline : float
         If a call takes longer than this [s], the calling process finishes the call alone, and the
         team is replaced. If it is less than twenty times the duration of the call by one process,

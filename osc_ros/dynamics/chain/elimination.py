@@ -245,14 +245,21 @@ def coupling_rows(C, s):
 @inlined
 def coupling_product(L, za, zc, ua, uc):
     """Zᵀ D⁻¹ U as four (3, 3) blocks; rows of Z = [za, zc] and of U = [ua, uc]."""
+    # no loop, as in `back_projection`
     empty = ZERO + ZERO + ZERO
-    T, U, V, W = empty, empty, empty, empty
-    for k in range(6):
-        a = (L[15 + k] * za[k][0], L[15 + k] * za[k][1], L[15 + k] * za[k][2])
-        c = (L[15 + k] * zc[k][0], L[15 + k] * zc[k][1], L[15 + k] * zc[k][2])
-        T, U = add_outer(a, ua[k], T), add_outer(a, uc[k], U)
-        V, W = add_outer(c, ua[k], V), add_outer(c, uc[k], W)
-    return T, U, V, W
+    C = _added_product(L[15], za[0], zc[0], ua[0], uc[0], (empty, empty, empty, empty))
+    C = _added_product(L[16], za[1], zc[1], ua[1], uc[1], C)
+    C = _added_product(L[17], za[2], zc[2], ua[2], uc[2], C)
+    C = _added_product(L[18], za[3], zc[3], ua[3], uc[3], C)
+    C = _added_product(L[19], za[4], zc[4], ua[4], uc[4], C)
+    return _added_product(L[20], za[5], zc[5], ua[5], uc[5], C)
+
+
+@inlined
+def _added_product(w, za, zc, ua, uc, C):
+    a, c = (w * za[0], w * za[1], w * za[2]), (w * zc[0], w * zc[1], w * zc[2])
+    return (add_outer(a, ua, C[0]), add_outer(a, uc, C[1]),
+            add_outer(c, ua, C[2]), add_outer(c, uc, C[3]))
 
 
 @inlined

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.teams import roles, signals
+from osc_ros.dynamics.teams.members import VARIANTS
 from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
 from osc_ros.dynamics.teams.roles import follow, lead
 from osc_ros.dynamics.teams.signals import ELIMINATE, PROGRESS_WIDTH, START, STOP
@@ -38,8 +39,6 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-# Variants of a call: bit 0 is set if τ⁰ is given, bit 1 if a posture acceleration is given.
-VARIANTS = range(4)
 _SAMPLE, _REPEATS = 512, 15  # most bodies, and number of repetitions, of a measurement
 
 
@@ -128,7 +127,7 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
         prepare(stage)
         started = perf_counter()
         lead(links, ends, x, x, tau, qdd, m, state, work, slots, flags, tip, progress, 0,
-             leader)
+             leader, None)
         return perf_counter() - started
 
     def following(variant: int, m: int) -> float:
@@ -137,7 +136,7 @@ def measured_costs(robot: Robot, blocks: Array | None = None) -> Costs:
         prepare(ELIMINATE)
         started = perf_counter()
         follow(links[:m], ends, x[:m], x[:m], tau, qdd, work[:m], slots, flags, force, x[:m], 1,
-               progress, 0, follower)
+               progress, 0, follower, None)
         return perf_counter() - started
 
     sweep = Sweep(robot)

@@ -384,10 +384,10 @@ class Distributed:
         if self._rank == 0:
             return int(lead(self._links, self._ends, state[Q], state[QD], tau, qdd,
                             len(self._links), state, self._work, self._slots, self._flags,
-                            self._tip, self._progress, 0, None))
+                            self._tip, self._progress, 0, None, None))
         return int(follow(self._links, self._ends, state[Q], state[QD], tau, qdd, self._work,
                           self._slots, self._flags, self._force, out, self._rank, self._progress,
-                          0, None))
+                          0, None, None))
 
     def _go_inward(self) -> Array:
         """The inward pass: torques (m,) of this rank for the task force in `_force`."""
@@ -395,7 +395,8 @@ class Distributed:
         if self._rank == 0:
             progress[STAGE] = MOVE
             lead_back(self._links, self._ends, self._tau, self._qdd, self._force, m, self._state,
-                      self._force, self._work, self._slots, self._flags, progress, 0, out)
+                      self._force, self._work, self._slots, self._flags, progress, 0, out,
+                      None)
         else:
             value = int(progress[LAST])
             self._flags[COMMAND] = (value // NEXT + 1) * NEXT + INWARD + value % INWARD

@@ -25,7 +25,9 @@ more, and blocks until another member wakes it. All words are sequentially consi
 word sees the sleep flag.
 
 If a member ends, or is late by more than `Workers.deadline`, the whole team is discarded: the
-owner finishes the call alone, and a new team starts in the background.
+owner finishes the call alone, and a new team starts in the background. If the members work in
+lanes, the owner makes the calculations of all members then, with the same result; it does so too
+while a busy machine makes the team slower than the owner alone (`pace.py`).
 
 A team can also reduce the papers' block tridiagonal matrix cyclically (`reduction.py`), for
 comparison. `distributed.py` runs the same kernels over MPI.
@@ -36,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable
 import os
 from threading import Thread
+from time import perf_counter
 import warnings
 import weakref
 
@@ -47,11 +50,12 @@ from osc_ros.dynamics.chain.passes import outward
 from osc_ros.dynamics.chain.sweep import Sweep
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.plan import Workers
-from osc_ros.dynamics.teams import roles
-from osc_ros.dynamics.teams.costs import Costs
+from osc_ros.dynamics.teams.lane_segments import Split
+from osc_ros.dynamics.teams.members import ByTurns, compile_for, Leader
+from osc_ros.dynamics.teams.pace import INWARD, OUTWARD, Pace
 from osc_ros.dynamics.teams.roles import commanded_force
 from osc_ros.dynamics.teams.signals import STAGE, START
-from osc_ros.dynamics.teams.slots import Q
+from osc_ros.dynamics.teams.slots import Q, QD, QDD, TAU
 from osc_ros.dynamics.teams.team import Team
 from osc_ros.dynamics.teams.waiting import Fault
 from osc_ros.errors import WorkerWarning
@@ -60,6 +64,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 _LATE = 20.0  # least deadline, relative to the duration of a serial call
+_CALLS = 20  # calls by this process alone whose shortest is compared with the team's
 
 
 class _Keeper:
@@ -126,26 +131,43 @@ class Parallel(Sweep):
     Parameters
     ----------
     robot : Robot
-    members : int
     workers : Workers
-    costs : Costs
+    split : Split
+        The bodies of each member.
+    serial : float
+        Duration of a call by one process [s].
     blocks : (n + 1, BLOCK_WIDTH), optional
         Result of `ldl.packed_blocks`; if given, the team uses cyclic reduction.
 
     """
 
-    def __init__(self, robot: Robot, members: int, workers: Workers, costs: Costs,
+    def __init__(self, robot: Robot, workers: Workers, split: Split, serial: float,
                  blocks: Array | None = None) -> None:
         super().__init__(robot)
-        roles.compile_kernels(blocks is not None)
-        bounds = costs.bounds(robot.n, members)
-        deadline = max(workers.deadline, _LATE * robot.n * costs.serial)
+        compile_for(split, blocks is not None)
+        deadline = max(workers.deadline, _LATE * serial)
         links, ends = self._links, self._ends
-        self._keeper = _Keeper(lambda: Team(links, ends, bounds, min(workers.spin, deadline),
+        self._keeper = _Keeper(lambda: Team(links, ends, split, min(workers.spin, deadline),
                                             deadline, blocks))
-        self._led: Team | None = None  # the team that made the last outward pass
+        self._by_turns = ByTurns(links, ends, split) if split.lengths else None
+        self._pace: Pace | None = None
+        self._led: Leader | None = None  # what made the last outward pass; None: this process
         self._is_factored = False  # whether the factors belong to the last outward pass
         self._end = weakref.finalize(self, self._keeper.close)
+        if self._by_turns is not None:
+            self._pace = self._measured_pace(self._by_turns)
+
+    def _measured_pace(self, by_turns: ByTurns) -> Pace:
+        """The pace with the shortest of several calls by this process alone."""
+        times = []
+        F, out = np.zeros(6), np.empty(self.robot.n)
+        for _ in range(_CALLS):
+            started = perf_counter()
+            by_turns.outward(self._rest, self._rest, None, None, self._tip)
+            between = perf_counter()
+            by_turns.inward(F, out)
+            times.append((between - started, perf_counter() - between))
+        return Pace(*np.min(times, axis=0).tolist())
 
     def close(self) -> None:
         """End the team; this process alone evaluates all later calls."""
@@ -182,28 +204,55 @@ class Parallel(Sweep):
         """Write τ⁰ + JᵀF, with J and τ⁰ of the last `outward`, to out (n,)."""
         self._inward(F, out)
 
+    def _leader(self) -> Leader | None:
+        """The team, or all members by turns, or None for a sweep by this process."""
+        team = self._keeper.ready_team()
+        if self._pace is None:
+            return team
+        self._pace.begin()
+        return self._by_turns if team is None or self._pace.is_pause else team
+
     def _outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None) -> int:
-        self._led, self._is_factored = self._keeper.ready_team(), False
-        if self._led is not None:
+        self._led, self._is_factored = self._leader(), False
+        if isinstance(self._led, Team):
             try:
-                self._led.shared.ends[:3] = self.gravity
-                return self._led.outward(q, qd, tau, qdd, self._tip)
+                return self._led_outward(self._led, q, qd, tau, qdd)
             except BaseException as error:
-                team, self._led = self._led, None
+                team, self._led = self._led, self._by_turns
                 self._handle(team, error)
+        if self._led is not None:
+            return self._led_outward(self._led, q, qd, tau, qdd)
         self._is_factored = True
         return super().outward(q, qd, tau, qdd)
 
+    def _led_outward(self, leader: Leader, q: Array, qd: Array, tau: Array | None,
+                     qdd: Array | None) -> int:
+        leader.shared.ends[:3] = self.gravity
+        started = perf_counter()
+        status = leader.outward(q, qd, tau, qdd, self._tip)
+        if self._pace is not None:
+            self._pace.add(OUTWARD, perf_counter() - started, isinstance(leader, Team))
+        return status
+
     def _inward(self, F: Array, out: Array) -> int:
-        if self._led is not None:
+        if isinstance(self._led, Team):
             try:
-                return self._led.inward(F, out)
+                return self._led_inward(self._led, F, out)
             except BaseException as error:
                 team = self._led
                 self._take_over()
                 self._handle(team, error)
+        if self._led is not None:
+            return self._led_inward(self._led, F, out)
         super().inward(F, out)
         return DONE if np.isfinite(out).all() else NOT_FINITE
+
+    def _led_inward(self, leader: Leader, F: Array, out: Array) -> int:
+        started = perf_counter()
+        status = leader.inward(F, out)
+        if self._pace is not None:
+            self._pace.add(INWARD, perf_counter() - started, isinstance(leader, Team))
+        return status
 
     def _handle(self, team: Team, error: BaseException) -> None:
         """Replace a team that failed or was interrupted in a call; re-raise all but a Fault."""
@@ -215,24 +264,33 @@ class Parallel(Sweep):
         raise error
 
     def _take_over(self) -> None:
-        """Copy the results of the team's last `outward` to this process."""
+        """Make the team's last `outward` in this process: by turns, or else by a sweep."""
+        team = self._led
+        if not isinstance(team, Team):
+            return
+        state, tip, gravity = team.shared.state.copy(), self._tip.copy(), self.gravity.copy()
+        tau, qdd = (None if x is None else state[row]
+                    for x, row in zip(team.torques, (TAU, QDD)))
+        self._led = self._by_turns
         if self._led is not None:
-            self._factor_alone()
-            self._work[:] = self._led.shared.work
-            self._tau, self._qdd = (None if x is None else x.copy() for x in self._led.torques)
-            self._led = None
+            self._led.shared.ends[:3] = team.shared.ends[:3]
+            self._led.outward(state[Q], state[QD], tau, qdd, self._tip)
+        else:
+            self.gravity[:] = team.shared.ends[:3]
+            super().outward(state[Q], state[QD], tau, qdd)
+            self.gravity[:], self._is_factored = gravity, True
+        self._tip[:] = tip
 
     def jacobian(self, out: Array) -> None:
-        """Write the Jacobian J of the last `outward` to out (6, n)."""
-        if self._led is not None:
-            self._work[:] = self._led.shared.work
+        """Write J of the last `outward` to out (6, n); may make a serial pass first."""
+        self._factor_alone()
         super().jacobian(out)
 
     def acceleration_response(self, tau: Array, F: Array, out: Array) -> None:
         """
         Write M⁻¹(τ + JᵀF), with M and J of the last `outward`, to out (n,) [rad/s²].
 
-        The workers keep no factors: the first call after an `outward` makes a serial pass.
+        The members keep no factors: the first call after an `outward` makes a serial pass.
 
         """
         self._factor_alone()
@@ -253,10 +311,10 @@ class Parallel(Sweep):
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""
-        self._take_over()
+        self._led = None  # the call overwrites the results of the last `outward`
         return super().forward_dynamics(q, qd, tau, F)
 
     def apply_M_inv(self, q: Array, x: Array) -> Array:
         """The product M⁻¹ x (n,)."""
-        self._take_over()
+        self._led = None  # the call overwrites the results of the last `outward`
         return super().apply_M_inv(q, x)

@@ -22,7 +22,10 @@ member to another: by shared memory (`parallel.py`) or by messages (`distributed
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +33,28 @@ from osc_ros.dynamics.chain.bodies import inward_sweep, put_tip
 from osc_ros.dynamics.chain.layout import ENDS_WIDTH, FORCE, LINK_WIDTH, TIP_WIDTH, WORK_WIDTH
 from osc_ros.dynamics.chain.ldl import BLOCK_WIDTH
 from osc_ros.dynamics.chain.passes import shapes_fit, task_force, tip_acceleration
-from osc_ros.dynamics.compiled import inlined, kernel, released
+from osc_ros.dynamics.compiled import inlined, kernel, released, unlocked
+from osc_ros.dynamics.lanes.memory import WIDTH
 from osc_ros.dynamics.method import DONE, NOT_FINITE, WRONG_SHAPE
 from osc_ros.dynamics.spatial import all_finite, matrix_at, mobility_at, spatial_at, vector_at
 from osc_ros.dynamics.teams import reduction
 from osc_ros.dynamics.teams.atomic import load
+from osc_ros.dynamics.teams.lane_segments import (
+    AT_REST,
+    eliminate_base_in_lanes,
+    eliminate_in_lanes,
+    lane_memory,
+    move_base,
+    move_in_lanes,
+    return_base,
+    return_in_lanes,
+)
 from osc_ros.dynamics.teams.reduced_segments import join_blocks, reduce_base, reduce_segment
 from osc_ros.dynamics.teams.segments import (
     eliminate_base,
     eliminate_segment,
     join_segments,
+    motion_inside,
     outer_force,
     put_motion,
 )
@@ -102,7 +117,7 @@ def join_all(slots, flags, k, value, handle, progress, spins, matrix):
 
 @released
 def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, progress, spins,
-         matrix):
+         matrix, lanes):
     """
     Do what `passes.outward` does, as the leader of a team that computes the outer bodies.
 
@@ -119,6 +134,8 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
     matrix : None, or (blocks, rows, tip_block)
         For cyclic reduction: blocks of the leader's own joints and of the tip, from
         `ldl.packed_blocks`, and (bodies, `reduction.ROW_WIDTH`) rows, overwritten.
+    lanes : None, or `LaneMemory`
+        For segments in lanes; tau is then given.
 
     Returns
     -------
@@ -146,12 +163,18 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
     own_tau = None if tau is None else state[TAU, :bodies]
     own_qdd = None if qdd is None else state[QDD, :bodies]
     if progress[STAGE] == MOVE:
-        put_motion(links[:bodies], own_q, own_qd, own_qdd, work, slots[0])
+        if lanes is None:
+            put_motion(links[:bodies], own_q, own_qd, own_qdd, work, slots[0])
+        else:
+            move_base(links, own_q, own_qd, own_tau, own_qdd, work, lanes, slots[0])
         progress[STAGE] = ELIMINATE
         if publish(flags, members, word_of(0, MOVED), progress[LAST], 1, members, progress):
             return RING
     if progress[STAGE] == ELIMINATE:
-        if matrix is None:
+        if lanes is not None:
+            eliminate_base_in_lanes(links, ends, own_q, own_qd, own_tau, own_qdd, work, lanes,
+                                    slots[0])
+        elif matrix is None:
             eliminate_base(links[:bodies], ends, own_q, own_qd, own_tau, own_qdd, work, slots[0])
         else:
             blocks, rows, _ = matrix
@@ -173,7 +196,7 @@ def lead(links, ends, q, qd, tau, qdd, bodies, state, work, slots, flags, tip, p
 
 @released
 def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags, progress, spins,
-              out):
+              out, lanes):
     """
     Do what `passes.inward` does, as the leader, after `lead` with the same tau and qdd.
 
@@ -199,8 +222,11 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
     if progress[STAGE] == MOVE:
         own_tau = None if tau is None else state[TAU, :bodies]
         own_qdd = None if qdd is None else state[QDD, :bodies]
-        inward_sweep(links, own_tau, own_qdd, outer_force(ends, slots, 0, qdd, F), work,
-                    out[:bodies])
+        f = outer_force(ends, slots, 0, qdd, F)
+        if lanes is None:
+            inward_sweep(links, own_tau, own_qdd, f, work, out[:bodies])
+        else:
+            return_base(links, f, own_tau, own_qdd, work, lanes, out[:bodies])
         progress[STAGE], progress[JOINS] = JOIN, 1
     while progress[JOINS] < members:
         if not has_reached(flags, word_of(progress[JOINS], RETURNED), progress[LAST], spins):
@@ -214,7 +240,7 @@ def lead_back(links, ends, tau, qdd, F, bodies, state, force, work, slots, flags
 
 @released
 def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, progress, spins,
-           matrix):
+           matrix, lanes):
     """
     Execute the leader's commands as member k, as long as they have the variant of this call.
 
@@ -226,6 +252,8 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
     matrix : None, or (blocks, rows, inside, inside_tau)
         For cyclic reduction: blocks and rows of the member's own joints, and the row of `links`
         and tau (1,) of the body before its first body.
+    lanes : None, or `LaneMemory`
+        For segments in lanes; tau is then given.
 
     Returns
     -------
@@ -237,7 +265,10 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
     while True:
         value = progress[LAST]
         if progress[STAGE] == MOVE:
-            put_motion(links, q, qd, qdd, work, slots[k])
+            if lanes is None:
+                put_motion(links, q, qd, qdd, work, slots[k])
+            else:
+                move_in_lanes(AT_REST, q, qd, tau, qdd, lanes, slots[k])
             progress[STAGE], progress[JOINS] = ELIMINATE, 0
             if publish(flags, members, word_of(k, MOVED), value, k + 1, members, progress):
                 return RING
@@ -246,7 +277,10 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
                 if not has_reached(flags, word_of(progress[JOINS], MOVED), value, spins):
                     return WAITING
                 progress[JOINS] += 1
-            if matrix is None:
+            if lanes is not None:
+                R, p, v, a, _, _ = motion_inside(ends, qdd, slots, k)
+                eliminate_in_lanes(R, p, v, a, qdd, lanes, slots[k])
+            elif matrix is None:
                 eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k)
             else:
                 blocks, rows, inside, inside_tau = matrix
@@ -269,7 +303,11 @@ def follow(links, ends, q, qd, tau, qdd, work, slots, flags, force, out, k, prog
         if value % NEXT < INWARD:
             progress[STAGE] = MOVE
         else:
-            inward_sweep(links, tau, qdd, outer_force(ends, slots, k, qdd, force), work, out)
+            f = outer_force(ends, slots, k, qdd, force)
+            if lanes is None:
+                inward_sweep(links, tau, qdd, f, work, out)
+            else:
+                return_in_lanes(f, qdd, lanes, out)
             if publish(flags, members, word_of(k, RETURNED), value, 0, 1, progress):
                 return RING
 
@@ -294,28 +332,48 @@ def compile_kernels(reduced: bool = False) -> None:
         Whether to compile them for cyclic reduction.
 
     """
-    links, ends, tip = np.ones((4, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
-    state, work, slots = np.ones((5, 4)), np.ones((4, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
-    x, F, flags = np.ones(4), np.ones(6), np.zeros(words(2), np.int64)
-    progress = np.zeros(PROGRESS_WIDTH, np.int64)
-    blocks, rows = np.ones((5, BLOCK_WIDTH)), np.ones((4, reduction.ROW_WIDTH))
+    for with_tau, with_qdd in product((False, True), (False, True)):
+        _compile(_calls(with_tau, with_qdd, reduced, False), (lead, lead_back, follow))
+
+
+@cache
+def compile_lane_kernels(with_qdd: bool, by_team: bool) -> None:
+    """Compile or load the kernels for lanes, with or without q̈ₚ, and those of followers."""
+    kernels = (lead, lead_back, follow) if by_team else (lead, lead_back)
+    _compile(_calls(True, with_qdd, False, True)[:len(kernels)], kernels)
+
+
+def _compile(calls: list[Callable[[], int]], kernels: tuple[Any, ...]) -> None:
+    with unlocked():
+        for call in calls:
+            call()
+        commanded_force(np.ones(6), np.ones(TIP_WIDTH), np.ones(6))
+        flags = np.zeros(words(2), np.int64)
+        set_sleep_flag(flags, 2, 1, 0)
+        command(flags, STOP)
+    for one in (*kernels, commanded_force, set_sleep_flag, command):
+        one.disable_compile()
+
+
+def _calls(with_tau: int, with_qdd: int, reduced: bool,
+           in_lanes: bool) -> list[Callable[[], int]]:
+    """Calls of `lead`, `lead_back` and `follow` with arguments of these types."""
+    n = 2 * WIDTH if in_lanes else 4
+    links, ends, tip = np.ones((n, LINK_WIDTH)), np.ones(ENDS_WIDTH), np.ones(TIP_WIDTH)
+    state, work, slots = np.ones((5, n)), np.ones((n, WORK_WIDTH)), np.ones((2, SLOT_WIDTH))
+    x, F, flags = np.ones(n), np.ones(6), np.full(words(2), STOP)
+    tau, qdd = x if with_tau else None, x if with_qdd else None
+    blocks, rows = np.ones((n + 1, BLOCK_WIDTH)), np.ones((n, reduction.ROW_WIDTH))
+    lanes = lane_memory(links, 1) if in_lanes else None
     leader = follower = None
     if reduced:
-        leader, follower = (blocks[:4], rows, blocks[4]), (blocks[:4], rows, links[0], x[:1])
-    kernels = [commanded_force, lead, lead_back, follow, set_sleep_flag, command]
-    for one in kernels:
-        one.disable_compile(False)
-    commanded_force(F, tip, F)
-    for tau, qdd in ((None, None), (x, None), (None, x), (x, x)):
-        flags[:] = STOP
-        progress[:] = START
-        lead(links, ends, x, x, tau, qdd, 2, state, work, slots, flags, tip, progress, 0, leader)
-        progress[:] = START
-        lead_back(links, ends, tau, qdd, F, 2, state, F, work, slots, flags, progress, 0, x)
-        flags[:] = STOP
-        progress[:] = MOVE
-        follow(links, ends, x, x, tau, qdd, work, slots, flags, F, x, 1, progress, 0, follower)
-    set_sleep_flag(flags, 2, 1, 0)
-    command(flags, STOP)
-    for one in kernels:
-        one.disable_compile()
+        leader, follower = (blocks[:n], rows, blocks[n]), (blocks[:n], rows, links[0], x[:1])
+    begins, follows = np.zeros(PROGRESS_WIDTH, np.int64), np.full(PROGRESS_WIDTH, MOVE)
+    bodies = n // 2
+    return [
+        lambda: lead(links, ends, x, x, tau, qdd, bodies, state, work, slots, flags, tip, begins,
+                     0, leader, lanes),
+        lambda: lead_back(links, ends, tau, qdd, F, bodies, state, F, work, slots, np.full(
+            words(2), STOP), np.zeros(PROGRESS_WIDTH, np.int64), 0, x, lanes),
+        lambda: follow(links, ends, x, x, tau, qdd, work, slots, np.full(words(2), STOP), F, x, 1,
+                       follows, 0, follower, lanes)]

@@ -182,7 +182,19 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
 
     """
     slot = slots[k]
-    R, p, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
+    _, _, v, a, R_end, p_end = motion_inside(ends, qdd, slots, k)
+    v, a = put_response(links, q, qd, tau, qdd, v, a, work, slot)
+    put_end(R_end, p_end, v, a, slot)
+
+
+@inlined
+def put_response(links, q, qd, tau, qdd, v, a, work, slot):
+    """
+    Go outward over a segment from the body inside, and write its first joint and its response.
+
+    Returns v and a of the last body. The numbers are of one segment, or lanes of several.
+
+    """
     link, body = links[0], work[0]
     R_i, p_i = matrix_at(body, 0), vector_at(body, 9)
     slot[SLOT_JOINT + PRISMATIC], slot[SLOT_JOINT + ROTOR] = link[PRISMATIC], link[ROTOR]
@@ -205,15 +217,16 @@ def eliminate_segment(links, ends, q, qd, tau, qdd, work, slots, k):
         slot[SLOT_JOINT + JOINT_TAU] = 0.0
         outer_tau = None
     handle = (full(A), B, transpose(B), full(C)), K, minus(b, zeta), f
-    _, _, v, a, b, K, handle = outward_sweep(links[1:], q[1:], qd[1:], outer_tau, outer_qdd, R, p,
-                                             v, a, b, K, work[1:], None, True, handle)
-    put_end(R_end, p_end, v, a, slot)
+    # the placements are in `work`, so the pose of the base is not needed
+    _, _, v, a, b, K, handle = outward_sweep(links[1:], q[1:], qd[1:], outer_tau, outer_qdd, R_i,
+                                             p_i, v, a, b, K, work[1:], None, True, handle)
     put_mobility(slot, SLOT_K, K)
     if qdd is not None and tau is None:
         C_a, K_a, _, f = handle
         b, handle = (ZERO, ZERO), (C_a, K_a, (ZERO, ZERO), f)
     put(slot, SLOT_B, b[0] + b[1])
     put_handle(slot, handle)
+    return v, a
 
 
 @inlined

@@ -16,21 +16,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import multiprocessing
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.shared_memory import SharedMemory
 import os
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.teams.memory import leader_blocks, shared_arrays, size_in_bytes
-from osc_ros.dynamics.teams.roles import lead, lead_back
-from osc_ros.dynamics.teams.signals import command, STOP
-from osc_ros.dynamics.teams.slots import QDD, TAU
+from osc_ros.dynamics.teams.lane_segments import Split
+from osc_ros.dynamics.teams.members import Leader
+from osc_ros.dynamics.teams.memory import shared_arrays, size_in_bytes
+from osc_ros.dynamics.teams.signals import command, PROGRESS_WIDTH, STOP
 from osc_ros.dynamics.teams.waiting import Bell, Member, yield_core
 from osc_ros.dynamics.teams.worker import LOOKS, serve
 from osc_ros.errors import OscError
@@ -68,15 +69,14 @@ def _spread(processes: Sequence[int]) -> None:
         taken.add(core)
 
 
-class Team:
+class Team(Leader):
     """
     The worker processes, and the memory that they share with this one.
 
     Parameters
     ----------
     links, ends : from `layout.packed_robot`
-    bounds : (4, members + 1)
-        First body of every member, in every variant.
+    split : Split
     spin, deadline : float
         See `Workers`.
     blocks : (n + 1, BLOCK_WIDTH), optional
@@ -89,9 +89,9 @@ class Team:
 
     """
 
-    def __init__(self, links: Array, ends: Array, bounds: NDArray[np.intp], spin: float,
+    def __init__(self, links: Array, ends: Array, split: Split, spin: float,
                  deadline: float, blocks: Array | None = None) -> None:
-        n, members, reduced = len(links), bounds.shape[1] - 1, blocks is not None
+        n, members, reduced = len(links), split.bounds.shape[1] - 1, blocks is not None
         context = multiprocessing.get_context('spawn')
         self._block = SharedMemory(create=True,
                                    size=size_in_bytes(n, members, reduced))
@@ -99,17 +99,20 @@ class Team:
         self._reports: list[Connection] = []
         self._bells: list[Bell] = []
         try:
-            self.shared = shared_arrays(self._block.buf, n, members, reduced)
-            self.shared.links[:], self.shared.ends[:] = links, ends
+            shared = shared_arrays(self._block.buf, n, members, reduced)
+            shared.links[:], shared.ends[:] = links, ends
             if blocks is not None:
-                self.shared.blocks[:] = blocks
-            self.shared.flags[:] = 0
+                shared.blocks[:] = blocks
+            shared.flags[:] = 0
+            progress = np.zeros(PROGRESS_WIDTH, np.int64)
+            super().__init__(shared, split, progress, LOOKS)
+            del shared  # so that `close` can release the memory
             self._bells.extend(Bell() for _ in range(members))
             for k in range(1, members):
                 report, said = context.Pipe(duplex=False)
                 process = context.Process(
                     target=serve, name=f'osc_ros worker {k}', daemon=True,
-                    args=(self._block.name, n, k, bounds, self._bells, said, spin, reduced))
+                    args=(self._block.name, n, k, split, self._bells, said, spin, reduced))
                 process.start()
                 said.close()
                 self._processes.append(process)
@@ -123,13 +126,10 @@ class Team:
         finally:
             self._block.unlink()
         guards = [process.sentinel for process in self._processes]
-        self.member = Member(self.shared.flags, 0, self._bells, guards, spin)
+        self.member = Member(self.shared.flags, 0, self._bells, guards, spin, progress)
         self.member.deadline = deadline
         self.member.delayed = self._delayed
         self._spread = 0.0
-        self._bodies = bounds[:, 1].tolist()
-        self._matrix = leader_blocks(self.shared.blocks, max(self._bodies)) if reduced else None
-        self._variant = 0
 
     def _await_ready(self, report: Connection) -> None:
         try:
@@ -156,28 +156,8 @@ class Team:
         """Process ids of the workers."""
         return [process.pid or 0 for process in self._processes]
 
-    def outward(self, q: Array, qd: Array, tau: Array | None, qdd: Array | None,
-                tip: Array) -> int:
-        """Make the outward pass with the workers, see `roles.lead`; raises Fault."""
-        self._variant = (tau is not None) + 2 * (qdd is not None)
-        shared, member = self.shared, self.member
-        return member.run(lead, shared.links, shared.ends, q, qd, tau, qdd,
-                          self._bodies[self._variant], shared.state, shared.work, shared.slots,
-                          shared.flags, tip, member.progress, LOOKS, self._matrix)
-
-    def inward(self, F: Array, out: Array) -> int:
-        """Make the inward pass with the workers, see `roles.lead_back`; raises Fault."""
-        shared, member = self.shared, self.member
-        tau, qdd = self.torques
-        return member.run(lead_back, shared.links, shared.ends, tau, qdd, F,
-                          self._bodies[self._variant], shared.state, shared.force, shared.work,
-                          shared.slots, shared.flags, member.progress, LOOKS, out)
-
-    @property
-    def torques(self) -> tuple[Array | None, Array | None]:
-        """τ⁰ and q̈ₚ of the last `outward`, in shared memory."""
-        return (self.shared.state[TAU] if self._variant & 1 else None,
-                self.shared.state[QDD] if self._variant & 2 else None)
+    def _run(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        return self.member.run(kernel, *arguments)
 
     def ended_workers(self) -> str:
         """The workers that have ended, with their last report or exit code."""
@@ -216,7 +196,7 @@ class Team:
         for report in self._reports:
             report.close()
         self._processes.clear()
-        for name in ('shared', 'member', '_matrix'):
+        for name in ('shared', 'member', '_matrix', '_lanes'):
             self.__dict__.pop(name, None)
         try:
             self._block.close()

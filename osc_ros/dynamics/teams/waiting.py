@@ -32,13 +32,16 @@ from osc_ros.dynamics.method import NOT_FINITE
 from osc_ros.dynamics.teams.signals import (
     FIRST_RUNG,
     LAST_RUNG,
-    PROGRESS_WIDTH,
+    REST,
     RING,
     set_sleep_flag,
+    STAGE,
 )
 from osc_ros.errors import OscError
 
 Words = NDArray[np.int64]
+
+WAKE_UP = 5e-5  # shortest time that a member needs to wake [s]; see `Workers.spin`
 
 yield_core: Callable[[], object] = getattr(os, 'sched_yield', lambda: None)
 
@@ -101,16 +104,21 @@ class Member:
         Bells of all members.
     guards : sequence
         Sentinels that become ready when a peer has ended.
+    spin : float
+        Duration for which it spins before it sleeps [s]. If a wait within a call ended in sleep,
+        the next one spins for `WAKE_UP` at most: the awaited member probably has no core.
+    progress : (PROGRESS_WIDTH,)
 
     """
 
     def __init__(self, flags: Words, k: int, bells: Sequence[Bell], guards: Sequence[Any],
-                 spin: float) -> None:
-        self.progress = np.zeros(PROGRESS_WIDTH, np.int64)
+                 spin: float, progress: Words) -> None:
+        self.progress = progress
         self.deadline = np.inf
         self.delayed: Callable[[], object] = yield_core  # the awaited process may need this core
         self._flags, self._k, self._members = flags, k, len(bells)
-        self._bells, self._spin = bells, spin
+        self._bells = bells
+        self._spin = self._spin_in_call = spin
         self._wakers = DefaultSelector()  # made once: this takes longer than a wake-up
         for waker in (bells[k], *guards):
             self._wakers.register(waker, EVENT_READ)
@@ -130,14 +138,16 @@ class Member:
 
     def _run_waiting(self, status: int, kernel: Callable[..., int], arguments: Any) -> int:
         began = since = perf_counter()
-        seen, sleepy = b'', False
+        seen, sleepy, has_slept = b'', False, False
+        is_idle = self.progress[STAGE] == REST
+        spin = self._spin if is_idle else self._spin_in_call
         while status > NOT_FINITE:
             now = perf_counter()
             if status == RING:
                 self.ring(*self.progress[[FIRST_RUNG, LAST_RUNG]])
             elif self.progress.tobytes() != seen:
                 seen, since = self.progress.tobytes(), now
-            elif now - since < self._spin:
+            elif now - since < spin:
                 self.delayed()
             elif not sleepy:
                 self.delayed()
@@ -145,10 +155,12 @@ class Member:
                 sleepy = True  # and call the kernel once more before sleeping
             else:
                 self._sleep(began + self.deadline - now)
-                sleepy, since = False, perf_counter()
+                sleepy, has_slept, since = False, True, perf_counter()
             status = kernel(*arguments)
         if sleepy:
             self._wake()
+        if not is_idle:
+            self._spin_in_call = min(self._spin, WAKE_UP) if has_slept else self._spin
         return status
 
     def close(self) -> None:

@@ -25,27 +25,26 @@ import signal
 import traceback
 
 import numpy as np
-from numpy.typing import NDArray
 
-from osc_ros.dynamics.teams import roles, signals
-from osc_ros.dynamics.teams.costs import VARIANTS
+from osc_ros.dynamics.teams import signals
+from osc_ros.dynamics.teams.lane_segments import Split
+from osc_ros.dynamics.teams.members import begin, compile_for, follower_arguments
 from osc_ros.dynamics.teams.memory import Shared, shared_arrays
-from osc_ros.dynamics.teams.reduction import ROW_WIDTH
 from osc_ros.dynamics.teams.roles import follow
-from osc_ros.dynamics.teams.signals import LAST, REST, STAGE, STOP
-from osc_ros.dynamics.teams.slots import TAU
+from osc_ros.dynamics.teams.signals import LAST, PROGRESS_WIDTH, REST, STAGE, STOP
 from osc_ros.dynamics.teams.waiting import Bell, Fault, Member
 
 LOOKS = 512  # reads of a signal before the kernel returns and the clock is read: about 10 µs
 
 
-def serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[Bell],
+def serve(name: str, n: int, k: int, split: Split, bells: Sequence[Bell],
           report: Connection, spin: float, reduced: bool) -> None:
     """Run member k until the owner commands STOP or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     memory = SharedMemory(name)
     try:
-        _follow(shared_arrays(memory.buf, n, len(bells), reduced), k, bounds, bells, report, spin)
+        _follow(shared_arrays(memory.buf, n, len(bells), reduced), k, split, bells, report,
+                spin)
     except (Fault, EOFError, BrokenPipeError):
         pass  # the owner has ended
     except Exception:
@@ -54,32 +53,20 @@ def serve(name: str, n: int, k: int, bounds: NDArray[np.intp], bells: Sequence[B
     os._exit(0)
 
 
-def _follow(shared: Shared, k: int, bounds: NDArray[np.intp], bells: Sequence[Bell],
+def _follow(shared: Shared, k: int, split: Split, bells: Sequence[Bell],
             report: Connection, spin: float) -> None:
     owner = multiprocessing.parent_process()
     assert owner is not None
-    member = Member(shared.flags, k, bells, [owner.sentinel], spin)
-    reduced = len(shared.blocks) > 0
-    roles.compile_kernels(reduced)
-    rows = np.empty((np.diff(bounds)[:, k].max() * reduced, ROW_WIDTH))
-    arguments = []
-    for variant in VARIANTS:
-        first, last = bounds[variant, k:k + 2]
-        mine, inside = slice(first, last), slice(first - 1, first)
-        q, qd, tau, qdd, out = shared.state[:, mine]
-        matrix = (shared.blocks[mine], rows[:last - first], shared.links[first - 1],
-                  shared.state[TAU, inside]) if reduced else None
-        arguments.append((
-            shared.links[mine], shared.ends, q, qd, tau if variant & 1 else None,
-            qdd if variant & 2 else None, shared.work[mine], shared.slots, shared.flags,
-            shared.force, out, k, member.progress, LOOKS, matrix))
-    member.progress[STAGE] = REST
+    progress = np.zeros(PROGRESS_WIDTH, np.int64)
+    member = Member(shared.flags, k, bells, [owner.sentinel], spin, progress)
+    compile_for(split, len(shared.blocks) > 0)
+    arguments = follower_arguments(shared, split, k, progress, LOOKS)
+    progress[STAGE] = REST
     report.send('ready')
     while True:
         value = int(shared.flags[signals.COMMAND])  # no ordering needed: it only grows
         if value == STOP:
             return
-        if value > member.progress[LAST]:
-            member.progress[LAST] = value
-            member.progress[STAGE] = signals.MOVE
+        if value > progress[LAST]:
+            begin(progress, value)
         member.run(follow, *arguments[value % signals.INWARD])
