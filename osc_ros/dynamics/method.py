@@ -19,12 +19,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.task_inertia import task_inertia
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -263,6 +264,30 @@ class Method(Protocol):
                     self.jacobian(J)
                 for h in row.h:
                     self.inward(F, h)
+
+    def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
+        """
+        Return the method's kernels for a GPU, and their constants on it.
+
+        Parameters
+        ----------
+        number : np.float64 or np.float32
+        device : int
+            Index of the GPU in use.
+
+        Returns
+        -------
+        object with the methods `torque_batch` and `evaluate_batch`
+            They have no `threads` but a stream, and take views of arrays on the GPU.
+
+        Raises
+        ------
+        InputError
+            If the method has no such kernels.
+
+        """
+        raise InputError(f"'{type(self).__name__}' does not run on a GPU: accepted is method "
+                         "'sweep', on a plain chain with one tip")
 
     def _state(self, states: States, k: int) -> States:
         """State k, without the first axis; sets its gravity."""
