@@ -43,6 +43,8 @@ DEMO = [*SIM, *VIEWER, 'matplotlib>=3.6']
 MPI = ['mpi4py>=4.1']
 GYM = [*SIM, 'gymnasium==1.4.0']
 DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
+# It has wheels for Linux, and Windows; CUDA 12 works with the drivers of CUDA 12 and 13.
+CUDA = ['numba-cuda[cu12]>=0.30,<0.31']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -78,6 +80,8 @@ setup(
         'mpi': MPI,
         'franka': FRANKA,
         'gym': GYM,
+        # For arrays on an NVIDIA GPU: compilers of 190 MB, which the tests in 'test' do not need.
+        'cuda': CUDA,
         'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.

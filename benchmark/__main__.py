@@ -43,6 +43,7 @@ import chains
 import cycles
 import depth
 import gaps
+import gpu
 import latency
 import nodes
 import operations
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'latency', 'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -143,6 +144,11 @@ def main() -> None:
         many = batch.section()
         print('\n'.join(page.batch(many)))
         return write({'machine': machine(), 'states a second': [asdict(row) for row in many]})
+    if arguments.only == 'gpu':
+        there = gpu.section()
+        print('\n'.join(gpu.page(there)))
+        return write({'machine': machine(), 'GPU': there if isinstance(there, str) else [
+            asdict(row) for row in there]})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -180,6 +186,7 @@ def main() -> None:
         *page.methods(rows, lengths),
         *counts, '',
         *page.batch(many),
+        *gpu.page(gpu.section()),
         *page.depth(depths),
         *page.parallel(parallel, exchanges, model),
         *page.tick(tick, arrived),

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,14 @@ from osc_ros.dynamics.chain.layout import (
     TWIST,
     WORK_WIDTH,
 )
-from osc_ros.dynamics.cuda.kernels import cuda, device_twins, for_device, launch, number_type
+from osc_ros.dynamics.cuda.kernels import (
+    cuda,
+    device_twins,
+    for_device,
+    kernel_for_device,
+    launch,
+    number_type,
+)
 from osc_ros.dynamics.lanes.rows import goodness, load_rows, mark_rows, store_rows
 from osc_ros.dynamics.method import States, Terms
 from osc_ros.dynamics.task_inertia import put_pseudo_inverse
@@ -43,21 +50,25 @@ from osc_ros.dynamics.task_inertia import put_pseudo_inverse
 def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
     """The law of state i, without τ⁰ or posture accelerations that are not given."""
     if has_tau and has_qdd:
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):  # type: ignore
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
             return law(links, ends, q[i], qd[i], u[i], tau[i], qdd[i], work, tip, out)
     elif has_tau:
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):  # type: ignore
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
             return law(links, ends, q[i], qd[i], u[i], tau[i], None, work, tip, out)
     elif has_qdd:
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):  # type: ignore
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
             return law(links, ends, q[i], qd[i], u[i], None, qdd[i], work, tip, out)
     else:
-        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):  # type: ignore
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
             return law(links, ends, q[i], qd[i], u[i], None, None, work, tip, out)
-    return for_device(given)
+    return given
 
 
-@lru_cache(maxsize=None)
+@cache
 def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     """
     Kernel of the law of a chain of n bodies, for a GPU; the arguments are those of `batch.laws`.
@@ -69,7 +80,8 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
     law, own_ends = _law_given(of(put_law), has_tau, has_qdd), of(put_ends)
     load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
 
-    def laws(links, ends, q, qd, u, tau, qdd, gravity, out, valid):  # type: ignore
+    @kernel_for_device
+    def laws(links, ends, q, qd, u, tau, qdd, gravity, out, valid):
         i = cuda.grid(1)
         if i < len(valid):
             own, torques = cuda.local.array(ENDS_WIDTH, real), cuda.local.array(n, real)
@@ -83,13 +95,13 @@ def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
             store(out, i, torques, good)
             mark(valid, i, good)
 
-    return cuda.jit(laws)
+    return laws
 
 
-@lru_cache(maxsize=None)
+@cache
 def terms_kernel(n: int, number: Any) -> Any:
     """
-    Kernel of the terms of a chain of n bodies, for a GPU; the arguments are those of `batch.terms`.
+    Kernel of the terms of a chain of n bodies, for a GPU; arguments are those of `batch.terms`.
 
     `zeros` (n + 6,) takes the place of `room`.
 
@@ -99,7 +111,8 @@ def terms_kernel(n: int, number: Any) -> Any:
         of, (put_ends, put_terms, put_pseudo_inverse, put_jacobian))
     load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
 
-    def terms(links, ends, q, qd, gravity, zeros, poses, twists, J, Jdot_qd, h,  # type: ignore
+    @kernel_for_device
+    def terms(links, ends, q, qd, gravity, zeros, poses, twists, J, Jdot_qd, h,
               Lambda_inv, Lambda, a0, valid):
         i = cuda.grid(1)
         if i < len(valid):
@@ -129,7 +142,7 @@ def terms_kernel(n: int, number: Any) -> Any:
                 for k in range(6):
                     store(J[:, n * k:n * k + n], i, tall[k], good)
 
-    return cuda.jit(terms)
+    return terms
 
 
 class ChainOnGpu:

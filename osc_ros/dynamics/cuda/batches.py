@@ -56,14 +56,14 @@ class GpuBatch:
         self._number = number_of('q', states.q)
         self._library = library_of(states.q)
         self._device = self._library.device
-        self.k, n = np.atleast_2d(np.empty(tuple(states.q.shape)[:1])).size, self._robot.n
-        names = States('q', 'qd', 'gravity', 'u', 'tau_null', 'posture_acceleration')
-        widths = States(self._robot.nq, n, 3, m, n, n)  # type: ignore[arg-type]
-        self._user = states
+        shape, n = tuple(states.q.shape), self._robot.n
+        self.k = shape[0] if len(shape) == 2 else 1
+        arguments = (('q', self._robot.nq), ('qd', n), ('gravity', 3), ('u', m), ('tau_null', n),
+                     ('posture_acceleration', n))
         with self._on_device():
             self._states = States._make(
                 None if values is None else self._view(name, values, (self.k, width))
-                for name, values, width in zip(names, states, widths))
+                for (name, width), values in zip(arguments, states))
             self._method = dynamics.on_gpu(self._number, self._device)
 
     def torques(self, out: Any, check: bool) -> Torques:

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 import importlib.util
 from typing import Any
 import warnings
@@ -61,7 +61,12 @@ def for_device(function: Any) -> Any:
     return function if IS_SIMULATED else cuda.jit(device=True, forceinline=True)(function)
 
 
-@lru_cache(maxsize=None)
+def kernel_for_device(function: Any) -> Any:
+    """Compile an entry point for a GPU, when it is first launched."""
+    return cuda.jit(function)
+
+
+@cache
 def device_twins(number: Any) -> Twins:
     """Twins of the kernels as functions for a GPU; the width of lanes is 1."""
     replaced: dict[str, Any] = {'WIDTH': 1}
