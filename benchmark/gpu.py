@@ -94,7 +94,8 @@ def operations_of_law(robot: Robot) -> int:
         nan=math.nan, abs=abs, copysign=math.copysign, log=math.log, cos=math.cos, sin=math.sin,
         sqrt=lambda x: _counting('__abs__')(_Counted(math.sqrt(x))),
         rint=lambda x: _Counted(round(x)), floor=lambda x: _Counted(math.floor(x)))
-    law = Twins(_Counted, lambda function: function, {'np': functions}).of(put_law)  # type: ignore[arg-type]
+    twins = Twins(_Counted, lambda function: function, {'np': functions})  # type: ignore[arg-type]
+    law = twins.of(put_law)
 
     def numbers(values: Any) -> NDArray[Any]:
         return np.array([*map(_Counted, np.ravel(values))], dtype=object).reshape(np.shape(values))
@@ -185,12 +186,13 @@ def page(rows: list[GpuRow] | str) -> list[str]:
         return [*lines, rows, '']
     from numba import cuda
 
+    name = cuda.get_current_device().name
     return [
-        *lines, f'The law of the Panda by {cuda.get_current_device().name.decode()}, arrays in its '
-        f'memory, the median of {ROUNDS} calls until the GPU has ended. "Memory": the rate at '
-        'which the card could copy arguments and results. "Arithmetic": the rate at which it '
-        'multiplies and adds in a kernel that does nothing else. The residual is the largest '
-        'difference from the processor in float64.', '',
+        *lines, f'The law of the Panda by {name if isinstance(name, str) else name.decode()}, '
+        f'arrays in its memory, the median of {ROUNDS} calls until the GPU has ended. "Memory": '
+        'the rate at which the card could copy arguments and results. "Arithmetic": the rate at '
+        'which it multiplies and adds in a kernel that does nothing else. The residual is the '
+        'largest difference from the processor in float64.', '',
         '| | states | laws/s | memory, laws/s | arithmetic, laws/s | residual |',
         '|---|---:|---:|---:|---:|---:|',
         *(f'| {row.number} | {row.count:,} | {row.rate:,.0f} | {row.memory:,.0f} | '

@@ -22,10 +22,15 @@ import re
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 
 from osc_ros import OperationalSpace, Robot
+from osc_ros.dynamics import either
+from osc_ros.dynamics.chain.batch import put_law
+from osc_ros.dynamics.chain.layout import packed_robot, TIP_WIDTH, WORK_WIDTH
+from osc_ros.dynamics.cuda.twins import Twins
 from osc_ros.errors import OscError
 
 HERE = Path(__file__).parent
@@ -108,13 +113,58 @@ def test_kernels_compile_for_cards(tmp_path, kernel, number, capability, registe
     print(kernel, number, report.stderr)
     counts = [max(map(int, re.findall(pattern, report.stderr))) for pattern in (
         r'Used (\d+) registers', r'(\d+) bytes stack frame', r'(\d+) bytes spill stores')]
-    assert all(count <= limit for count, limit in zip(counts, (registers, memory, spilled))), counts
+    limits = registers, memory, spilled
+    assert all(count <= limit for count, limit in zip(counts, limits)), counts
 
 
 @cache
 def panda():
     text = HERE.parent.joinpath('osc_ros/robots/panda.urdf').read_text()
     return OperationalSpace(Robot.from_urdf(text, 'panda_link0', 'panda_hand_tcp'))
+
+
+@pytest.mark.slow  # quick: test_float32_goes_in_and_comes_out of gpu_on_simulator.py
+def test_float32_has_the_accuracy_of_the_page():
+    page = HERE.parent.joinpath('doc/batches.md').read_text()
+    rows = re.findall(r'^\| (\w+) \| (\S+) \| (\S+) \| (\S+) \|$', page, re.MULTILINE)
+    by_number = {number: compiled_law(number) for number in (np.float64, np.float32)}
+    tips = {'panda': ('panda_link0', 'panda_hand_tcp'), 'gen3': ('base_link', 'end_effector_link'),
+            'iiwa14': ('base_link', 'tool0'), 'ur5e': ('base_link', 'tool0')}
+    assert [name for name, *_ in rows] == [*tips]
+    for name, *figures in rows:
+        text = HERE.parent.joinpath(f'osc_ros/robots/{name}.urdf').read_text()
+        robot = Robot.from_urdf(text, *tips[name])
+        rng, k, n = np.random.default_rng(0), 20_000, robot.n
+        q = rng.uniform(*np.clip(robot.position_limits, -np.pi, np.pi).T, (k, n))
+        given = [q, *(rng.normal(size=(k, width)) for width in (n, 6, n))]
+        given = [values.astype(np.float32) for values in given]  # the same states for both
+        found = {}
+        for number, law in by_number.items():
+            found[number] = np.empty((k, n), number)
+            law(*(values.astype(number) for values in (*packed_robot(robot), *given)),
+                found[number])
+        right, single = found.values()
+        errors = np.abs(single - right).max(axis=1) / np.abs(right).max(axis=1)
+        for level, figure in zip((0.5, 0.9, 0.99), figures):
+            assert float(figure) / 1.5 < np.quantile(errors, level) < 1.5 * float(figure), name
+        assert errors.max() < 20.0
+
+
+def compiled_law(number):
+    """Return the law with constants of this type, for many states, compiled here."""
+    def compiled(function):
+        return numba.njit(error_model='numpy', fastmath={'contract'})(function)
+
+    law = Twins(number, compiled, {'put': either.put}).of(put_law)
+
+    @numba.njit
+    def laws(links, ends, q, qd, u, qdd, out):
+        tip = np.empty(TIP_WIDTH, links.dtype)
+        work = np.empty((len(links), WORK_WIDTH), links.dtype)
+        for i in range(len(q)):
+            law(links, ends, q[i], qd[i], u[i], None, qdd[i], work, tip, out[i])
+
+    return laws
 
 
 class OnGpu:
@@ -127,7 +177,7 @@ class OnGpu:
 def test_arrays_on_a_gpu_without_numba_cuda_are_refused(monkeypatch):
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     monkeypatch.delitem(sys.modules, 'osc_ros.dynamics.cuda.kernels', raising=False)
-    with pytest.raises(OscError, match=r"numba-cuda.*not installed: pip install 'osc_ros\[cuda\]'"):
+    with pytest.raises(OscError, match=r'need numba-cuda, which is not installed: pip install'):
         panda().torque_batch(OnGpu(), OnGpu(), OnGpu())
 
 

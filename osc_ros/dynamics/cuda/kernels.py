@@ -47,8 +47,9 @@ warnings.filterwarnings('ignore', 'Grid size .* GPU under-utilization')
 def require_gpu() -> None:
     """Raise OscError if there is no GPU that numba-cuda can use."""
     if not cuda.is_available():
+        reason = ' '.join(str(cuda.cuda_error()).split())
         raise OscError('there is no GPU that can be used: numba-cuda needs an NVIDIA GPU, its '
-                       f"driver, and the compiler of 'osc_ros[cuda]' ({cuda.cuda_error()})")
+                       f"driver, and the compiler of 'osc_ros[cuda]' ({reason})")
 
 
 def number_type(number: Any) -> Any:
