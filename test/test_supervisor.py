@@ -268,11 +268,11 @@ def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, a
             bench.time + after, np.array(q), np.array(qd)))
         if k == 0:
             assert bench.supervisor.watch()
-            np.testing.assert_array_equal(bench.supervisor._state.q, READY)
+            np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
             believed.append(bench.supervisor.accept_state(bench.time + PERIOD, READY, REST))
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
-    np.testing.assert_array_equal(bench.supervisor._state.q, q)
+    np.testing.assert_array_equal(bench.supervisor._gate.state.q, q)
 
 
 def test_state_that_comes_late_is_of_no_use_and_no_cause():
@@ -280,7 +280,7 @@ def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench.see()
     assert not bench.supervisor.accept_state(bench.time - PERIOD, READY + 0.001, REST)
     assert not bench.supervisor.watch()
-    np.testing.assert_array_equal(bench.supervisor._state.q, READY)
+    np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
 
 
 def test_turn_of_a_continuous_joint_is_no_jump():
@@ -502,5 +502,5 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         q = q + PERIOD * speed
         bench.see(q, speed)
         bench.supervisor.torque(law())
-    np.testing.assert_array_equal(bench.supervisor._state.q, q)
+    np.testing.assert_array_equal(bench.supervisor._gate.state.q, q)
     assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 import math
@@ -154,9 +155,9 @@ class ArmEngine(Engine):
         self.hardware.start()
         try:
             self._has_written = False
-            self._read()
+            self._read(self.accept)
             super().activate()
-            self._answer()
+            self.answer(self._arrived)
         except BaseException:
             self._stop()
             raise
@@ -237,14 +238,12 @@ class ArmEngine(Engine):
 
     def cycle(self) -> None:
         """Read a state, answer it with a torque if the engine acts, and record both."""
-        self._has_written = False
-        accepted = self._read()
+        self._has_written, acted = False, self.acts
+        accepted = self._read(self.update)
         if self.acts:
-            if accepted:
-                self._answer()
             if not self._has_written and self.guard.last_torque is not None:
                 self._write(self.guard.last_torque, None)
-        elif accepted:
+        elif accepted and not acted:
             self.rest.add(self.q, self._state.tau)
         self._record()
         self.watch(math.inf)
@@ -257,8 +256,8 @@ class ArmEngine(Engine):
                   f'target and then holds it; to stop the arm: kill {os.getpid()}',
                   file=sys.stderr, flush=True)
 
-    def _read(self) -> bool:
-        """Read and store a state; return whether it is plausible."""
+    def _read(self, take: Callable[..., bool]) -> bool:
+        """Read a state and pass it to `accept` or `update`; return whether it is plausible."""
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
@@ -268,10 +267,7 @@ class ArmEngine(Engine):
                         'are finite numbers', True)
             return False
         whole, rest = divmod(round(state.time * 1e9), 1_000_000_000)
-        return self.accept(state.time, state.q, state.qd, (whole, rest), self._arrived, state.tau)
-
-    def _answer(self) -> None:
-        self.answer(self._arrived)
+        return take(state.time, state.q, state.qd, (whole, rest), self._arrived, state.tau)
 
     def _write(self, tau: Array, stamp: Stamp | None) -> None:
         """Send torques to the arm, once per cycle."""

@@ -65,10 +65,8 @@ class Rehearsal:
             return
         began = perf_counter()
         try:
-            if other.accept(engine.time, engine.q, engine.qd, engine.stamp, began, engine.effort):
-                if other.acts:
-                    other.answer(began)
-                else:
-                    other.activate()
+            if other.update(engine.time, engine.q, engine.qd, engine.stamp, began,
+                            engine.effort) and not other.acts:
+                other.activate()
         except Exception:  # of any kind: nothing depends on it
             self._other = None

@@ -101,9 +101,13 @@ class Causes:
         for name, watch in self._watches.items():
             watch.active = self.is_present(name, settings, now)
 
+    def will_stay_calm(self, settings: Supervision, now: float) -> bool:
+        """Whether `update` at a time [s] will find that nothing is active."""
+        return now <= self._calm_until and settings is self._settings and not self.stops
+
     def update(self, settings: Supervision, now: float) -> None:
         """Find the active causes, and select the reaction of highest priority."""
-        if now <= self._calm_until and settings is self._settings and not self.stops:
+        if self.will_stay_calm(settings, now):
             return
         gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
         dogs, settle_time = settings.watchdogs, settings.settle_time

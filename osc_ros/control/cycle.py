@@ -272,7 +272,8 @@ class ControlCycle:
                 tau = self._last[3]
             found.observe(time, q, qd, tau, effort)
 
-    def torque(self, time: float, q: ArrayLike, qd: ArrayLike) -> Array:
+    def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
+               ) -> Array:
         """
         Joint torques (n,) [N·m] for the state at a time [s], within the limits.
 
@@ -283,6 +284,8 @@ class ControlCycle:
         time : float
             Stamp of the state, on the clock of the motions.
         q, qd : (n,)
+        is_observed : bool
+            Whether the caller calls `observe` for every state, before this or after it.
 
         Raises
         ------
@@ -291,7 +294,8 @@ class ControlCycle:
 
         """
         q, qd = self._enter(time, q, qd)
-        self.observe(time, q, qd)
+        if not is_observed:
+            self.observe(time, q, qd)
         if self._next is not None:
             self._take_over(self._next, time, q, qd)
         setup, left, friction = self._setup, self._fade.advance(time), self._friction.at(time)

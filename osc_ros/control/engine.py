@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 import math
 from time import perf_counter
 from typing import Any
@@ -56,11 +57,11 @@ class Engine:
     """
     Computes torques from joint states by a law; a supervisor checks them.
 
-    The caller passes every state to `accept`, and calls `answer` and `watch`; the engine passes
-    the commands to `send`. In the modes ACTIVE and ENDING there is a command for each state. When
-    the arm is at rest in mode ENDING, the engine sends the idle command as the last one, and the
-    mode becomes IDLE. After a reaction to a contact the law holds the pose of the arm. All calls
-    come from one thread, or under one lock.
+    The caller passes every state to `update`, or to `accept` and then calls `answer`; it calls
+    `watch` in any case. The engine passes the commands to `send`. In the modes ACTIVE and ENDING
+    there is a command for each state. When the arm is at rest in mode ENDING, the engine sends the
+    idle command as the last one, and the mode becomes IDLE. After a reaction to a contact the law
+    holds the pose of the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -127,6 +128,8 @@ class Engine:
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
         self._last_good, self._holds_next = -np.inf, False
+        self._early: Array | None = None  # torque that was sent ahead of `answer`
+        self._took = math.nan
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:
@@ -145,6 +148,7 @@ class Engine:
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
         self._send = self._post = _ignore
+        self._early, self._took = None, math.nan
 
     def connect(self, send: Callable[[Array, Stamp | None], None],
                 post: Callable[..., None]) -> None:
@@ -240,18 +244,47 @@ class Engine:
         return True
 
     @journaled
+    def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
+               effort: Array | None = None) -> bool:
+        """
+        Do as `accept` and `answer`; return whether the state is plausible.
+
+        In normal motion the torque of the law is sent first, and everything that does not change
+        it follows. Parameters are those of `accept`.
+
+        """
+        early = None
+        if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
+            early = self.guard.ahead(time, q, qd, partial(
+                self.law.torque, time, q, qd, is_observed=True))
+        if early is not None:
+            self._deliver(early, stamp)
+            self._took = self._clock() - arrived
+        self._early = early
+        accepted = self.accept(time, q, qd, stamp, arrived, effort)
+        if accepted and self.acts:
+            self.answer(arrived)
+        self._early = None
+        return accepted
+
+    @property
+    def _observes_first(self) -> bool:
+        """Whether a torque depends on the estimate of external torques for the same state."""
+        watchdog = self.guard.settings.watchdogs.get(CONTACT)
+        return self.law.compensates or (
+            watchdog is not None and watchdog.reaction not in HARMLESS)
+
+    @journaled
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
-        sent = self.guard.last_torque
-        watchdog = self.guard.settings.watchdogs.get(CONTACT)
-        is_needed = self.law.compensates or (
-            watchdog is not None and watchdog.reaction not in HARMLESS)
-        if is_needed:
+        sent, is_early = self.guard.last_torque, self._early is not None
+        observes_first = self._observes_first
+        if observes_first:
             self._observe(sent)
         self._command(self.guard.torque(self._law_torque), self.stamp)
-        if not is_needed:  # no torque depends on the estimate: the command need not wait
+        if not observes_first:
             self._observe(sent)
-        self._count(self._clock() - began)
+        self._count(self._took if is_early else self._clock() - began)
         try:
             self.law.plan()
         except OscError as error:
@@ -339,14 +372,22 @@ class Engine:
         if self._holds_next:  # not back to where the arm touched something
             self._holds_next = False
             self.law.hold_at(self.q)
-        return self.law.torque(self.time, self.q, self.qd)
+        return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
     def _command(self, tau: Array, stamp: Stamp | None) -> None:
-        if self.journal is not None:
-            self.journal.sent(tau, stamp)
-        self._send(tau, stamp)
+        """Send torques (n,), unless the same were sent ahead."""
+        early, self._early = self._early, None
+        if early is None or early.tobytes() != tau.tobytes():
+            self._deliver(tau, stamp)
         self.torque_use = np.maximum(
             self.torque_use, np.abs(tau) / self.law.settings.limits.effort)
+
+    def _deliver(self, tau: Array, stamp: Stamp | None) -> None:
+        try:
+            self._send(tau, stamp)
+        finally:
+            if self.journal is not None:
+                self.journal.sent(tau, stamp)
 
     def _conclude(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""

@@ -44,7 +44,8 @@ Method = TypeVar('Method', bound=Callable[..., Any])
 
 # Kinds of rows of the tape. A row: kind, number of clock readings k, size of the payload m, the
 # readings (k) [s], the payload (m).
-ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED = range(1, 7)
+ACCEPT, ANSWER, WATCH, CALL, SENT, FAILED, UPDATE = range(1, 8)
+_STATES = {'accept': ACCEPT, 'update': UPDATE}
 HEAD = 3
 _QUICK = {'answer': ANSWER, 'watch': WATCH}
 _NO_STAMP = math.nan, math.nan
@@ -280,7 +281,7 @@ class Journal:
             if has_failed:
                 self._tape += _PACKED[HEAD](FAILED, 0.0, 0.0)
             # after these, a checkpoint delays nothing that is being computed
-            if name == 'answer' or name == 'accept' and not self._engine.acts:
+            if name in ('answer', 'update') or name == 'accept' and not self._engine.acts:
                 self._renew()
         except Exception as error:  # of any kind: the engine must go on
             self.end(f'{type(error).__name__}: {error}')
@@ -296,13 +297,13 @@ class Journal:
     def _add(self, name: str, arguments: tuple[Any, ...]) -> None:
         readings = self.clock.readings
         count = len(readings)
-        if name == 'accept':
+        if name in _STATES:
             time, q, qd, stamp, arrived = arguments[:5]
             effort = arguments[5] if len(arguments) > 5 else None
             tape = self._tape
             tape += _PACKED[7 + count](
-                ACCEPT, count, 4 + (2 if effort is None else 3) * len(q), *readings, time, *stamp,
-                arrived)
+                _STATES[name], count, 4 + (2 if effort is None else 3) * len(q), *readings, time,
+                *stamp, arrived)
             tape += q.tobytes()
             tape += qd.tobytes()
             if effort is not None:

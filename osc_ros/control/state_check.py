@@ -68,7 +68,6 @@ class StateCheck:
     def __init__(self, robot: Robot) -> None:
         self._names = robot.joint_names
         self._fastest = np.asarray(robot.velocity_limits)
-        self._speeds = (JUMP_FACTOR * self._fastest).tolist()
         self._short_way = ShortWay(robot)
 
     def jump(self, before: State, state: State, period: float) -> str:
@@ -76,8 +75,6 @@ class StateCheck:
         dt = state.time - before.time
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
             return f'the time of the states went from {before.time:.3f} s to {state.time:.3f} s'
-        if self._is_near(before, state, max(dt, period)):
-            return ''
         speed = JUMP_FACTOR * self._fastest
         for kind, step, allowed in (
                 ('', self._short_way.of(state.q - before.q), JUMP_FLOOR + speed * max(dt, period)),
@@ -88,19 +85,6 @@ class StateCheck:
                 return (f"{kind}'{self._names[i]}' went {abs(step[i]):.4g} in {dt:.4g} s: "
                         f'accepted is {allowed[i]:.4g}')
         return ''
-
-    def _is_near(self, before: State, state: State, dt: float) -> bool:
-        """
-        Whether no joint can have moved too far; a continuous joint by less than half a turn.
-
-        On lists: for the joints of an arm this takes a fifth of the time of arrays.
-
-        """
-        return all(
-            abs(p - was_p) <= JUMP_FLOOR + speed * dt and abs(v - was_v) <= speed
-            for p, was_p, v, was_v, speed in zip(
-                state.q.tolist(), before.q.tolist(), state.qd.tolist(), before.qd.tolist(),
-                self._speeds))
 
     def contradicts(self, before: State, state: State, period: float) -> bool:
         """
@@ -206,6 +190,11 @@ class SpeedCheck:
     """
     Compares measured speeds with limits; lower limits come into force gradually.
 
+    Attributes
+    ----------
+    slack : (n,)
+        Speeds above which joints are too fast for the limits in force [rad/s, m/s].
+
     Parameters
     ----------
     names : sequence of str
@@ -217,9 +206,20 @@ class SpeedCheck:
     """
 
     def __init__(self, names: tuple[str, ...], limits: Array, now: float) -> None:
-        self._names, self._limits, self._time = names, limits, now
-        self._listed: tuple[Array, list[float]] = limits, _with_slack(limits)
-        self._was_fast = False
+        self._names, self._time, self._was_fast = names, now, False
+        self._use(limits)
+
+    def _use(self, limits: Array) -> None:
+        self._limits = limits
+        self.slack: Array = OVERSPEED_TWICE * limits + OVERSPEED_FLOOR
+
+    def has(self, limits: Array) -> bool:
+        """Whether these limits (n,) are in force."""
+        return self._limits is limits
+
+    def pass_slow(self, now: float) -> None:
+        """Record at a time [s] that no speed is above `slack`."""
+        self._time, self._was_fast = now, False
 
     def reason(self, qd: Array, limits: Array, blend_time: float, now: float) -> str:
         """
@@ -235,27 +235,15 @@ class SpeedCheck:
         """
         if self._limits is not limits:
             kept = self._limits * np.exp(-(now - self._time) / blend_time)
-            self._limits = np.where(np.isfinite(kept) & (kept > limits), kept, limits)
-            if np.array_equal(self._limits, limits):
-                self._limits = limits
-        self._time = now
-        if self._listed[0] is not self._limits:
-            self._listed = self._limits, _with_slack(self._limits)
-        # on lists, as in `StateCheck`
-        if all(abs(v) <= limit for v, limit in zip(qd.tolist(), self._listed[1])):
-            self._was_fast = False
-            return ''
+            found = np.where(np.isfinite(kept) & (kept > limits), kept, limits)
+            self._use(limits if np.array_equal(found, limits) else found)
         speed = np.abs(qd)
-        fast = speed > OVERSPEED_TWICE * self._limits + OVERSPEED_FLOOR
-        was_fast, self._was_fast = self._was_fast, bool(fast.any())
+        fast = speed > self.slack
+        was_fast = self._was_fast
+        self._time, self._was_fast = now, bool(fast.any())
         if self._was_fast:
             i = int(np.argmax(np.where(fast, speed / self._limits, 0.0)))
             if was_fast or speed[i] > OVERSPEED_ONCE * self._limits[i] + OVERSPEED_FLOOR:
                 return (f"'{self._names[i]}' moves at {speed[i]:.4g}: its limit is "
                         f'{self._limits[i]:.4g}')
         return ''
-
-
-def _with_slack(limits: Array) -> list[float]:
-    """Return the n speeds above which joints with these limits are too fast [rad/s, m/s]."""
-    return list((OVERSPEED_TWICE * limits + OVERSPEED_FLOOR).tolist())

@@ -27,21 +27,13 @@ from numpy.typing import NDArray
 
 from osc_ros.control.causes import Causes
 from osc_ros.control.prediction import Prediction
-from osc_ros.control.state_check import (
-    CLOCK_STEPS,
-    FreezeCheck,
-    FROZEN_LONG,
-    SpeedCheck,
-    State,
-    StateCheck,
-)
+from osc_ros.control.state_check import State
+from osc_ros.control.state_gate import LATE_PERIODS, StateGate
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
     DEADLINE,
     HARMLESS,
-    JUMP,
     NOT_FINITE,
-    OVERSPEED,
     STALE_STATE,
     Supervision,
 )
@@ -51,9 +43,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
-LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
 LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
-INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
@@ -112,7 +102,6 @@ class Supervisor:
         self._on_change, self.clock = on_change, clock
         self._prediction = Prediction(robot, inverse_dynamics)
         self._stopping = Stopping(robot, inverse_dynamics)
-        self._check = StateCheck(robot)
         self._causes = Causes()
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
@@ -135,16 +124,11 @@ class Supervisor:
         self._tau, self._source, self._at = tau, '', now
         self._fade: _Fade | None = None
         self._limits = self._wanted = self.settings.effort_limits
-        self._speeds = SpeedCheck(self._robot.joint_names, self._wanted_speeds(), now)
+        self._gate = StateGate(self._robot, self.settings.period, self._wanted_speeds(), now)
         self._limit_change: _Fade | None = None
         self._began, self._rests = now, False
-        self._seen, self._freeze = False, FreezeCheck(self._robot)
-        self._doubted: State | None = None
-        self._state = State(0.0, self._rest, self._rest)
         self._time = 0.0  # stamp of the state of the last torque
-        # mean interval of the states, on this clock and by their stamps: a simulation may run slow
-        self._came, self._interval = now, self.settings.period
-        self._spacing = self.settings.period
+        self._ahead: tuple[Array | None, ...] = ()  # torque of the law that `ahead` has called
         self._is_predicting = self._was_blind = False
         self._stopping.retreat.forget()
         self._prediction.forget()
@@ -192,7 +176,7 @@ class Supervisor:
         an arm that was stopped abruptly looks the same.
 
         """
-        self._freeze.believe()
+        self._gate.believe()
         self._causes.release(self.settings, self.clock())
         self._update()
 
@@ -211,12 +195,9 @@ class Supervisor:
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Accept a state if it is plausible.
+        Return whether a state is accepted: see `osc_ros.control.state_gate.StateGate`.
 
-        A state farther from the last one than the joints can move is rejected, unless the next
-        state confirms it: then that next state is accepted. A state with an earlier stamp than
-        the last one is ignored. Frozen positions of a moving arm are rejected until one changes:
-        the arm is braked as without states.
+        While the positions are frozen the arm is braked as without states.
 
         Parameters
         ----------
@@ -224,61 +205,23 @@ class Supervisor:
             Stamp of the state, on the clock of the states [s].
         q, qd : (n,)
 
-        Returns
-        -------
-        bool
-            Whether the state was accepted.
-
         """
-        if not _is_finite(q, qd):
-            self.trip(NOT_FINITE, f'joint state {q.tolist()}, {qd.tolist()}')
+        gate, now = self._gate, self.clock()
+        accepted = gate.accept(State(time, q, qd), now, self.settings, self._wanted_speeds())
+        for cause, reason in gate.faults:
+            self._causes.trip(cause, reason, now)
+        if not accepted:
+            if gate.has_frozen:  # predict from the last state with new positions
+                self._prediction.forget_states_after(gate.state.time)
             return False
-        state, before, period = State(time, q, qd), self._state, self.settings.period
-        freeze, is_repeated = self._freeze, False
-        if self._seen:
-            if CLOCK_STEPS[0] <= time - before.time < 0.0:
-                return False
-            doubted, self._doubted = self._doubted, None
-            is_repeated = freeze.is_repeated(state)
-            if is_repeated and (frozen := freeze.reason(state)):
-                if time - freeze.changed.time > FROZEN_LONG:
-                    self.trip(JUMP, frozen)
-                if self._state is not freeze.changed:
-                    # the frozen states held no information: predict from the last changed one
-                    self._state, self._came = freeze.changed, freeze.came
-                    self._prediction.forget_states_after(freeze.changed.time)
-                return False
-            reason = self._check.jump(before, state, period)
-            if reason:
-                self.trip(JUMP, reason)
-                if doubted is None or self._check.contradicts(doubted, state, period):
-                    self._doubted = state
-                    return False
-                self._source = ''  # the next source fades in from the torque sent last
-        now = self.clock()
-        if not is_repeated:
-            freeze.record(state, now)
-        if self._seen:
-            self._average_intervals(now - self._came, time - before.time)
-        self._seen, self._state, self._came = True, state, now
+        if gate.has_jumped:
+            self._source = ''  # the next source fades in from the torque sent last
         if self._source != 'retract':
             self._stopping.retreat.record(q)
         self.blind, self._is_predicting = False, False
-        too_fast = self._speeds.reason(qd, self._wanted_speeds(), self.settings.blend_time,
-                                       self.clock())
-        if too_fast:
-            self.trip(OVERSPEED, too_fast)
         if self._causes.last_feed(STALE_STATE) is not None:
-            self.feed(STALE_STATE)
+            self._causes.feed(STALE_STATE, now)
         return True
-
-    def _average_intervals(self, interval: float, spacing: float) -> None:
-        """Average the intervals of the states, by arrival and by stamp [s]."""
-        if spacing > 0.0:
-            interval = min(interval, LATE_PERIODS * self._interval)
-            self._interval += INTERVAL_SHARE * (interval - self._interval)
-            spacing = min(spacing, LATE_PERIODS * self._spacing)
-            self._spacing += INTERVAL_SHARE * (spacing - self._spacing)
 
     def _wanted_speeds(self) -> Array:
         return self._fastest if (wanted := self.settings.velocity_limits) is None else wanted
@@ -287,6 +230,35 @@ class Supervisor:
         """Whether the law's torque must not be sent now; call this regularly."""
         self._update()
         return self.reaction not in HARMLESS or self.blind
+
+    def ahead(self, time: float, q: Array, qd: Array, law: Callable[[], Array]) -> Array | None:
+        """
+        Return the torque that `torque` will return for a state that comes now.
+
+        It may be sent before the rest of the work. Call `accept_state` and `torque` with the state
+        and the law after this in any case; the law is not called twice. None if a closer look at
+        the state is necessary, or a torque of the law alone would not be right.
+
+        Parameters
+        ----------
+        time, q, qd
+            As of `accept_state`.
+        law : callable
+            As of `torque`, for this state.
+
+        """
+        self._ahead, settings, dt = (), self.settings, time - self._time
+        if (self._source != 'law' or self._fade is not None or self._limit_change is not None
+                or settings.effort_limits is not self._wanted or not 0.0 < dt < PATIENCE
+                or not (self._causes.will_stay_calm(settings, self.clock())
+                        or not self.watch() and self._causes.is_calm)
+                or not self._gate.is_clear(State(time, q, qd), settings.period,
+                                           self._wanted_speeds())):
+            return None
+        tau = self._law_torque(law)
+        self._ahead = (tau,)
+        return self._bounded(tau, self._limits, dt) if (
+            tau is not None and self._causes.is_calm) else None
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
@@ -303,11 +275,11 @@ class Supervisor:
             No state was ever accepted.
 
         """
-        if not self._seen:
+        if not self._gate.is_open:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
-        tau = None
+        found, self._ahead, tau = self._ahead, (), None
         if not self.watch() and law is not None:
-            tau = self._law_torque(law)
+            tau = found[0] if found else self._law_torque(law)
             if not self._causes.is_calm:  # it was too late, or not finite
                 self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
@@ -335,7 +307,8 @@ class Supervisor:
         took = self.clock() - began
         if took > self.settings.deadline:
             self.trip(DEADLINE, f'an update took {took:.4f} s')
-        if tau.shape != self._fastest.shape or not _is_finite(tau):
+        # 0 times inf or nan is nan
+        if tau.shape != self._rest.shape or not isfinite(tau.dot(self._rest)):
             self.trip(NOT_FINITE, f'torque {tau.tolist()}')
             return None
         return tau
@@ -357,7 +330,7 @@ class Supervisor:
 
     def _continuous_torque(self, source: str, tau: Array | None) -> Array:
         """Torque (n,) of a source, faded from the last torque if the source has changed."""
-        now, state = self.clock(), self._state
+        now, state = self.clock(), self._gate.state
         dt = state.time - self._time
         if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
             dt = 0.0 if dt else now - self._at
@@ -380,25 +353,25 @@ class Supervisor:
             wanted = wanted + self._fade.remaining(min(dt, self.settings.period))
             if self._fade.age >= self._fade.duration:
                 self._fade = None
-        self._tau = self._within_rate(np.minimum(np.maximum(wanted, -limits), limits), dt)
+        self._tau = self._bounded(wanted, limits, dt)
         self._prediction.record_torque(now, self._tau)
         if is_answer:
             self._prediction.record(*state, self._tau)
         return self._tau
 
-    def _within_rate(self, wanted: Array, dt: float) -> Array:
+    def _bounded(self, wanted: Array, limits: Array, dt: float) -> Array:
         """
-        Torques (n,) nearest to the wanted ones within the rate limits after dt [s].
+        Torques (n,) nearest to the wanted ones within limits (n,), and their rates after dt [s].
 
         dt counts as at most LONGEST_GAP mean intervals of the states' stamps, because no torque
         was sent during a gap.
 
         """
-        rates = self.settings.effort_rates
+        tau, rates = np.minimum(np.maximum(wanted, -limits), limits), self.settings.effort_rates
         if rates is None or self._tau is None:
-            return wanted
-        step = rates * min(dt, LONGEST_GAP * max(self._spacing, self.settings.period))
-        return np.minimum(np.maximum(wanted, self._tau - step), self._tau + step)
+            return tau
+        step = rates * min(dt, LONGEST_GAP * max(self._gate.spacing, self.settings.period))
+        return np.minimum(np.maximum(tau, self._tau - step), self._tau + step)
 
     def _predict(self, now: float) -> None:
         """Advance the prediction to now [s] if the supervisor is blind."""
@@ -406,7 +379,7 @@ class Supervisor:
             return
         if not self._is_predicting:
             self._is_predicting = True
-            self._prediction.begin(self._came, self._state.q, self._state.qd,
+            self._prediction.begin(self._gate.came, self._gate.state.q, self._gate.state.qd,
                                    self.settings.effort_limits)
         self._prediction.advance(now)
 
@@ -414,7 +387,7 @@ class Supervisor:
         """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
         if self.blind and self._is_predicting:
             return self._prediction.q, self._prediction.qd
-        return self._state.q, self._state.qd
+        return self._gate.state.q, self._gate.state.qd
 
     def _effort_limits(self, dt: float) -> Array:
         """Effort limits (n,) dt [s] after the last call; infinite limits change at once."""
@@ -442,7 +415,7 @@ class Supervisor:
     def _lateness(self, timeout: float) -> float:
         """Age [s] at which a state is missing, for a time-out of stale states [s]."""
         share = LATE_SHARE * timeout if timeout < np.inf else 0.0
-        return max(LATE_PERIODS * max(self._interval, self.settings.period), share)
+        return max(LATE_PERIODS * max(self._gate.interval, self.settings.period), share)
 
     def _update(self) -> None:
         """Update the causes and `blind`; notify of a change of the cause or the reaction."""
@@ -451,14 +424,9 @@ class Supervisor:
         fed = self._causes.last_feed(STALE_STATE)
         timeout = np.inf if fed is None else self.settings.watchdogs[STALE_STATE].timeout
         self.blind = (fed is not None and now - fed > timeout
-                      or self.settings.bridges and self._seen
-                      and now - self._came > self._lateness(timeout))
+                      or self.settings.bridges and self._gate.is_open
+                      and now - self._gate.came > self._lateness(timeout))
         if (self.cause, self.reaction) != before:
             if self.reaction != before[1]:
                 self._began, self._rests = now, False
             self._on_change()
-
-
-def _is_finite(*arrays: Array) -> bool:
-    """Whether all numbers are finite; for short arrays ten times faster than numpy."""
-    return all(all(map(isfinite, x.tolist())) for x in arrays)

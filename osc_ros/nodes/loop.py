@@ -279,14 +279,13 @@ class Loop:
         if state is None:
             return
         time, q, qd = state
-        if not engine.accept(time, q, qd, states.stamp, arrived, states.efforts()):
+        take = engine.accept if self._on_timer else engine.update
+        if not take(time, q, qd, states.stamp, arrived, states.efforts()):
             self._reader.reject()
         elif not engine.acts:
             engine.rest.add(q, states.efforts())
         else:
             self._is_new = True
-            if not self._on_timer:
-                self._answer(arrived)
             self._add_age(time, perf_counter() - arrived)
 
     def _add_age(self, time: float, since: float) -> None:
@@ -298,11 +297,8 @@ class Loop:
     def _update(self) -> None:
         """Compute and send the command for the newest joint state, once per state."""
         if self._is_new and self.engine.acts:
-            self._answer(perf_counter())
-
-    def _answer(self, began: float) -> None:
-        self._is_new = False
-        self.engine.answer(began)
+            self._is_new = False
+            self.engine.answer(perf_counter())
 
     def _watch(self) -> None:
         """Send the supervisor's command if no joint state arrives in time."""

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.control.journal import ACCEPT, ANSWER, Piece
+from osc_ros.control.journal import ACCEPT, ANSWER, Piece, UPDATE
 from osc_ros.dynamics import compiled
 from osc_ros.recording import cdr
 from osc_ros.recording.bag import Message
@@ -65,8 +65,9 @@ def journal_messages(pieces: Iterable[Piece], topic: str, offset: float) -> Iter
     for piece in pieces:
         for segment in segments_of([piece] if piece.checkpoint else []):
             for call in segment.calls():
-                if call.kind == ANSWER:
-                    time = round(SECOND * (call.numbers[0] + offset))
+                if call.kind in (ANSWER, UPDATE):
+                    arrived = call.numbers[0 if call.kind == ANSWER else 3]
+                    time = round(SECOND * (arrived + offset))
                     break
         yield Message(topic, cdr.BYTES, time, cdr.byte_array(piece.dumped()))
 
@@ -89,7 +90,7 @@ def state_messages(pieces: list[Piece], facts: dict[str, Any]) -> Iterator[Messa
     time, n = 0, len(names)
     for segment in (one for run in runs_of(segments_of(pieces)) for one in run):
         for call in segment.calls():
-            if call.kind == ACCEPT:
+            if call.kind in (ACCEPT, UPDATE):
                 seconds, nanoseconds, arrived = call.numbers[1:4].tolist()
                 stamp = int(seconds), int(nanoseconds)
                 time = round(SECOND * (arrived + offset))

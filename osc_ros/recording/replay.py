@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control import checkpoint, requests
 from osc_ros.control.engine import Engine
-from osc_ros.control.journal import ACCEPT, ANSWER, CALL, FACTS, SetupRecipe, WATCH
+from osc_ros.control.journal import ACCEPT, ANSWER, CALL, FACTS, SetupRecipe, UPDATE, WATCH
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import HARMLESS, Supervision
 from osc_ros.control.trajectory import Hold, Path
@@ -234,16 +234,17 @@ class Replay:
             self._compare(recorded[2:], self._sent[k] if k < len(self._sent) else None)
         self.run.commands += max(0, len(self._sent) - len(call.sent))
         self.run.differing += max(0, len(self._sent) - len(call.sent))
-        if call.kind == ANSWER and call.sent and self._sent:
+        if call.kind in (ANSWER, UPDATE) and call.sent and self._sent:
             self._add_moment(call.sent[-1][2:], self._sent[-1])
 
     def _repeat(self, call: Call) -> None:
         engine, numbers = self.engine, call.numbers
-        if call.kind == ACCEPT:
+        if call.kind in (ACCEPT, UPDATE):
             n = engine.law.robot.n
             time, seconds, nanoseconds, arrived = numbers[:4].tolist()
             q, qd, *effort = (row.copy() for row in numbers[4:].reshape(-1, n))
-            engine.accept(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
+            take = engine.accept if call.kind == ACCEPT else engine.update
+            take(time, q, qd, (int(seconds), int(nanoseconds)), arrived, *effort)
         elif call.kind == ANSWER:
             engine.answer(float(numbers[0]))
         elif call.kind == WATCH:

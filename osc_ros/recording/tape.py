@@ -36,7 +36,7 @@ class Call:
     Attributes
     ----------
     kind : int
-        ACCEPT, ANSWER, WATCH or CALL of `osc_ros.control.journal`.
+        ACCEPT, ANSWER, UPDATE, WATCH or CALL of `osc_ros.control.journal`.
     numbers : (m,)
         Arguments, see `Journal`.
     readings : (k,)

@@ -1,0 +1,222 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Acceptance of joint states: what is plausible passes, what is wrong with the rest is named."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.state_check import (
+    CLOCK_STEPS,
+    FreezeCheck,
+    FROZEN,
+    FROZEN_LONG,
+    FROZEN_TIME,
+    JUMP_FACTOR,
+    JUMP_FLOOR,
+    SpeedCheck,
+    State,
+    StateCheck,
+)
+from osc_ros.control.supervision import JUMP, NOT_FINITE, OVERSPEED, Supervision
+from osc_ros.dynamics.compiled import kernel
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+
+LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
+INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
+# What `_doubts` finds: bits.
+_NUMBERS, _STEP, _SPEED, _REPEATED, _STUCK = 1, 2, 4, 8, 16
+
+
+@kernel
+def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, lasted):
+    """
+    Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
+
+    Parameters
+    ----------
+    q, qd, before_q, before_qd, changed_q, changed_qd : (n,)
+        The state, the last accepted state, and the last one whose positions had changed.
+    fastest, slack : (n,)
+        Velocity limits; speeds above which a joint is too fast.
+    dt, lasted : float
+        Time for a step of the positions; time for which they were repeated [s].
+
+    """
+    found, is_repeated, is_stuck = 0, True, False
+    for i in range(len(q)):
+        if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
+            return _NUMBERS
+        jump = JUMP_FACTOR * fastest[i]
+        if not (np.abs(q[i] - before_q[i]) <= JUMP_FLOOR + jump * dt
+                and np.abs(qd[i] - before_qd[i]) <= jump):
+            found |= _STEP
+        if not np.abs(qd[i]) <= slack[i]:
+            found |= _SPEED
+        is_repeated = is_repeated and q[i] == changed_q[i]
+        is_stuck = is_stuck or np.abs(changed_qd[i]) * lasted > FROZEN
+    if is_repeated:
+        found |= _REPEATED | (_STUCK if is_stuck else 0)
+    return found
+
+
+class StateGate:
+    """
+    Accepts the joint states that are plausible after the last accepted one.
+
+    A state farther from the last one than the joints can move is rejected, unless the next state
+    confirms it: then that next state is accepted. A state with an earlier stamp than the last one
+    is rejected. Frozen positions of a moving arm are rejected until one changes.
+
+    Attributes
+    ----------
+    state : State
+        The last accepted state; zeros before the first.
+    came : float [s]
+        When it arrived.
+    is_open : bool
+        Whether a state was accepted.
+    interval, spacing : float [s]
+        Mean intervals of the states, by their arrival and by their stamps: a simulation may run
+        slow.
+    faults : tuple of (str, str)
+        What is wrong with the state of the last `accept`: causes for a watchdog, and reasons.
+    has_jumped : bool
+        Whether that state was accepted although it is far from the state before.
+    has_frozen : bool
+        Whether that state began the rejection of frozen positions: `state` is now the last one
+        whose positions had changed.
+
+    Parameters
+    ----------
+    robot : Robot
+        Provides names, limits and continuous joints.
+    period : float [s]
+        Expected interval of the states.
+    limits : (n,)
+        Limits of the speeds [rad/s, m/s].
+    now : float [s]
+
+    """
+
+    def __init__(self, robot: Robot, period: float, limits: Array, now: float) -> None:
+        rest = np.zeros(robot.n)
+        self._fastest = np.asarray(robot.velocity_limits)
+        self._check, self._freeze = StateCheck(robot), FreezeCheck(robot)
+        self._speeds = SpeedCheck(robot.joint_names, limits, now)
+        self._doubted: State | None = None
+        self.state, self.came, self.is_open = State(0.0, rest, rest), now, False
+        self.interval = self.spacing = period
+        self.faults: tuple[tuple[str, str], ...] = ()
+        self.has_jumped = self.has_frozen = False
+        self._find(self.state, period)  # compiles the kernel now, and not in the loop
+
+    def accept(self, state: State, now: float, settings: Supervision, limits: Array) -> bool:
+        """
+        Return whether a state is plausible; store it if it is.
+
+        Parameters
+        ----------
+        state : State
+        now : float [s]
+            Time of its arrival, on the caller's clock.
+        settings : Supervision
+            Provides period and blend time.
+        limits : (n,)
+            Limits of the speeds [rad/s, m/s]; lower ones come into force gradually.
+
+        """
+        found = self._find(state, settings.period)
+        self.has_jumped = self.has_frozen = False
+        self.faults = ()
+        if found & _NUMBERS:
+            self.faults = ((
+                NOT_FINITE, f'joint state {state.q.tolist()}, {state.qd.tolist()}'),)
+            return False
+        is_regular = CLOCK_STEPS[0] <= state.time - self.state.time <= CLOCK_STEPS[1]
+        if self.is_open and (found & (_STEP | _STUCK) or not is_regular
+                             or state.time < self.state.time
+                             ) and not self._withstands(state, found, settings.period):
+            return False
+        self._doubted = None
+        if not (found & _REPEATED and self.is_open and state.time >= self._freeze.changed.time):
+            self._freeze.record(state, now)
+        if self.is_open:
+            self._average(now - self.came, state.time - self.state.time)
+        self.state, self.came, self.is_open = state, now, True
+        if found & _SPEED or not self._speeds.has(limits):
+            too_fast = self._speeds.reason(state.qd, limits, settings.blend_time, now)
+            if too_fast:
+                self.faults = (*self.faults, (OVERSPEED, too_fast))
+        else:
+            self._speeds.pass_slow(now)
+        return True
+
+    def is_clear(self, state: State, period: float, limits: Array) -> bool:
+        """
+        Whether `accept` will accept a state without a fault; this changes nothing.
+
+        False where the answer takes longer. Parameters as of `accept`.
+
+        """
+        return (self.is_open and self._doubted is None
+                and 0.0 < state.time - self.state.time <= CLOCK_STEPS[1]
+                and self._speeds.has(limits)
+                and not self._find(state, period) & ~_REPEATED)
+
+    def believe(self) -> None:
+        """Take repeated positions for those of an arm at rest, until they change."""
+        self._freeze.believe()
+
+    def _find(self, state: State, period: float) -> int:
+        """Return the bits of `_doubts`."""
+        before, changed = self.state, self._freeze.changed if self.is_open else self.state
+        return int(_doubts(
+            state.q, state.qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
+            self._speeds.slack, max(state.time - before.time, period),
+            min(state.time - changed.time, FROZEN_TIME)))
+
+    def _withstands(self, state: State, found: int, period: float) -> bool:
+        """Whether a state is plausible after a closer look; set `faults` and the attributes."""
+        freeze, before = self._freeze, self.state
+        if CLOCK_STEPS[0] <= state.time - before.time < 0.0:
+            return False
+        doubted, self._doubted = self._doubted, None
+        if found & _REPEATED and state.time >= freeze.changed.time and (
+                frozen := freeze.reason(state)):
+            if state.time - freeze.changed.time > FROZEN_LONG:
+                self.faults = ((JUMP, frozen),)
+            if before is not freeze.changed:
+                # the frozen states held no information
+                self.state, self.came, self.has_frozen = freeze.changed, freeze.came, True
+            return False
+        if reason := self._check.jump(before, state, period):
+            self.faults = ((JUMP, reason),)
+            if doubted is None or self._check.contradicts(doubted, state, period):
+                self._doubted = state
+                return False
+            self.has_jumped = True
+        return True
+
+    def _average(self, interval: float, spacing: float) -> None:
+        """Average the intervals of the states, by arrival and by stamp [s]."""
+        if spacing > 0.0:
+            interval = min(interval, LATE_PERIODS * self.interval)
+            self.interval += INTERVAL_SHARE * (interval - self.interval)
+            spacing = min(spacing, LATE_PERIODS * self.spacing)
+            self.spacing += INTERVAL_SHARE * (spacing - self.spacing)

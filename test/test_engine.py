@@ -1,0 +1,237 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""`Engine.update` sends the torques of `accept` and `answer`, but before the rest of the work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.testing import assert_array_equal
+import pytest
+
+from arm import PANDA, READY
+from osc_ros import Law, Robot, Settings
+from osc_ros.control import requests
+from osc_ros.control.engine import Engine
+from osc_ros.control.friction import Friction
+from osc_ros.control.settings import Observation
+from osc_ros.control.supervision import (
+    DEADLINE,
+    JUMP,
+    NOT_FINITE,
+    OVERSPEED,
+    STALE_STATE,
+    STALE_TARGET,
+    Supervision,
+    Watchdog,
+)
+from osc_ros.control.trajectory import Hold
+
+PERIOD = 0.002
+
+
+class Pair:
+    """Two engines with the same inputs: by `update`, and by `accept` and `answer`."""
+
+    def __init__(self, settings=None, **given):
+        self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+        self.now, self.k = 10.0, 0
+        self.sent, self.early = ([], []), 0
+        watchdogs = {NOT_FINITE: Watchdog('hold'), STALE_STATE: Watchdog('damp', timeout=0.05),
+                     JUMP: Watchdog('hold'), OVERSPEED: Watchdog('damp'),
+                     DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report')}
+        self.engines = tuple(self._engine(i, settings, watchdogs, given) for i in (0, 1))
+        self.q, self.qd = READY.copy(), np.zeros(7)
+        for engine in self.engines:
+            engine.accept(self.now, self.q, self.qd, self._stamp(), self.now)
+            engine.activate()
+
+    def _engine(self, i, settings, watchdogs, given):
+        engine = Engine(Law(self.robot, settings), Supervision(
+            watchdogs, self.robot.effort_limits, period=PERIOD, settle_time=0.02,
+            fade_time=0.02, deadline=0.01, **given), PERIOD,
+            lambda tau, stamp: self._take(i, tau, stamp), lambda *event: None)
+        engine._clock = engine.guard.clock = lambda: self.now
+        engine.guard.begin()
+        return engine
+
+    def _stamp(self):
+        return divmod(round(1e9 * self.now), 10**9)
+
+    def _take(self, i, tau, stamp):
+        self.sent[i].append(tau.copy())
+        self.early += i == 0 and stamp is not None and self.engines[0].stamp != stamp
+
+    def each(self, what, *arguments):
+        """Do the same with both engines."""
+        for engine in self.engines:
+            what(engine, *arguments)
+        return self
+
+    def step(self, q=None, qd=None, dt=PERIOD):
+        """Pass the next state of a smooth motion, or another one; compare what is sent."""
+        self.k += 1
+        self.now += dt
+        phase = 2.0 * self.k * PERIOD
+        if q is None:
+            q, qd = READY + 0.1 * np.sin(phase), np.full(7, 0.2 * np.cos(phase))
+        for sent in self.sent:
+            sent.clear()
+        quick, plain = self.engines
+        good = quick.update(self.now, q.copy(), qd.copy(), self._stamp(), self.now)
+        assert plain.accept(self.now, q.copy(), qd.copy(), self._stamp(), self.now) == good
+        if good and plain.acts:
+            plain.answer(self.now)
+        self.each(lambda engine: engine.watch(0.01))
+        assert len(self.sent[0]) == len(self.sent[1])
+        assert_array_equal(self.sent[0], self.sent[1])
+        assert quick.guard.cause == plain.guard.cause
+        return self
+
+    def run(self, count):
+        """Pass the states of a smooth motion; return how many commands were sent ahead."""
+        before = self.early
+        for _ in range(count):
+            self.step()
+        return self.early - before
+
+
+@pytest.mark.parametrize('settings', [
+    pytest.param(Settings(), id='plain'),
+    pytest.param(Settings(observation=Observation(), friction=Friction(
+        np.full(7, 0.5), np.full(7, 0.2))), id='observer and friction')])
+def test_torques_are_sent_ahead_and_are_the_same(settings):
+    pair = Pair(settings)
+    assert pair.run(20) >= 19  # the first torque is compared with nothing
+    _follow(pair, 0.05)
+    assert pair.run(200) == 200
+    law = pair.engines[0].law
+    task = law.settings.tasks[0]
+    softer = replace(law.settings, tasks=(replace(task, gains=replace(
+        task.gains, natural_frequency=np.full(6, 9.0))),))
+    pair.each(lambda engine: engine.use_setup(
+        engine.law.new_setup(softer), engine.guard.settings))
+    assert pair.run(300) == 300
+    for engine in pair.engines:
+        assert_array_equal(engine.law.pose, pair.engines[0].law.pose)
+        assert_array_equal(engine.guard.last_torque, pair.engines[0].guard.last_torque)
+
+
+def _follow(pair, x):
+    shift = np.eye(4)
+    shift[0, 3] = x
+    pair.each(lambda engine: requests.follow(engine, Hold(engine.law.pose @ shift), 0.0, 'tip'))
+
+
+def _not_a_number(pair):
+    pair.step(np.full(7, np.nan), np.zeros(7))
+
+
+def _jump(pair):
+    pair.step(READY + 1.0, np.zeros(7))
+
+
+def _too_fast(pair):
+    for _ in range(3):
+        pair.step(READY, np.full(7, 3.0))
+
+
+def _gap(pair):
+    pair.now += 0.2
+    pair.each(lambda engine: engine.watch(0.01))
+
+
+def _old_stamp(pair):
+    pair.step(dt=-0.5 * PERIOD)
+
+
+def _frozen(pair):
+    q, qd = READY + 0.1 * np.sin(2.0 * pair.k * PERIOD), np.full(7, 0.5)
+    for _ in range(40):
+        pair.step(q, qd)
+
+
+def _slow_law(pair):
+    for engine in pair.engines:
+        usual = engine.law.torque
+
+        def slow(*given, usual=usual, law=engine.law, **options):
+            pair.now += 0.02
+            del law.torque
+            return usual(*given, **options)
+
+        engine.law.torque = slow
+    # each engine has its own slow call, on the clock that both share
+    quick, plain = pair.engines
+    now = pair.now = pair.now + PERIOD
+    q, qd, stamp = READY + 0.1 * np.sin(2.0 * pair.k * PERIOD), np.zeros(7), pair._stamp()
+    for sent in pair.sent:
+        sent.clear()
+    quick.update(now, q, qd, stamp, now)
+    pair.now = now
+    plain.accept(now, q, qd, stamp, now)
+    plain.answer(now)
+    assert_array_equal(pair.sent[0], pair.sent[1])
+    assert {engine.guard.cause for engine in pair.engines} == {DEADLINE}
+
+
+def _failing_law(pair):
+    for engine in pair.engines:
+        def fail(*given, law=engine.law, **options):
+            del law.torque
+            raise ArithmeticError('of this test')
+
+        engine.law.torque = fail
+    pair.step()
+    assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
+
+
+def _lower_limits(pair):
+    pair.each(lambda engine: engine.use_setup(engine.law.new_setup(), replace(
+        engine.guard.settings, effort_limits=0.1 * engine.guard.settings.effort_limits)))
+
+
+def _stop(pair):
+    pair.each(lambda engine: engine.deactivate())
+
+
+@pytest.mark.parametrize('fault', [
+    _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _slow_law, _failing_law,
+    _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
+@pytest.mark.parametrize('rates', [None, 200.0])
+def test_after_a_fault_the_torques_are_the_same_and_go_ahead_again(fault, rates):
+    pair = Pair(effort_rates=None if rates is None else np.full(7, rates))
+    pair.run(30)
+    fault(pair)
+    pair.run(150)
+    if fault is not _stop:
+        assert pair.run(20) == 20
+
+
+def test_random_states_and_commands_give_the_same_torques():
+    rng = np.random.default_rng(7)
+    pair = Pair(effort_rates=np.full(7, 500.0))
+    faults = [_not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _failing_law]
+    for _ in range(60):
+        choice = rng.integers(12)
+        if choice < len(faults):
+            faults[choice](pair)
+        elif choice == 7:
+            pair.each(lambda engine: engine.guard.release())
+        elif choice == 8:
+            _follow(pair, rng.uniform(-0.05, 0.05))
+        pair.run(int(rng.integers(1, 30)))
+    assert pair.early > 50
