@@ -46,6 +46,8 @@ DASK = ['dask[array]>=2026.7; python_version >= "3.11"',
         'distributed>=2026.7; python_version >= "3.11"']
 GYM = [*SIM, 'gymnasium==1.4.0']
 DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
+# It has wheels for Linux, and Windows; CUDA 12 works with the drivers of CUDA 12 and 13.
+CUDA = ['numba-cuda[cu12]>=0.30,<0.31']
 # It has wheels for these Pythons only, and no source distribution.
 FRANKA = ['pylibfranka==0.21.3; sys_platform == "linux" and platform_machine == "x86_64" '
           'and python_version < "3.13"']
@@ -84,6 +86,8 @@ setup(
         'dask': DASK,
         # What the benchmarks compare with, besides the requirements of `test`.
         'bench': ['frax==0.1.0; python_version >= "3.11"', 'jax>=0.10; python_version >= "3.11"'],
+        # For arrays on an NVIDIA GPU: compilers of 190 MB, which the tests in 'test' do not need.
+        'cuda': CUDA,
         'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.

@@ -43,6 +43,7 @@ import chains
 import cycles
 import depth
 import gaps
+import gpu
 import latency
 import long_chain
 import nodes
@@ -116,7 +117,7 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'latency', 'long_chain',
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency', 'long_chain',
                                              'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
@@ -149,6 +150,11 @@ def main() -> None:
         segments = long_chain.section()
         print('\n'.join(page.long_chain(segments)))
         return write({'machine': machine(), 'long chain': [asdict(row) for row in segments]})
+    if arguments.only == 'gpu':
+        there = gpu.section()
+        print('\n'.join(gpu.page(there)))
+        return write({'machine': machine(), 'GPU': there if isinstance(there, str) else [
+            asdict(row) for row in there]})
     if arguments.only == 'ticks':
         arrived = panda.arrivals()
         print('\n'.join(page.arrived(arrived)))
@@ -187,6 +193,7 @@ def main() -> None:
         *page.methods(rows, lengths),
         *counts, '',
         *page.batch(many),
+        *gpu.page(gpu.section()),
         *page.depth(depths),
         *page.long_chain(segments),
         *page.parallel(parallel, exchanges, model),

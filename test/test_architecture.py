@@ -62,7 +62,7 @@ OUTSIDE = {
     'multiprocessing': ('dynamics/teams',),
     'mpi4py': ('dynamics/teams/distributed.py',),
     'numba': ('dynamics/compiled.py', 'dynamics/either.py', 'dynamics/lanes',
-              'dynamics/teams/atomic.py'),
+              'dynamics/teams/atomic.py', 'dynamics/cuda'),
 }
 LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
 # Functions that may have more than MOST_PARAMETERS parameters, with the reason.
@@ -72,7 +72,8 @@ MANY_PARAMETERS = {
 }
 # Decorators of functions that numba compiles. The rules on sizes exclude these functions: their
 # arguments are arrays, and numba inlines the functions that they call.
-COMPILED = {'kernel', 'inlined', 'part', 'released', 'intrinsic'}
+COMPILED = {'kernel', 'inlined', 'part', 'released', 'intrinsic', 'for_device',
+            'kernel_for_device'}
 
 
 def name(module):

@@ -49,6 +49,8 @@ MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some without mass
 BODY_ROUNDING = 2e-13  # times the norm of the lightest body's inverse inertia / norm of result
 TEAM_AGREEMENT = 1e-12  # relative to the largest entry: a chain in segments against one sweep
 LANES_AGREEMENT = 1e-12  # relative to the largest entry: products and sums rounded once or twice
+# relative to the largest entry: float32 in place of float64, away from singularities
+SINGLE_PRECISION = 1e-4
 PERTURBED = 0.05  # relative: errors of the perturbed Panda between machines, same noise
 PERTURBED_LEAST = 0.003  # mm, degrees: the same for errors near zero
 NEAREST = 1e-9  # times the condition number: accelerations within bounds against scipy's

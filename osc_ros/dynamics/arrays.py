@@ -66,6 +66,15 @@ def kernel_array(values: Array) -> Array:
     return values if is_ready else np.array(values, dtype=np.float64)
 
 
+def is_on_gpu(values: object) -> bool:
+    """Whether an array is in the memory of a GPU: of PyTorch, CuPy, JAX, Numba, and others."""
+    if values is None or isinstance(values, (np.ndarray, list, tuple)):
+        return False
+    # PyTorch's `is_cuda`: a tensor that requires a gradient refuses to show its interface
+    return bool(getattr(values, 'is_cuda', False) or getattr(values, '__cuda_ndarray__', False)
+                or hasattr(values, '__cuda_array_interface__'))
+
+
 def require_output(out: Array, shape: tuple[int, ...]) -> None:
     """Raise InputError if a kernel cannot write its result into `out`."""
     fits = (isinstance(out, np.ndarray) and out.shape == shape and out.dtype == np.float64

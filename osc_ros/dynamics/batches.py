@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +60,11 @@ class Batches:
     after the other. Each state has the same result in every batch, and for every number of
     threads. The first call compiles kernels, in up to a minute, or loads them from the cache.
 
+    Arrays on a GPU (of PyTorch, CuPy, JAX or Numba; contiguous; float64 or float32, all of them
+    the same) are evaluated there, with method 'sweep': nothing is copied, the work is put on the
+    caller's stream, and the results are new arrays of the library of `q`. This needs the extra
+    `cuda`.
+
     Attributes
     ----------
     threads : int, optional
@@ -96,15 +101,24 @@ class Batches:
         out : (k, n), optional
             float64 and contiguous; written, and returned as `tau`.
         check : bool, optional
-            Raise InputError, with the index of the first state, if one is not valid.
+            Raise InputError, with the index of the first state, if one is not valid. On a GPU the
+            call then waits for the result.
 
         Raises
         ------
         InputError
             Shapes that do not fit, impossible payloads, payloads for other methods than 'sweep',
-            'recursive', 'efpa' and 'sfa'; with `check`, a state that is not valid.
+            'recursive', 'efpa' and 'sfa'; with `check`, a state that is not valid; arrays of which
+            some are on a GPU, others not; on a GPU, payloads, and methods without kernels for it.
+        OscError
+            Arrays on a GPU, without one that can be used, or without numba-cuda.
 
         """
+        on_gpu = self._on_gpu(States(
+            q, qd, gravity, u, tau_null, posture_acceleration), payloads)  # type: ignore[arg-type]
+        if on_gpu is not None:
+            found: Torques = on_gpu.torques(out, check)
+            return found
         k, n = len(np.atleast_2d(q)), self.robot.n
         states = self._states(k, q, qd, gravity, payloads)._replace(
             u=float_array('u', u, (k, *self._task)),
@@ -122,7 +136,7 @@ class Batches:
 
     def evaluate_batch(self, q: ArrayLike, qd: ArrayLike, terms: Sequence[str] = EVALUATED, *,
                        gravity: ArrayLike | None = None, payloads: Payloads | None = None,
-                       out: Terms | None = None, check: bool = True) -> Terms:
+                       out: Terms | None = None, check: bool | None = None) -> Terms:
         """
         Terms of the law at k states.
 
@@ -140,10 +154,11 @@ class Batches:
             Result of an earlier call for k states and the same terms; written and returned.
         check : bool, optional
             If False, a state that is not finite gives terms that are NaN, and False in `valid`.
+            Default: True; on a GPU False, because the call would wait for the result.
 
         Raises
         ------
-        InputError
+        InputError, OscError
             As of `torque_batch`; also unknown terms.
 
         """
@@ -151,6 +166,10 @@ class Batches:
         for name in chosen:
             if name not in TERMS:
                 raise InputError(f"term '{name}' is unknown (known: {', '.join(TERMS)})")
+        on_gpu = self._on_gpu(States(q, qd, gravity), payloads)  # type: ignore[arg-type]
+        if on_gpu is not None:
+            terms_there: Terms = on_gpu.terms(chosen, out, bool(check))
+            return terms_there
         k = len(np.atleast_2d(q))
         states = self._states(k, q, qd, gravity, payloads)
         found = Terms.empty(self.robot, k, chosen)
@@ -158,8 +177,23 @@ class Batches:
             self._require_terms(out, found)
             found = out
         self._dynamics.evaluate_batch(states, found, self.threads)
-        self._judge(states, found, check)
+        self._judge(states, found, check is not False)
         return found
+
+    def _on_gpu(self, given: States, payloads: Payloads | None) -> Any:
+        """The states as a `GpuBatch` if one of the arrays is on a GPU, else None."""
+        if not any(map(arrays.is_on_gpu, given)):
+            return None
+        if not arrays.is_on_gpu(given.q):
+            raise InputError('q is in the memory of the host, other arrays are on a GPU: accepted '
+                             'are all on one side')
+        if payloads is not None:
+            raise InputError('payloads: a GPU takes one robot for all states; for another payload, '
+                             'use another robot (Robot.with_payload)')
+        from osc_ros.dynamics.cuda.batches import GpuBatch
+
+        self._is_located = False
+        return GpuBatch(self._dynamics, given, *self._task)
 
     @staticmethod
     def _require_terms(out: Terms, found: Terms) -> None:

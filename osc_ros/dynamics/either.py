@@ -33,7 +33,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import basic_indexing, make_array, store_item
+from numba.np import arrayobj
 from numpy.typing import NDArray
 
 INLINED: dict[str, Any] = {'forceinline': True, 'error_model': 'numpy', 'fastmath': {'contract'}}
@@ -83,19 +83,29 @@ def _compiled_put(row: Any, k: Any, numbers: Any) -> Any:
     return implementation
 
 
-@intrinsic
-def _put(typing: Any, row: Any, k: Any, numbers: Any) -> Any:
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values = make_array(row)(context, builder, arguments[0])
-        for j, number in enumerate(numbers):
-            index = builder.add(arguments[1], ir.Constant(arguments[1].type, j))
-            at, *_ = basic_indexing(context, builder, row, values, (types.intp,), (index,),
-                                    boundscheck=context.enable_boundscheck)
-            value = builder.extract_value(arguments[2], j)
-            store_item(context, builder, row, context.cast(builder, value, number, row.dtype), at)
-        return context.get_dummy_value()
+def put_intrinsic(intrinsic: Any, arrayobj: Any) -> Any:
+    """Return the intrinsic of `put` that a compiler's functions for arrays build."""
 
-    return types.none(row, types.intp, numbers), build
+    @intrinsic
+    def put_numbers(typing: Any, row: Any, k: Any, numbers: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            values = arrayobj.make_array(row)(context, builder, arguments[0])
+            for j, number in enumerate(numbers):
+                index = builder.add(arguments[1], ir.Constant(arguments[1].type, j))
+                at, *_ = arrayobj.basic_indexing(
+                    context, builder, row, values, (types.intp,), (index,),
+                    boundscheck=context.enable_boundscheck)
+                value = context.cast(builder, builder.extract_value(arguments[2], j), number,
+                                     row.dtype)
+                arrayobj.store_item(context, builder, row, value, at)
+            return context.get_dummy_value()
+
+        return types.none(row, types.intp, numbers), build
+
+    return put_numbers
+
+
+_put = put_intrinsic(intrinsic, arrayobj)
 
 
 @overload(select, jit_options=INLINED, strict=False)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -275,6 +275,30 @@ class Method(Protocol):
             raise InputError(f'payloads: {type(self).__name__} takes one robot for all states: '
                              "accepted are methods 'sweep', 'recursive', 'efpa' and 'sfa', by one "
                              'process')
+
+    def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
+        """
+        Return the method's kernels for a GPU, and their constants on it.
+
+        Parameters
+        ----------
+        number : np.float64 or np.float32
+        device : int
+            Index of the GPU in use.
+
+        Returns
+        -------
+        object with the methods `torque_batch` and `evaluate_batch`
+            They have no `threads` but a stream, and take views of arrays on the GPU.
+
+        Raises
+        ------
+        InputError
+            If the method has no such kernels.
+
+        """
+        raise InputError(f"'{type(self).__name__}' does not run on a GPU: accepted is method "
+                         "'sweep', on a plain chain with one tip")
 
     def _state(self, states: States, k: int) -> States:
         """State k, without the first axis; sets its gravity."""

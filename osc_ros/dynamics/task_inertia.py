@@ -40,6 +40,7 @@ Array = NDArray[np.float64]
 # that of Λ⁻¹. After the division this is 1e-15 for most arms, 1e-11 for light links with a heavy
 # load.
 EXACT_LOW, EXACT_HIGH = 1e-10, 1e-8
+NEGLIGIBLE = 1e-32  # square of the relative rounding error
 _SWEEPS = 30  # limit; Jacobi converges quadratically, in six or seven sweeps for 6 × 6
 SCRATCH_WIDTH = 84  # two 6 × 6 and two vectors; in general 2 m² + 2 m
 
@@ -111,7 +112,7 @@ def diagonalize(A, V, m):
         for p in range(m - 1):
             for q in range(p + 1, m):
                 a = A[m * p + q]
-                if not a * a > 1e-32 * np.abs(A[(m + 1) * p] * A[(m + 1) * q]):
+                if not a * a > NEGLIGIBLE * np.abs(A[(m + 1) * p] * A[(m + 1) * q]):
                     continue
                 off = True
                 theta = 0.5 * (A[(m + 1) * q] - A[(m + 1) * p]) / a
@@ -150,9 +151,13 @@ def share(ratio, low, high):
 
 
 @inlined
-def _diagonalize_inverse(Lambda_inv, scratch, m):
-    """V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 where λ is zero to working precision."""
-    A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
+def _diagonalize_inverse(Lambda_inv, A, V, w, m):
+    """
+    Write V (flat) and w = 1/λ of Λ⁻¹ = V diag(λ) Vᵀ; w = 0 where λ is zero to working precision.
+
+    A (flat) is overwritten. No operation returns arrays: the GPU's compiler refuses that.
+
+    """
     largest = 0.0
     for k in range(m * m):
         A[k] = Lambda_inv[k]
@@ -162,13 +167,13 @@ def _diagonalize_inverse(Lambda_inv, scratch, m):
     for k in range(m):
         controlled = share(A[(m + 1) * k] / largest, EXACT_LOW, EXACT_HIGH)
         w[k] = controlled / A[(m + 1) * k] if controlled > 0.0 else 0.0
-    return V, w
 
 
 @inlined
 def apply_pseudo_inverse(Lambda_inv, r, scratch, x, m):
     """Write Λ r to x by the pseudo-inverse: eigenvalues of Λ⁻¹ at rounding level count as 0."""
-    V, w = _diagonalize_inverse(Lambda_inv, scratch, m)
+    A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
+    _diagonalize_inverse(Lambda_inv, A, V, w, m)
     for i in range(m):
         x[i] = 0.0
     for k in range(m):
@@ -190,7 +195,8 @@ def replace_singular(ratio, Lambda_inv, r, scratch, x, m):
 
 @inlined
 def _put_by_eigenvalues(Lambda_inv, scratch, Lambda, m):
-    V, w = _diagonalize_inverse(Lambda_inv, scratch, m)
+    A, V, w = scratch[:m * m], scratch[m * m:2 * m * m], scratch[2 * m * m + m:]
+    _diagonalize_inverse(Lambda_inv, A, V, w, m)
     for i in range(m):
         for j in range(i + 1):
             total = 0.0

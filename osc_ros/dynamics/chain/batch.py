@@ -62,11 +62,54 @@ def room_size(n: int) -> int:
 
 
 @inlined
-def ends_in_lanes(ends, lanes):
-    """The constants `ends` of the robot in lanes, where gravity may differ."""
+def put_ends(ends, lanes):
+    """Write the constants `ends` of the robot in lanes, where gravity may differ."""
     for i in range(ENDS_WIDTH):
-        lanes[_ENDS + i] = ends[i]
-    return lanes[_ENDS:_U]
+        lanes[i] = ends[i]
+
+
+@inlined
+def put_law(links, ends, q, qd, u, tau, qdd, work, tip, out):
+    """Write τ⁰ + JᵀΛ(u - a⁰) of one state; return 0, or NaN if a number is not finite."""
+    F = tip[FORCE:FORCE + 6]
+    outward_pass(links, ends, q, qd, tau, qdd, work, None, tip)
+    task_force(u, tip, F)
+    inward_pass(links, ends, tau, qdd, F, work, tip, out)
+    return zero_if_finite(q) + zero_if_finite(qd) + zero_if_finite(u) + zero_if_finite(out)
+
+
+@inlined
+def put_terms(links, ends, q, qd, rest, no_force, work, tip, is_free, is_moving, a0, h):
+    """
+    Write the terms of one state to `tip`, without the task inertia.
+
+    Parameters
+    ----------
+    rest, no_force : (n,), (6,)
+        Zeros.
+    is_free, is_moving : bool
+        Whether to compute a⁰ without torques, and J̇q̇; Λ⁻¹, pose and twist are computed always.
+    a0, h : (6,), (n,), written
+        h with no entry is not computed.
+
+    Returns
+    -------
+    0, or NaN if a number is not finite
+
+    """
+    total = zero_if_finite(q) + zero_if_finite(qd)
+    if is_free or not is_moving:
+        outward_pass(links, ends, q, qd, None, None, work, None, tip)
+        total = total + zero_if_finite(tip[A0:POSE])
+        for i in range(6):
+            a0[i] = tip[A0 + i]
+    if is_moving:
+        outward_pass(links, ends, q, qd, None, rest, work, None, tip)
+        total = total + zero_if_finite(tip[A0:POSE])
+    if len(h) > 0:
+        inward_pass(links, ends, None, rest, no_force, work, tip, h)
+        total = total + zero_if_finite(h)
+    return total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE])
 
 
 @inlined
@@ -119,8 +162,9 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
     joints = view(lanes, _JOINTS, (6, n))
     Q, QD, OUT = joints[0], joints[1], joints[2]
     TAU, QDD = none_or_lanes(tau, joints[3]), none_or_lanes(qdd, joints[4])
-    tip, F, U = lanes[:TIP_WIDTH], lanes[FORCE:FORCE + 6], lanes[_U:_U + 6]
-    work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), ends_in_lanes(ends, lanes)
+    tip, U = lanes[:TIP_WIDTH], lanes[_U:_U + 6]
+    work, E = view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH)), lanes[_ENDS:_U]
+    put_ends(ends, E)
     L = links_in_lanes(links, payload, lanes)
     for first in range(0, len(q), WIDTH):
         load_rows(q, first, Q)
@@ -133,11 +177,7 @@ def laws(links, ends, q, qd, u, tau, qdd, gravity, payload, room, out, valid):
         if len(gravity) > 0:
             load_rows(gravity, first, E[:3])
         total = load_payloads(links, ends, payload, first, lanes, L)
-        outward_pass(L, E, Q, QD, TAU, QDD, work, None, tip)
-        task_force(U, tip, F)
-        inward_pass(links, E, TAU, QDD, F, work, tip, OUT)
-        good = goodness(zero_if_finite(Q) + zero_if_finite(QD) + zero_if_finite(U)
-                        + zero_if_finite(OUT) + total)
+        good = goodness(put_law(L, E, Q, QD, U, TAU, QDD, work, tip, OUT) + total)
         store_rows(out, first, OUT, good)
         mark_rows(valid, first, good)
 
@@ -158,9 +198,11 @@ def terms(links, ends, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd,
     """
     n, lanes = len(links), array_of_lanes(room, WIDTH)
     joints, work = view(lanes, _JOINTS, (6, n)), view(lanes, _JOINTS + 6 * n, (n, WORK_WIDTH))
-    Q, QD, H, rest = joints[0], joints[1], joints[2], joints[3]
+    Q, QD, rest = joints[0], joints[1], joints[3]
+    H = joints[2] if len(h) > 0 else joints[2, :0]
     tip, no_force, free = lanes[:TIP_WIDTH], lanes[_NO_FORCE:_JOINTS], lanes[_U:_U + 6]
-    E, square, tall = ends_in_lanes(ends, lanes), lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
+    E, square, tall = lanes[_ENDS:_U], lanes[_LAMBDA:_NO_FORCE], lanes[-6 * n:]
+    put_ends(ends, E)
     L = links_in_lanes(links, payload, lanes)
     moving = len(Jdot_qd) > 0 or len(h) > 0
     for first in range(0, len(q), WIDTH):
@@ -168,20 +210,9 @@ def terms(links, ends, q, qd, gravity, payload, room, poses, twists, J, Jdot_qd,
         load_rows(qd, first, QD)
         if len(gravity) > 0:
             load_rows(gravity, first, E[:3])
-        total = (zero_if_finite(Q) + zero_if_finite(QD)
-                 + load_payloads(links, ends, payload, first, lanes, L))
-        if len(a0) > 0 or not moving:
-            outward_pass(L, E, Q, QD, None, None, work, None, tip)
-            total = total + zero_if_finite(tip[A0:POSE])
-            for i in range(6):
-                free[i] = tip[A0 + i]
-        if moving:
-            outward_pass(L, E, Q, QD, None, rest, work, None, tip)
-            total = total + zero_if_finite(tip[A0:POSE])
-        if len(h) > 0:
-            inward_pass(links, E, None, rest, no_force, work, tip, H)
-            total = total + zero_if_finite(H)
-        good = goodness(total + zero_if_finite(tip[:A0]) + zero_if_finite(tip[POSE:FORCE]))
+        total = load_payloads(links, ends, payload, first, lanes, L)
+        good = goodness(put_terms(L, E, Q, QD, rest, no_force, work, tip, len(a0) > 0, moving,
+                                  free, H) + total)
         if len(Lambda) > 0:
             put_pseudo_inverse(tip[:A0], tip[SCRATCH:], view(square, 0, (6, 6)), 6)
         if len(J) > 0:

@@ -16,6 +16,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,12 +25,17 @@ from osc_ros.dynamics.chain.chain_method import ChainMethod
 from osc_ros.dynamics.chain.passes import accelerations, law, outward
 from osc_ros.dynamics.method import States, Terms
 from osc_ros.dynamics.parallel_parts import in_parallel
+from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
 
 class Sweep(ChainMethod):
     """The method 'sweep' of a plain chain: one robot and the memory of its kernels."""
+
+    def __init__(self, robot: Robot) -> None:
+        super().__init__(robot)
+        self._on_gpu: dict[tuple[Any, int], Any] = {}
 
     @property
     def arrays(self) -> tuple[Array]:
@@ -77,6 +84,14 @@ class Sweep(ChainMethod):
                   found.valid[first:last])
 
         in_parallel(len(found.valid), part, threads, (terms, states.payload is None))
+
+    def on_gpu(self, number: type[np.floating[Any]], device: int) -> Any:
+        """Return the `ChainOnGpu` of the GPU in use, which has the index `device`."""
+        from osc_ros.dynamics.chain.gpu import ChainOnGpu
+
+        if (number, device) not in self._on_gpu:
+            self._on_gpu[number, device] = ChainOnGpu(self._links, self._ends, number)
+        return self._on_gpu[number, device]
 
     def forward_dynamics(self, q: Array, qd: Array, tau: Array, F: Array) -> Array:
         """Joint accelerations (n,) under torques and a force on the tip."""

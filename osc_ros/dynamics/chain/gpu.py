@@ -1,0 +1,193 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The law of a plain chain, and its terms, on a GPU: one thread for each state."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.dynamics.chain.batch import put_ends, put_law, put_terms
+from osc_ros.dynamics.chain.bodies import put_jacobian
+from osc_ros.dynamics.chain.layout import (
+    A0,
+    ENDS_WIDTH,
+    FORCE,
+    POSE,
+    SCRATCH,
+    TIP_WIDTH,
+    TWIST,
+    WORK_WIDTH,
+)
+from osc_ros.dynamics.cuda.kernels import (
+    cuda,
+    device_twins,
+    for_device,
+    kernel_for_device,
+    launch,
+    number_type,
+)
+from osc_ros.dynamics.lanes.rows import goodness, load_rows, mark_rows, store_rows
+from osc_ros.dynamics.method import States, Terms
+from osc_ros.dynamics.task_inertia import put_pseudo_inverse
+
+
+def _law_given(law: Any, has_tau: bool, has_qdd: bool) -> Any:
+    """The law of state i, without τ⁰ or posture accelerations that are not given."""
+    if has_tau and has_qdd:
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
+            return law(links, ends, q[i], qd[i], u[i], tau[i], qdd[i], work, tip, out)
+    elif has_tau:
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
+            return law(links, ends, q[i], qd[i], u[i], tau[i], None, work, tip, out)
+    elif has_qdd:
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
+            return law(links, ends, q[i], qd[i], u[i], None, qdd[i], work, tip, out)
+    else:
+        @for_device
+        def given(links, ends, q, qd, u, tau, qdd, i, work, tip, out):
+            return law(links, ends, q[i], qd[i], u[i], None, None, work, tip, out)
+    return given
+
+
+@cache
+def law_kernel(n: int, number: Any, has_tau: bool, has_qdd: bool) -> Any:
+    """
+    Kernel of the law of a chain of n bodies, for a GPU; the arguments are those of `batch.laws`.
+
+    It has no `room`; `tau` and `qdd` that are not given are any arrays of two dimensions.
+
+    """
+    of, real = device_twins(number).of, number_type(number)
+    law, own_ends = _law_given(of(put_law), has_tau, has_qdd), of(put_ends)
+    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
+
+    @kernel_for_device
+    def laws(links, ends, q, qd, u, tau, qdd, gravity, out, valid):
+        i = cuda.grid(1)
+        if i < len(valid):
+            own, torques = cuda.local.array(ENDS_WIDTH, real), cuda.local.array(n, real)
+            tip = cuda.local.array(TIP_WIDTH, real)
+            work = cuda.local.array((n, WORK_WIDTH), real)
+            own_ends(ends, own)
+            if len(gravity) > 0:
+                load(gravity, i, own[:3])
+            good = good_if_zero(
+                law(links, own, q, qd, u, tau, qdd, i, work, tip, torques))
+            store(out, i, torques, good)
+            mark(valid, i, good)
+
+    return laws
+
+
+@cache
+def terms_kernel(n: int, number: Any) -> Any:
+    """
+    Kernel of the terms of a chain of n bodies, for a GPU; arguments are those of `batch.terms`.
+
+    `zeros` (n + 6,) takes the place of `room`.
+
+    """
+    of, real = device_twins(number).of, number_type(number)
+    own_ends, evaluate, inertia, jacobian = map(
+        of, (put_ends, put_terms, put_pseudo_inverse, put_jacobian))
+    load, store, mark, good_if_zero = of(load_rows), of(store_rows), of(mark_rows), of(goodness)
+
+    @kernel_for_device
+    def terms(links, ends, q, qd, gravity, zeros, poses, twists, J, Jdot_qd, h,
+              Lambda_inv, Lambda, a0, valid):
+        i = cuda.grid(1)
+        if i < len(valid):
+            own, torques = cuda.local.array(ENDS_WIDTH, real), cuda.local.array(n, real)
+            tip, free = cuda.local.array(TIP_WIDTH, real), cuda.local.array(6, real)
+            work = cuda.local.array((n, WORK_WIDTH), real)
+            square, tall = cuda.local.array((6, 6), real), cuda.local.array((6, n), real)
+            own_ends(ends, own)
+            if len(gravity) > 0:
+                load(gravity, i, own[:3])
+            good = good_if_zero(evaluate(
+                links, own, q[i], qd[i], zeros[:n], zeros[n:], work, tip, len(a0) > 0,
+                len(Jdot_qd) > 0 or len(h) > 0, free, torques[:n if len(h) > 0 else 0]))
+            mark(valid, i, good)
+            store(poses, i, tip[POSE:TWIST], good)
+            store(twists, i, tip[TWIST:FORCE], good)
+            store(Jdot_qd, i, tip[A0:POSE], good)
+            store(h, i, torques, good)
+            store(Lambda_inv, i, tip[:A0], good)
+            store(a0, i, free, good)
+            if len(Lambda) > 0:
+                inertia(tip[:A0], tip[SCRATCH:], square, 6)
+                for k in range(6):
+                    store(Lambda[:, 6 * k:6 * k + 6], i, square[k], good)
+            if len(J) > 0:
+                jacobian(links, work, tip, tall)
+                for k in range(6):
+                    store(J[:, n * k:n * k + n], i, tall[k], good)
+
+    return terms
+
+
+class ChainOnGpu:
+    """
+    A plain chain on the GPU in use, in one precision.
+
+    Parameters
+    ----------
+    links, ends : (n, LINK_WIDTH), (ENDS_WIDTH,)
+        Constants of the robot, in the memory of the host; gravity, in `ends`, may change.
+    number : np.float64 or np.float32
+
+    """
+
+    def __init__(self, links: NDArray[np.float64], ends: NDArray[np.float64],
+                 number: Any) -> None:
+        self._n, self._number, self._host_ends = len(links), number, ends
+        self._links = cuda.to_device(links.astype(number))
+        self._zeros = cuda.to_device(np.zeros(self._n + 6, number))
+        self._no_gravity = cuda.device_array((0, 3), number)
+        self._copied: NDArray[np.float64] | None = None
+        self._ends: Any = None
+
+    def torque_batch(self, states: States, out: Any, valid: Any, stream: Any) -> None:
+        """Write torques to out (k, n), NaN where not `valid` (k,); all arrays are on the GPU."""
+        at = states
+        kernel = law_kernel(self._n, self._number, at.tau is not None, at.qdd is not None)
+        launch(kernel, len(valid), stream, (
+            self._links, self._ends_now(), at.q, at.qd, at.u, at.q if at.tau is None else at.tau,
+            at.q if at.qdd is None else at.qdd, self._gravity(at), out, valid))
+
+    def evaluate_batch(self, states: States, found: Terms, stream: Any) -> None:
+        """Write `found.valid` and all terms that have a row for each state."""
+        launch(terms_kernel(self._n, self._number), len(found.valid), stream, (
+            self._links, self._ends_now(), states.q, states.qd, self._gravity(states), self._zeros,
+            *(values.reshape(len(values), int(np.prod(values.shape[1:])))
+              for values in found[:-1]), found.valid))
+
+    def _gravity(self, states: States) -> Any:
+        return self._no_gravity if states.gravity is None else states.gravity
+
+    def _ends_now(self) -> Any:
+        """The constants `ends` on the GPU; copied, and waited for, if gravity was changed."""
+        if self._copied is None or (self._copied != self._host_ends).any():
+            self._copied = self._host_ends.copy()
+            self._ends = cuda.to_device(self._copied.astype(self._number))
+            cuda.synchronize()
+        return self._ends
