@@ -117,8 +117,8 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
-    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency', 'long_chain',
-                                             'ticks'),
+    parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency',
+                                             'long_chain', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()

@@ -114,8 +114,8 @@ class Batches:
             Arrays on a GPU, without one that can be used, or without numba-cuda.
 
         """
-        on_gpu = self._on_gpu(States(
-            q, qd, gravity, u, tau_null, posture_acceleration), payloads)  # type: ignore[arg-type]
+        given = States(q, qd, gravity, u, tau_null, posture_acceleration)  # type: ignore[arg-type]
+        on_gpu = self._on_gpu(given, payloads)
         if on_gpu is not None:
             found: Torques = on_gpu.torques(out, check)
             return found
@@ -188,8 +188,8 @@ class Batches:
             raise InputError('q is in the memory of the host, other arrays are on a GPU: accepted '
                              'are all on one side')
         if payloads is not None:
-            raise InputError('payloads: a GPU takes one robot for all states; for another payload, '
-                             'use another robot (Robot.with_payload)')
+            raise InputError('payloads: on a GPU one robot is accepted for all states, as of '
+                             'Robot.with_payload')
         from osc_ros.dynamics.cuda.batches import GpuBatch
 
         self._is_located = False
