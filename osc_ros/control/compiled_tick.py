@@ -163,7 +163,7 @@ def _tree_kernel() -> Kernel:
 
 def compiled_tick(dynamics: Method) -> tuple[Kernel, tuple[Array, ...]] | None:
     """The compiled tick of a method and its first arguments; None if the method has none."""
-    if type(dynamics).outward is Sweep.outward:  # not a team
+    if isinstance(dynamics, Sweep) and type(dynamics).outward is Sweep.outward:  # not a team
         return _chain_kernel(), dynamics.arrays
     if type(dynamics) is Tree:
         return _tree_kernel(), dynamics.arrays
