@@ -55,7 +55,7 @@ OUTSIDE = {
     'rclpy': ('nodes', 'client/topics.py'),
     'gymnasium': ('gym',),
     'mujoco': ('sim',),
-    'pylibfranka': ('hardware/franka.py',),
+    'pylibfranka': ('hardware/franka.py', 'hardware/franka_gripper.py'),
     'viser': ('viewer',),
     'trimesh': ('viewer',),
     'xml': ('model/urdf.py', 'model/visuals.py', 'identification/corrected_urdf.py', 'sim'),

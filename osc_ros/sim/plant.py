@@ -131,14 +131,7 @@ class Plant:
             urdf.compiled(spec)  # refuses a URDF by name before anything is added
             furnish(spec)
         self.model = urdf.compiled(spec)
-        self._data = mujoco.MjData(self.model)
-        self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
-        self._at = np.array([self.model.joint(name).dofadr[0] for name in names])
-        self._here = slice_of(self._at)  # the same, faster if it is a slice
-        self._diverged = self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC]
-        self._zeros = np.zeros(self.n)
-        self._wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
-        self._links = {link: self.model.body(link).id for link in urdf.links}
+        self._find_places()
         self._require_still(base)
         self._T_base_root: Array = np.eye(4)
         self._T_base_root = np.asarray(np.linalg.inv(self.pose(base)), dtype=np.float64)
@@ -146,6 +139,17 @@ class Plant:
             self._place_wall(np.asarray(wall, dtype=np.float64))
         self.model.opt.gravity = self._T_base_root[:3, :3].T @ vector('gravity', gravity, 3)
         self.reset(np.clip(np.zeros(self.n), *self._position_limits.T))
+
+    def _find_places(self) -> None:
+        """Make MuJoCo's states, and find joints, links and the wall in them."""
+        self._data = mujoco.MjData(self.model)
+        self._probe = mujoco.MjData(self.model)  # for computations that must not change _data
+        self._at = np.array([self.model.joint(name).dofadr[0] for name in self.joint_names])
+        self._here = slice_of(self._at)  # the same, faster if it is a slice
+        self._diverged = self._data.warning[mujoco.mjtWarning.mjWARN_BADQACC]
+        self._zeros = np.zeros(self.n)
+        self._wall = mujoco.mj_name2id(self.model, mujoco.mjtObj.mjOBJ_GEOM, 'wall')
+        self._links = {link: self.model.body(link).id for link in self._urdf.links}
 
     def _set_joints(self, spec: mujoco.MjSpec, armature: Array, viscous: Array, timestep: float
                     ) -> None:
