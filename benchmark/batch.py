@@ -120,7 +120,8 @@ def _steps(model: mujoco.MjModel, pinocchio: pin.Model, q: NDArray[Any], qd: NDA
            tau: NDArray[Any]) -> _Way:
     """One step of the physics by MuJoCo on all cores; its residual is that of accelerations."""
     full, applied = mujoco.mjtState.mjSTATE_FULLPHYSICS, mujoco.mjtState.mjSTATE_QFRC_APPLIED
-    model.opt.timestep = STEP
+    model.opt.timestep, model.dof_damping[:], model.dof_frictionloss[:] = STEP, 0.0, 0.0
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT  # dynamics alone
     datas = [mujoco.MjData(model) for _ in range(cores())]
     state = np.zeros((len(q), mujoco.mj_stateSize(model, full)))
     state[:, 1:8], state[:, 8:15] = q, qd

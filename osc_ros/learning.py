@@ -23,7 +23,6 @@ those on a GPU stay there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 import sys
 from typing import Any, NamedTuple
 
@@ -235,9 +234,6 @@ def entered(values: Any) -> Any:
         raise InputError('a tensor requires a gradient, but the law is not differentiated: '
                          'accepted is tensor.detach()')
     if not is_on_host(values):
-        if find_spec('osc_ros.dynamics.cuda') is None:
-            raise InputError('a tensor is in the memory of a GPU: accepted here are tensors on '
-                             "the CPU (tensor.to('cpu'))")
         return values
     found = np.from_dlpack(values) if hasattr(values, '__dlpack__') else np.asarray(values)
     return np.asarray(found, dtype=np.float64)
