@@ -38,6 +38,7 @@ from osc_ros.dynamics.papers.schur import schur_blocks
 from osc_ros.dynamics.plan import Workers
 from osc_ros.dynamics.teams import reduction, roles, signals
 from osc_ros.dynamics.teams.costs import Costs
+from osc_ros.dynamics.teams.lane_segments import Split
 from osc_ros.dynamics.teams.parallel import Parallel
 from osc_ros.dynamics.teams.slots import SLOT_B, SLOT_K, SLOT_WIDTH
 from osc_ros.errors import InputError, WorkerWarning
@@ -311,7 +312,7 @@ def test_a_worker_that_raises_is_reported_with_its_words_and_costs_no_answer():
     q, qd, u, tau, _ = state(robot)
     expected = alone.torque(q, qd, u, tau)
     # the spin time is no number, so a worker raises the first time that it waits
-    team = Parallel(robot, 2, Workers(2, Mistaken(0.0), PATIENCE), COSTS)
+    team = Parallel(robot, Workers(2, Mistaken(0.0), PATIENCE), Split(COSTS.bounds(12, 2)), 1e-6)
     found = np.empty(12)
     with pytest.warns(WorkerWarning, match='worker 1 .* ended with TypeError'):
         while not team.faults:
