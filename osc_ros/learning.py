@@ -225,7 +225,7 @@ def entered(values: Any) -> Any:
     Raises
     ------
     InputError
-        A tensor requires a gradient; or it is on a GPU, and this version has no kernels for it.
+        A tensor requires a gradient.
 
     """
     if values is None or isinstance(values, np.ndarray):
