@@ -29,6 +29,7 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.friction import Friction
 from osc_ros.control.settings import Observation
 from osc_ros.control.supervision import (
+    CONTACT,
     DEADLINE,
     JUMP,
     NOT_FINITE,
@@ -52,7 +53,8 @@ class Pair:
         self.sent, self.early = ([], []), 0
         watchdogs = {NOT_FINITE: Watchdog('hold'), STALE_STATE: Watchdog('damp', timeout=0.05),
                      JUMP: Watchdog('hold'), OVERSPEED: Watchdog('damp'),
-                     DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report')}
+                     DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report'),
+                     CONTACT: Watchdog('report')}
         self.engines = tuple(self._engine(i, settings, watchdogs, given) for i in (0, 1))
         self.q, self.qd = READY.copy(), np.zeros(7)
         for engine in self.engines:
@@ -219,6 +221,16 @@ def test_after_a_fault_the_torques_are_the_same_and_go_ahead_again(fault, rates)
     pair.run(150)
     if fault is not _stop:
         assert pair.run(20) == 20
+
+
+def test_torques_are_sent_ahead_while_a_watchdog_only_reports():
+    pair = Pair()
+    pair.run(5)
+    before = pair.early
+    for _ in range(50):
+        pair.each(lambda engine: engine.guard.trip(CONTACT, 'of this test')).step()
+    assert pair.engines[0].guard.cause == CONTACT
+    assert pair.early == before + 50
 
 
 def test_random_states_and_commands_give_the_same_torques():

@@ -26,8 +26,8 @@ from std_msgs.msg import Float64MultiArray, MultiArrayDimension  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 
 from conftest import PATIENCE  # noqa: E402
-from osc_ros.control import requests  # noqa: E402
 from osc_ros.arm import link  # noqa: E402
+from osc_ros.control import requests  # noqa: E402
 from osc_ros.nodes.arm import ArmNode  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.simulator import Simulator  # noqa: E402

@@ -52,6 +52,8 @@ class Causes:
         Number of times that each cause began.
     stops : bool
         Whether a stop was requested: the reaction is then 'deactivate'.
+    has_tripped : bool
+        Whether `trip` was called since the last `update`.
 
     """
 
@@ -67,6 +69,7 @@ class Causes:
         self.cause = self.reaction = self.reason = ''
         self.stops = False
         self._calm_until = -np.inf  # nothing begins until then, unless something is tripped
+        self.has_tripped = False
 
     def feed(self, name: str, time: float) -> None:
         """Make the time-out of the watchdog with this name count from a time [s]."""
@@ -74,11 +77,6 @@ class Causes:
         if time < watch.fed:
             self._calm_until = -np.inf
         watch.fed = time
-
-    @property
-    def is_calm(self) -> bool:
-        """Whether nothing was active at the last update, and nothing was tripped since."""
-        return self._calm_until > -np.inf
 
     def last_feed(self, name: str) -> float | None:
         """Time of the last call of `feed` for a cause [s]; None if the cause has no watchdog."""
@@ -90,7 +88,7 @@ class Causes:
         if name in self._watches:
             watch = self._watches[name]
             watch.seen, watch.reason = now, reason
-            self._calm_until = -np.inf
+            self._calm_until, self.has_tripped = -np.inf, True
 
     def is_present(self, name: str, settings: Supervision, now: float) -> bool:
         """Whether a cause was present within the last `settle_time`."""
@@ -110,6 +108,7 @@ class Causes:
         if self.will_stay_calm(settings, now):
             return
         gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
+        self.has_tripped = False
         dogs, settle_time = settings.watchdogs, settings.settle_time
         for name, watch in self._watches.items():
             dog = dogs[name]

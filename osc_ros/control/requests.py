@@ -357,14 +357,25 @@ def progress(engine: Engine) -> Progress | None:
         name: level.approach() for name, level in engine.law.levels.items()})
 
 
-def inertia(engine: Engine) -> Array:
-    """Return Λ (6, 6) of the first task; see `Law.inertia`."""
-    return engine.law.inertia()
+def inertia(engine: Engine) -> Array | None:
+    """Return Λ (6, 6) of the first task, see `Law.inertia`; None before a tick after a hold."""
+    try:
+        return engine.law.inertia()
+    except InputError:
+        return None
 
 
 def terms(engine: Engine) -> dict[str, Array]:
-    """Return torques by term (n,), and joint accelerations of the last tick: predicted, met."""
-    rows = engine.law.terms()
+    """
+    Return torques by term (n,), and joint accelerations of the last tick: predicted, met.
+
+    They are empty if no tick has followed a hold.
+
+    """
+    try:
+        rows = engine.law.terms()
+    except InputError:
+        return {}
     try:
         rows['predicted'], rows['met'] = engine.law.predicted_and_measured()
     except InputError:  # needs two ticks

@@ -250,15 +250,14 @@ class Supervisor:
         self._ahead, settings, dt = (), self.settings, time - self._time
         if (self._source != 'law' or self._fade is not None or self._limit_change is not None
                 or settings.effort_limits is not self._wanted or not 0.0 < dt < PATIENCE
-                or not (self._causes.will_stay_calm(settings, self.clock())
-                        or not self.watch() and self._causes.is_calm)
+                or not self._causes.will_stay_calm(settings, self.clock()) and self.watch()
                 or not self._gate.is_clear(State(time, q, qd), settings.period,
                                            self._wanted_speeds())):
             return None
         tau = self._law_torque(law)
         self._ahead = (tau,)
-        return self._bounded(tau, self._limits, dt) if (
-            tau is not None and self._causes.is_calm) else None
+        return None if tau is None or self._causes.has_tripped and self.watch() else (
+            self._bounded(tau, self._limits, dt))
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
@@ -280,7 +279,7 @@ class Supervisor:
         found, self._ahead, tau = self._ahead, (), None
         if not self.watch() and law is not None:
             tau = found[0] if found else self._law_torque(law)
-            if not self._causes.is_calm:  # it was too late, or not finite
+            if self._causes.has_tripped:  # it was too late, or not finite
                 self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
             self._predict(self.clock())

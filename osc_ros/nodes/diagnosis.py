@@ -129,11 +129,11 @@ class Diagnosis:
                 publisher.publish(message_of(numbers, base, time))
         if external is not None:
             self._publish_external(external, time)
-        if self._inertia.get_subscription_count():
-            Lambda = self._loop.request(requests.inertia)
+        # nothing, if the law has been made to hold a pose since that joint state
+        if self._inertia.get_subscription_count() and (
+                Lambda := self._loop.request(requests.inertia)) is not None:
             self._inertia.publish(messages.inertia_message(Lambda, time))
-        if self._terms.get_subscription_count():
-            rows = self._loop.request(requests.terms)
+        if self._terms.get_subscription_count() and (rows := self._loop.request(requests.terms)):
             self._terms.publish(messages.table_message(
                 list(rows), self._law.robot.joint_names, np.array(list(rows.values())), time))
 
