@@ -139,7 +139,9 @@ def spin(ros, capfd):
         deadline = time.perf_counter() + PATIENCE
         while not happened():
             executor.spin_once(timeout_sec=0.02)
-            assert time.perf_counter() < deadline, f'waited in vain {why}: {heard[-3:]}'
+            if time.perf_counter() > deadline:
+                there = nodes[0].get_node_names() if nodes else 'no node of the test'
+                pytest.fail(f'waited in vain {why}: {heard[-3:]}; in this ROS domain: {there}')
 
     def said(text, times=1):
         heard.append(capfd.readouterr().err)

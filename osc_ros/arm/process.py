@@ -208,8 +208,8 @@ class ArmEngine(Engine):
                 self._write(self.guard.last_torque, None)
         elif accepted and not acted:
             self.rest.add(self.q, self._state.tau)
-        self._record()
         self.watch(math.inf)
+        self._record()  # last, so that the record of the last cycle says how it ended
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
