@@ -23,8 +23,10 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / 'osc_ros'
 MODULES = sorted(PACKAGE.rglob('*.py'))
-# Folders of osc_ros that a folder may import, besides itself, errors.py and
-# commandline.py. For a path in several of these folders, the most specific one applies.
+# Modules that every folder may import.
+SHARED = ('', 'errors', 'commandline', 'interrupts')
+# Folders of osc_ros that a folder may import, besides itself and the modules of SHARED.
+# For a path in several of these folders, the most specific one applies.
 LAYERS = {
     '': ('model', 'dynamics'),
     'model': (),
@@ -120,7 +122,7 @@ def layers_imported(module):
     found = set()
     for path in imports_of(module):
         inside = path.removeprefix('osc_ros').replace('.', '/').removeprefix('/')
-        if not path.startswith('osc_ros') or inside in ('', 'errors', 'commandline'):
+        if not path.startswith('osc_ros') or inside in SHARED:
             continue
         if (PACKAGE / inside).is_dir() or (PACKAGE / f'{inside}.py').is_file():
             found.add((folder_of(inside), inside))

@@ -18,12 +18,13 @@ from io import StringIO
 import json
 from pathlib import Path
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from osc_ros import commandline
+from osc_ros import commandline, start
 from osc_ros.info import command
 
 CHECKOUT = Path(__file__).parents[1]
@@ -95,6 +96,28 @@ def test_unknown_option_exits_with_2_and_names_the_nearest(name, answers):
     _, option, (code, text, errors) = answers[name]
     assert code == 2 and not text
     assert f'did you mean {option}?' in errors
+
+
+@pytest.mark.parametrize('name', start.COMMANDS)
+def test_ctrl_c_ends_a_command_without_a_traceback(name):
+    process = subprocess.Popen(
+        [sys.executable, '-X', 'importtime', '-m', 'osc_ros.start', name, '--help'], text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    for line in process.stderr:
+        if 'numpy' in line:  # in the middle of the imports
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait(timeout=60.0) == 130
+    assert 'Traceback' not in rest
+
+
+def test_output_that_nobody_reads_ends_a_command_quietly():
+    with subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()  # as of `| head`, which has ended
+        assert process.stderr.read() == ''
+    assert process.returncode == -signal.SIGPIPE
 
 
 @pytest.mark.parametrize('name', COMMANDS)

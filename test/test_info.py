@@ -15,6 +15,7 @@
 """osc_info: its dynamics against Pinocchio, its findings, and what it says of bad models."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pinocchio
@@ -139,11 +140,13 @@ def test_check_ends_with_0_on_an_arm_without_meshes_and_notes_missing_limits(cap
 
 @pytest.mark.parametrize('arguments, code, said', [
     (['pand'], 2, "did you mean 'panda'?"),
-    (['panda', '--tip', 'panda_hand_tc'], 1, "did you mean 'panda_hand_tcp'"),
+    (['panda', '--tip', 'panda_hand_tc'], 2, "did you mean 'panda_hand_tcp'"),
+    ([str(Path(__file__))], 2, 'does not parse as XML'),
+    (['panda', '--home', '0,0,0,0.5,0,0,0'], 0, "home: 'panda_joint4' at 0.5 is outside of"),
     (['panda', '--home', '0,x'], 2, 'accepted are numbers'),
     (['panda', '--home', '0,1'], 2, 'accepted is a finite number for each of panda_joint1'),
     (['panda', '--lock', 'panda_joint3=a'], 2, 'accepted is JOINT=POSITION'),
-    (['panda', '--lock', 'panda_joint33=0'], 1, 'panda_joint33'),
+    (['panda', '--lock', 'panda_joint33=0'], 2, 'panda_joint33'),
 ])
 def test_unknown_names_and_bad_numbers_are_refused(capsys, arguments, code, said):
     found, text = output(capsys, *arguments, '--check')

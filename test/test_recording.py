@@ -359,6 +359,13 @@ def test_bag_that_is_cut_short_is_read_and_its_end_is_said(recorded, tmp_path):
     found = loaded_bag(file)
     assert found.notes
     assert Replay(found.run_of()).compute().is_identical
+    damaged = bytearray(whole)
+    damaged[int(0.6 * len(whole))] ^= 1
+    file.write_bytes(damaged)
+    reader = BagReader(file)
+    count = len(list(reader.messages()))
+    assert 0 < count < total
+    assert f'damaged, a checksum is wrong: what is read ends after {count} messages' in reader.cut
     file.write_bytes(whole[:30])
     with pytest.raises(InputError, match='is not an MCAP file'):
         list(BagReader(file).messages())

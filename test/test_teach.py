@@ -14,6 +14,7 @@
 
 """osc_teach: a hand guides the simulated arm over ROS, its path is recorded and played back."""
 
+import re
 from threading import Thread
 from time import sleep
 
@@ -25,7 +26,7 @@ from arm import READY
 from osc_ros import Robot, shipped_urdf
 from osc_ros.errors import InputError
 from osc_ros.teach.bag import write_mcap
-from osc_ros.teach.command import main
+from osc_ros.teach.command import _options, EXAMPLE, main
 from osc_ros.teach.taught import load, require_robot, save, taught_path, taught_poses
 
 PANDA = Robot.from_urdf(shipped_urdf('panda'), 'panda_link0', 'panda_hand_tcp')
@@ -153,6 +154,14 @@ def test_numbers_that_make_no_sense_are_refused(bad, capsys):
     with pytest.raises(SystemExit) as caught:
         main(['play', 'swing.yaml', *bad])
     assert caught.value.code == 2 and f'{bad[0]}' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    'line', re.findall(r'^  osc_teach (.*?)(?:   .*)?$', EXAMPLE, re.MULTILINE))
+def test_every_example_of_the_help_is_understood(line):
+    options = _options(line.split())
+    assert options.file.suffix == '.yaml'
+    assert options.poses == ('--poses' in line)
 
 
 rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')

@@ -31,6 +31,7 @@ from osc_ros.errors import InputError, ModelError, OscError
 from osc_ros.info.findings import AXES, Findings, findings
 from osc_ros.model.ends import ends_of_chains
 from osc_ros.model.files import ROBOTS
+from osc_ros.model.urdf import named_in
 
 EXAMPLE = """examples:
   osc_info panda
@@ -47,10 +48,14 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(arguments)
     try:
         text = _text(options.robot)
-        base, tip = _ends(options, text)
         home, locked = _home(options.home), dict(_position(one) for one in options.lock)
+        base, tip = _ends(options, text)
         found = findings(text, base, tip, home, locked)
     except ModelError as error:
+        asked, known = {*filter(None, (options.base, options.tip)), *locked}, named_in(text)
+        if not known or not asked <= known:
+            print(f'osc_info: {error}', file=sys.stderr)
+            sys.exit(2)
         print(json.dumps({'controllable': False, 'problems': [str(error)]}) if options.json
               else f'CANNOT BE CONTROLLED: {error}')
         sys.exit(1)

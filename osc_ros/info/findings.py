@@ -150,7 +150,7 @@ def findings(text: str, base: str, tip: str, home: Array | None = None,
         singularities=_singularities(robot, home, freedoms),
         reach=(min(distances), max(distances)),
         frequencies={rate: largest_natural_frequency(1.0, 1.0 / rate) for rate in RATES},
-        notes=notes + _notes(robot, freedoms), problems=_problems(robot, home, tau))
+        notes=notes + _notes(robot, home, freedoms), problems=_problems(robot, home, tau))
 
 
 def _postures(robot: Robot) -> Array:
@@ -237,8 +237,11 @@ def _locked(text: str, robot: Robot, given: dict[str, float]) -> dict[str, str]:
     return found
 
 
-def _notes(robot: Robot, freedoms: int) -> list[str]:
-    notes = []
+def _notes(robot: Robot, home: Array, freedoms: int) -> list[str]:
+    low, high = robot.position_limits.T
+    notes = [f"home: '{robot.joint_names[k]}' at {home[k]:g} is outside of {low[k]:g} to "
+             f'{high[k]:g}'
+             for k in np.flatnonzero((home < low) | (home > high))]
     if freedoms < 6:
         notes.append(f'the tip can move along {freedoms} of 6 axes at once: control those '
                      "(parameters 'translation.axes', 'rotation.axes'; `osc_demo` chooses them)")

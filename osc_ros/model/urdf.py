@@ -217,10 +217,19 @@ def _robot_element(text: str) -> ElementTree.Element:
     return robot
 
 
+def named_in(text: str) -> set[str]:
+    """Return the names of the links and joints of a URDF; none if it is not one."""
+    try:
+        return {element.get('name', '') for element in _robot_element(text)}
+    except ModelError:
+        return set()
+
+
 def _parse_hint(body: str) -> str:
     if not body.startswith('<'):
-        return (f'; it begins {body[:40]!r}: pass the text of the URDF, not the name of its file, '
-                'or a pathlib.Path')
+        return f'; it begins {body[:40]!r}' + (
+            '' if '\n' in body else
+            ': pass the text of the URDF, not the name of its file, or a pathlib.Path')
     if '<xacro:' in body:
         return '; it holds xacro elements: run xacro first and pass its output'
     return ''

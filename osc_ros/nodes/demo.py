@@ -29,6 +29,7 @@ from typing import Any
 from osc_ros.commandline import add_json, painted, Parser, ProgressBar, STDOUT, stdout_for_json
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import OscError
+from osc_ros.interrupts import end_quietly, recorded_signals
 from osc_ros.model.ends import ends_of_chains
 from osc_ros.nodes import demo_page, description, report, scenario
 from osc_ros.nodes.causes import Cause, cause
@@ -54,7 +55,6 @@ from osc_ros.nodes.demo_run import (
     START,
 )
 from osc_ros.nodes.demonstration import Demonstration, demonstration
-from osc_ros.nodes.interrupts import end_quietly, recorded_signals
 from osc_ros.nodes.share import share_directory
 
 EXAMPLE = """examples:

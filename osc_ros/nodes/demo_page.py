@@ -25,10 +25,10 @@ import sys
 from time import perf_counter, sleep
 from typing import Any
 
+from osc_ros.interrupts import recorded_signals
 from osc_ros.nodes.demo_loops import arm_parameters, DDS, FRANKA_SIM
 from osc_ros.nodes.demo_run import DemoError, NodeProcess
 from osc_ros.nodes.demonstration import Demonstration
-from osc_ros.nodes.interrupts import recorded_signals
 
 ADDRESS = re.compile(r'open http://[^:]+:(\d+) ')
 PATIENCE = 20.0  # longest wait for the address of the page [s]

@@ -25,7 +25,7 @@ import sys
 from threading import Event, Thread
 from time import perf_counter, sleep
 
-from osc_ros.nodes.interrupts import SIGNALS
+from osc_ros.interrupts import SIGNALS
 
 NOTICE_TIME = 1.0  # longest callback that is awaited after a signal [s]
 STOP_TIME = 3.0  # longest time in which the arm is brought to rest [s]

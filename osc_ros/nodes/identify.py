@@ -51,11 +51,11 @@ from osc_ros.identification.results import (
     parameter_file,
     report,
 )
+from osc_ros.interrupts import end_quietly
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import description
 from osc_ros.nodes.demo import write_new
 from osc_ros.nodes.demo_parameters import Parameters
-from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.nodes.share import share_directory
 
 Array = NDArray[np.float64]

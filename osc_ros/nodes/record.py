@@ -33,7 +33,7 @@ from rclpy.signals import SignalHandlerOptions
 from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
 from osc_ros.control.journal import loaded_piece, Piece
 from osc_ros.errors import InputError, OscError
-from osc_ros.nodes.interrupts import end_quietly, recorded_signals
+from osc_ros.interrupts import end_quietly, recorded_signals
 from osc_ros.nodes.run import EventsExecutor
 from osc_ros.recording.bag import BagWriter
 from osc_ros.recording.cdr import bytes_of

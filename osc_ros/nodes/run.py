@@ -28,9 +28,9 @@ from rclpy.executors import Executor, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from osc_ros.errors import OscError
+from osc_ros.interrupts import end_quietly
 from osc_ros.nodes import ending as timing
 from osc_ros.nodes.ending import Ending
-from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.nodes.parameters import parameter_file_error
 
 try:
@@ -72,7 +72,7 @@ def run(make: Callable[[], Stoppable], arguments: list[str] | None = None,
     rclpy's own signal handlers would shut the context down before the node could publish. After
     the signal the process ends in bounded time (`osc_ros.nodes.ending`). Until the node has been
     made, there is no arm to stop: the signal ends the process with status 128 + its number
-    (`osc_ros.nodes.interrupts`).
+    (`osc_ros.interrupts`).
 
     Parameters
     ----------

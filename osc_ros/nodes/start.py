@@ -20,7 +20,7 @@ from importlib import import_module
 import sys
 from typing import NoReturn
 
-from osc_ros.nodes.interrupts import end_quietly
+from osc_ros.interrupts import end_quietly
 
 STATUS = """Exit status: 0 after Ctrl-C or SIGTERM; 1 if it cannot start, for example for a wrong
 parameter, which it names; 2 for wrong arguments; 130 if Ctrl-C ends it before it has started."""

@@ -27,10 +27,10 @@ from typing import Any
 from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError, OscError
+from osc_ros.interrupts import end_quietly
 from osc_ros.nodes import description
 from osc_ros.nodes.demo import write_new
 from osc_ros.nodes.demo_parameters import Parameters, table_of, text_of
-from osc_ros.nodes.interrupts import end_quietly
 from osc_ros.nodes.share import share_directory
 from osc_ros.nodes.tuned_arm import tuned_arm, TunedArm
 from osc_ros.tuning.advice import advice, options

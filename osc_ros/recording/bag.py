@@ -238,10 +238,10 @@ class BagReader:
         records = self._records
         kinds: dict[int, str] = {}
         channels: dict[int, tuple[str, str]] = {}
-        count, first, last, is_whole = 0, 0, 0, False
+        count, first, last, is_whole, end = 0, 0, 0, False, 'cut short: it'
         try:
             with file.open('rb') as stream:
-                reader = self._streams.StreamReader(stream)
+                reader = self._streams.StreamReader(stream, validate_crcs=True)
                 for record in reader.records:
                     if isinstance(record, records.Schema):
                         kinds[record.id] = record.name
@@ -262,8 +262,10 @@ class BagReader:
                 raise InputError(f"'{file}' is not an MCAP file, or has nothing to read "
                                  f'({type(error).__name__}: {error})') from None
             is_whole = False
+            if type(error).__name__ == 'CRCValidationError':
+                end = 'damaged, a checksum is wrong: what is read'
         if not is_whole:
-            self.cut = (f"'{file.name}' is cut short: it ends after {count} messages, "
+            self.cut = (f"'{file.name}' is {end} ends after {count} messages, "
                         f'{1e-9 * (last - first):.3f} s after the first one')
 
 

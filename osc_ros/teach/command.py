@@ -22,7 +22,6 @@ from functools import partial
 import math
 from pathlib import Path as File
 from queue import SimpleQueue
-import signal
 import sys
 from threading import Thread
 from typing import Any
@@ -31,6 +30,7 @@ import numpy as np
 
 from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
 from osc_ros.errors import ArmError, InputError, OscError
+from osc_ros.interrupts import raised_signals
 from osc_ros.teach.bag import require_writer, write_mcap
 from osc_ros.teach.taught import load, PATH, save, Taught
 
@@ -56,9 +56,8 @@ ACTIONS = {'record': ('poses', 'duration', 'mcap'), 'play': ('speed', 'pause', '
 def main(arguments: list[str] | None = None) -> None:
     """Record, play or show; exit as EXAMPLE says."""
     options = _options(arguments)
-    usual = signal.signal(signal.SIGTERM, lambda number, frame: _interrupt())
     try:
-        with stdout_for_json(options.json):
+        with raised_signals(), stdout_for_json(options.json):
             run = {'record': _record, 'play': _play, 'show': _show}[options.action]
             status, figures = run(options)
             if options.json:
@@ -71,12 +70,6 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         print('interrupted', file=sys.stderr)
         sys.exit(130)
-    finally:
-        signal.signal(signal.SIGTERM, usual)
-
-
-def _interrupt() -> None:
-    raise KeyboardInterrupt
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
@@ -102,7 +95,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
                         'answers [s] (10)')
     parser.add_argument('--yes', action='store_true', help='do not ask')
     add_json(parser)
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)  # a file after an option, too
     given = vars(options)
     if options.action not in ACTIONS or options.file is None:
         parser.error(f"'{options.action}', file {options.file}: accepted is "
@@ -166,7 +159,13 @@ def _record(options: argparse.Namespace) -> tuple[int, Figures]:
         with suppress(ArmError):  # a controller that is gone must not cost the recording
             print('free drive is off: the arm holds' if not session.is_free() else
                   'the arm stays in free drive, as it was before')
-        taught = taught_of(found)
+        try:
+            taught = taught_of(found)
+        except InputError as error:
+            if not status:
+                raise
+            print(f'osc_teach: nothing is written: {error}', file=sys.stderr)
+            return status, {}
         _write(taught, options)
         return status, _figures(taught)
 

@@ -61,6 +61,22 @@ def recorded_signals() -> Iterator[list[int]]:
         signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
 
 
+@contextmanager
+def raised_signals() -> Iterator[None]:
+    """Within this context, SIGINT and SIGTERM raise KeyboardInterrupt: the arm is to be held."""
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    descriptor = signal.set_wakeup_fd(-1)
+    usual = {number: signal.signal(number, interrupt) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+
+
 def _end_on_signal(reading: int) -> None:
     """Wait for the number of a signal, which C code writes to the pipe, and end the process."""
     while True:

@@ -1,0 +1,58 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The commands that work without ROS, each imported such that Ctrl-C ends the import quietly."""
+
+from __future__ import annotations
+
+from importlib import import_module
+import signal
+import sys
+from typing import NoReturn
+
+from osc_ros.interrupts import end_quietly
+
+COMMANDS = {'info': 'osc_ros.info.command', 'replay': 'osc_ros.recording.command',
+            'teach': 'osc_ros.teach.command'}
+
+
+def info() -> NoReturn:
+    """Run osc_info."""
+    _print('info')
+
+
+def replay() -> NoReturn:
+    """Run osc_replay."""
+    _print('replay')
+
+
+def teach() -> NoReturn:
+    """Run osc_teach."""
+    _run('teach')
+
+
+def _print(name: str) -> NoReturn:
+    """Run a command that only prints and writes files: it ends when its reader does (`| head`)."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    _run(name)
+
+
+def _run(name: str) -> NoReturn:
+    end_quietly()  # before the import of NumPy and Numba, which takes seconds
+    import_module(COMMANDS[name]).main()
+    sys.exit(0)
+
+
+if __name__ == '__main__':  # python -m osc_ros.start info ...
+    globals()[sys.argv.pop(1)]()
