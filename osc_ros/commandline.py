@@ -23,6 +23,7 @@ from difflib import get_close_matches
 import json
 import os
 from pathlib import Path
+import re
 import sys
 from time import perf_counter
 from typing import Any, NoReturn, TextIO
@@ -85,6 +86,14 @@ def parsed_node(parser: Parser, arguments: list[str] | None
     given = sys.argv[1:] if arguments is None else list(arguments)
     cut = given.index(ROS_ARGUMENTS) if ROS_ARGUMENTS in given else len(given)
     return parser.parse_args(given[:cut]), given[cut:]
+
+
+def ros_name(text: str) -> str:
+    """Return the name of a node or topic, for the `type` of an argument."""
+    if not re.fullmatch(r'/?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', text, re.ASCII):
+        raise argparse.ArgumentTypeError(
+            f"'{text}': accepted are letters, digits and _, with / between parts, as left/camera")
+    return text
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

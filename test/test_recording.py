@@ -379,7 +379,7 @@ def test_wrong_recordings_are_refused_with_what_is_accepted(tmp_path, monkeypatc
     bag.close()
     with pytest.raises(InputError, match='no journal of a controller'):
         loaded_bag(tmp_path / 'states').run_of()
-    with pytest.raises(InputError, match='cannot be written'):
+    with pytest.raises(InputError, match='exists: accepted is the name of a new folder'):
         BagWriter(tmp_path / 'states')
     (tmp_path / 'sqlite').mkdir()
     (tmp_path / 'sqlite' / 'metadata.yaml').write_text(

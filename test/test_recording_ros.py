@@ -231,10 +231,43 @@ def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypa
     assert any(FREQUENCY in one.text for one in run.events)
 
 
+def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeypatch):
+    from rclpy.executors import SingleThreadedExecutor
+    from rclpy.node import Node
+
+    from osc_ros.nodes import record
+
+    class Recorder(Node):
+        looks = 0
+
+        @property
+        def is_found(self):
+            self.looks += 1
+            return self.looks > 8
+
+    # the other executor needs a standard error with a file descriptor
+    monkeypatch.setattr(record, 'EventsExecutor', SingleThreadedExecutor)
+    node = Recorder('late')
+    record._spin(node, 0.05, lambda: False)
+    node.destroy_node()
+    assert node.looks > 8
+    assert 'recording for 0.05 s' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('arguments', (['--controller', 'two words'], ['--topic', 'a topic']))
+def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
+    from osc_ros.nodes import record
+    with pytest.raises(SystemExit, match='2'):
+        record.main(arguments)
+    assert 'accepted are letters, digits and _' in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_record_without_a_controller_ends_with_one(tmp_path):
     ended = subprocess.run(
         [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',
-         '0.5', '--output', tmp_path / 'run'], capture_output=True, text=True, timeout=100.0)
+         '0.5', '--output', tmp_path / 'run', '--topic', '/none'],
+        capture_output=True, text=True, timeout=100.0)
     assert ended.returncode == 1, ended.stderr
     assert "no node 'nobody' was found" in ended.stderr
+    assert "topic '/none' is not recorded: nobody publishes it" in ended.stdout

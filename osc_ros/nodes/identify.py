@@ -30,6 +30,7 @@ from osc_ros.commandline import (
     add_json,
     Parser,
     ProgressBar,
+    ros_name,
     STDOUT,
     stdout_for_json,
     write_json,
@@ -104,8 +105,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--base', help='link that is fixed to the ground')
     parser.add_argument('--tip', help='link at the end')
     parser.add_argument('--link', help='link that carries the payload (the tip)')
-    parser.add_argument('--controller', default='osc_controller', help='name of the running '
-                        'controller (osc_controller)')
+    parser.add_argument('--controller', default='osc_controller', type=ros_name,
+                        help='name of the running controller (osc_controller)')
     parser.add_argument('--torques', choices=('efforts', 'commands'), default='efforts',
                         help='torques of a running arm: efforts of joint_states, or commands of '
                         'the controller (efforts)')

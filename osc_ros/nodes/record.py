@@ -30,7 +30,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 
-from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
+from osc_ros.commandline import add_json, Parser, ros_name, stdout_for_json, write_json
 from osc_ros.control.journal import loaded_piece, Piece
 from osc_ros.errors import InputError, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
@@ -123,9 +123,10 @@ class Recorder(Node):  # type: ignore[misc]
     def __init__(self, controller: str, bag: BagWriter, topics: list[str], has_all: bool) -> None:
         super().__init__('osc_record', start_parameter_services=False, enable_rosout=False)
         self._prefix = '/' + controller.strip('/')
-        space = self._prefix.rpartition('/')[0]
-        self._wanted = {name if name.startswith('/') else f'{space}/{name}'
-                        for name in (*SHARED, *topics)}
+        self._asked, shared = (
+            [name if name.startswith('/') else f"{self._prefix.rpartition('/')[0]}/{name}"
+             for name in names] for names in (topics, SHARED))
+        self._wanted = {*self._asked, *shared}
         self._bag, self._has_all = bag, has_all
         self._taken: dict[str, Any] = {}
         self.problems: list[str] = []
@@ -137,6 +138,11 @@ class Recorder(Node):  # type: ignore[misc]
     def is_found(self) -> bool:
         """Whether the controller runs."""
         return f'{self._prefix}/{JOURNAL}' in self._taken
+
+    @property
+    def missing(self) -> list[str]:
+        """The topics that were asked for and did not appear."""
+        return [name for name in self._asked if name not in self._taken]
 
     def _look(self) -> None:
         """Subscribe to new topics."""
@@ -199,12 +205,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         'targets, parameters, robot description, commands and reports, as a bag of rosbag2\n'
         'in MCAP.')
     parser.add_argument('--controller', default='osc_controller', metavar='NODE',
-                        help='name of the controller, with its namespace (osc_controller)')
+                        type=ros_name, help='name of the controller, with its namespace '
+                        '(osc_controller)')
     parser.add_argument('--output', type=Path, metavar='FOLDER',
                         help='folder to create (osc_record_DATE_TIME)')
     parser.add_argument('--duration', type=float, default=float('inf'), metavar='S',
-                        help='time to record [s] (until Ctrl-C)')
-    parser.add_argument('--topic', action='append', default=[],
+                        help='time to record [s], from when the controller is found '
+                        '(until Ctrl-C)')
+    parser.add_argument('--topic', action='append', default=[], type=ros_name,
                         help='record this topic, too; repeatable')
     parser.add_argument('--all', action='store_true', help='record ~/terms, ~/inertia and '
                         '~/commands_stamped, too: the controller makes them only then')
@@ -224,6 +232,8 @@ def _record(options: argparse.Namespace) -> int:
         try:
             with stdout_for_json(options.json):
                 began = _spin(recorder, options.duration, lambda: bool(signals))
+            recorder.problems += [f"topic '{name}' is not recorded: nobody publishes it"
+                                  for name in recorder.missing]
         finally:
             recorder.destroy_node()
             rclpy.try_shutdown()
@@ -238,20 +248,23 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
-    """Record until the time is over; return when recording began by `perf_counter` [s]."""
+    """
+    Record until the time is over, which begins when the controller has been found.
+
+    Returns when recording began, by `perf_counter` [s].
+
+    """
     executor = EventsExecutor()
     executor.add_node(recorder)
-    began, shown, is_told = perf_counter(), 0.0, False
+    began, shown, was_found = perf_counter(), 0.0, False
     try:
-        while not is_over() and perf_counter() - began < duration:
+        while not is_over() and (now := perf_counter() - began) < (
+                duration if was_found else PATIENCE):
             executor.spin_once(timeout_sec=0.05)
-            now = perf_counter() - began
-            if recorder.is_found and not is_told:
-                is_told = True
+            if recorder.is_found and not was_found:  # only now the time begins
+                was_found, began = True, perf_counter()
                 print('recording; Ctrl-C ends it' if duration == float('inf')
                       else f'recording for {duration:g} s', flush=True)
-            if not recorder.is_found and now > min(PATIENCE, duration):
-                break
             if sys.stderr.isatty() and now - shown > 0.5:
                 shown = now
                 print(f'\r{now:6.1f} s  {recorder._bag.count} messages ', end='', file=sys.stderr)
@@ -276,8 +289,9 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
     print(f'{bag.folder}: {bag.count} messages in {took:.1f} s; '
           + (f'osc_replay {bag.folder} computes the run again, to the last bit' if is_exact
              else 'without a complete journal, so osc_replay computes only parts of it'
-             if recorder.journal else 'without the journal of the controller (is '
-             'black_box.duration 0?), so osc_replay cannot compute it again'))
+             if recorder.journal else 'without the journal of the controller'
+             + (' (is black_box.duration 0?)' if recorder.is_found else '')
+             + ', so osc_replay cannot compute it again'))
 
 
 if __name__ == '__main__':

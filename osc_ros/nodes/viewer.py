@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from osc_ros.commandline import node_parser, parsed_node
+from osc_ros.commandline import node_parser, parsed_node, ros_name
 from osc_ros.errors import OscError
 from osc_ros.nodes import description
 from osc_ros.nodes.run import run_and_exit
@@ -195,9 +195,9 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         help=f'address that the page is bound to ({LOCALHOST})')
     parser.add_argument('--port', type=int, default=PORT,
                         help=f'of the page; if it is taken, the next one ({PORT})')
-    parser.add_argument('--controller', default='osc_controller',
+    parser.add_argument('--controller', default='osc_controller', type=ros_name,
                         help='name of the node that is shown (osc_controller)')
-    parser.add_argument('--simulator', default='osc_simulator',
+    parser.add_argument('--simulator', default='osc_simulator', type=ros_name,
                         help='name of the simulator: its objects, gripper and pushes '
                         '(osc_simulator)')
     parser.add_argument('--listen-always', action='store_true',

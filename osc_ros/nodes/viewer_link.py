@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 EVENTS = QoSProfile(depth=100)
 WARN = 30  # level of rcl_interfaces/Log
 LEVELS = {30: 'warning', 40: 'error', 50: 'fatal'}
-SILENT = 3.0  # an active controller that sends no diagnostics for this time is reported [s]
+SILENT = 3.0  # a configured controller that sends no diagnostics for this time is reported [s]
 PATIENCE = 5.0  # a request without an answer is given up after this time [s]
 OLD = 0.5  # a goal error is dropped after this time without another: there is no goal [s]
 NOT_TORQUES = ('predicted', 'met')  # rows of ~/terms that are accelerations
@@ -165,7 +165,7 @@ class ControllerLink:
                 reading.goal_errors.pop(task, None)
         self._simulator.forget_old()
         silence = monotonic() - self._diagnosed
-        if reading.lifecycle == 'active' and silence > SILENT:
+        if reading.lifecycle in ('active', 'inactive') and silence > SILENT:
             reading.level, reading.text = STALE, f'no diagnostics for {silence:.0f} s'
 
     def _take_state(self) -> None:
@@ -345,7 +345,7 @@ class ControllerLink:
     def _on_answer(self, name: str) -> Callable[[Any], None]:
         def done(answer: Any) -> None:
             if not answer.success:
-                self.reading.words.append(('refused', f'{name}: {answer.message}'))
+                self.reading.say('refused', f'{name}: {answer.message}')
 
         return done
 
@@ -377,7 +377,7 @@ class ControllerLink:
 
     def _on_log(self, message: Log) -> None:
         if message.level >= WARN and message.name.split('.')[-1] == self._name.split('/')[-1]:
-            self.reading.words.append((LEVELS.get(message.level, 'error'), message.msg))
+            self.reading.say(LEVELS.get(message.level, 'error'), message.msg)
 
     def _on_parameters(self, message: ParameterEvent) -> None:
         if message.node != self._node.resolve_service_name(self._name):

@@ -93,6 +93,9 @@ class BagWriter:
         writer = required('mcap.writer')
         self.folder = Path(folder)
         self._definition_of = definition_of
+        if self.folder.exists():
+            raise InputError(f"recording '{self.folder}' exists: accepted is the name of a new "
+                             'folder')
         try:
             self.folder.mkdir(parents=True)
             self.file = self.folder / f'{self.folder.name}_0.mcap'

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from osc_ros.commandline import add_json, Parser, stdout_for_json, write_json
+from osc_ros.commandline import add_json, Parser, ros_name, stdout_for_json, write_json
 from osc_ros.errors import ArmError, InputError, OscError
 from osc_ros.interrupts import raised_signals
 from osc_ros.teach.bag import require_writer, write_mcap
@@ -89,8 +89,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument('--pause', type=float, default=1.0, help='play: at each pose [s] (1)')
     parser.add_argument('--reach', type=float, default=0.3, help='play: largest distance from the '
                         'tip to the start [m] (0.3)')
-    parser.add_argument('--controller', default='osc_controller', help='name of the running '
-                        'controller (osc_controller)')
+    parser.add_argument('--controller', default='osc_controller', type=ros_name,
+                        help='name of the running controller (osc_controller)')
     parser.add_argument('--timeout', type=float, default=10.0, help='until the controller '
                         'answers [s] (10)')
     parser.add_argument('--yes', action='store_true', help='do not ask')

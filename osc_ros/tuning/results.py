@@ -133,6 +133,8 @@ def lines(found: Results, stream: TextIO) -> Iterator[str]:
            f'an update takes {1e6 * first.steps.update[0]:.0f} us here (p99 '
            f'{1e6 * first.steps.update[1]:.0f} us) of a period of {1e6 * subject.period:.0f} us')
     yield ''
+    if found.advice.changes:
+        yield 'with the changes below:'
     yield from _table(found.robustness, stream)
     yield ''
     for name in first.wrong:

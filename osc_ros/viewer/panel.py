@@ -19,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 import re
-from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from osc_ros.viewer.actions import Actions
+from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.reading import ABSENT, ERROR, OK, Reading, STALE, WARN
 from osc_ros.viewer.text import block, line
 
@@ -47,13 +47,13 @@ class Panel:
     """
 
     def __init__(self, server: Any, actions: Actions) -> None:
-        self._actions, gui = actions, server.gui
+        gui = server.gui
         self._banner = gui.add_html('')
-        self._clicked = -np.inf
         self._motion = gui.add_button_group('arm', ('start', 'hold', 'stop'))
         self._motion.on_click(lambda event: actions.call(event.target.value))
-        self._free_drive = gui.add_checkbox('free drive', False, disabled=True)
-        self._free_drive.on_update(self._on_free_drive)
+        self._free_drive = Mirror(
+            gui.add_checkbox('free drive', False, disabled=True),
+            lambda is_on: actions.call('free_drive on' if is_on else 'free_drive off'), SETTLED)
         self._release = gui.add_button('release latched watchdogs', disabled=True)
         self._release.on_click(lambda event: actions.call('release'))
         self._words = gui.add_html('')
@@ -68,19 +68,13 @@ class Panel:
         self._words.content = words(reading)
         self._facts.content = facts(reading)
         self._motion.visible = 'lifecycle' in reading.offers  # a group cannot be disabled
-        self._free_drive.disabled = 'free_drive' not in reading.offers
-        if monotonic() - self._clicked > SETTLED:
-            self._free_drive.value = reading.status.get('free drive', 'off') != 'off'
+        self._free_drive.handle.disabled = 'free_drive' not in reading.offers
+        self._free_drive.update(reading.status.get('free drive', 'off') != 'off')
         self._release.disabled = 'release' not in reading.offers or reading.level == OK
         share = reading.least_share
         self._meter.value = 0.0 if share is None else float(np.clip(100.0 * share, 0.0, 100.0))
         self._meter.color = ('gray' if share is None else 'red' if share < 0.3
                              else 'yellow' if share < WORST else 'green')
-
-    def _on_free_drive(self, event: Any) -> None:
-        if event.client_id is not None:  # a user, not this program
-            self._clicked = monotonic()
-            self._actions.call('free_drive on' if event.target.value else 'free_drive off')
 
 
 def banner(reading: Reading) -> str:
@@ -105,14 +99,15 @@ def words(reading: Reading) -> str:
     lines = [line(', '.join(counts) or 'none', 'watchdogs tripped:')]
     lines += [line(f'{name}: {reading.status[name]}') for name in ('start-up check', 'black box')
               if reading.status.get(name)]
-    return block([*lines, *(line(text, f'{level}:') for level, text in different(reading.words))])
+    return block([*lines, *(line(text, f'{time} {level}:')
+                            for level, text, time in different(reading.words))])
 
 
-def different(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def different(said: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
     """Return the newest lines, newest first; of lines that differ only in numbers, the newest."""
-    found: dict[str, tuple[str, str]] = {}
-    for level, text in reversed(list(said)):
-        found.setdefault(re.sub(r'[0-9.]+', '', text), (level, text))
+    found: dict[str, tuple[str, str, str]] = {}
+    for one in reversed(list(said)):
+        found.setdefault(re.sub(r'[0-9.]+', '', one[1]), one)
     return list(found.values())[:MOST_WORDS]
 
 

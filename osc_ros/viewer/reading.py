@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from time import strftime
 from typing import Any
 
 import numpy as np
@@ -110,8 +111,8 @@ class Reading:
         Parts of the torque; their sum is the torque.
     level, text, status : int, str, dict
         Diagnostics of the controller: level, message, values.
-    words : deque of (str, str)
-        Level and text of warnings of the controller, newest last.
+    words : deque of (str, str, str)
+        Level, text and time of day of warnings of the controller, newest last.
     refusals : dict of str to str
         Why the last value of a parameter, or the last request of this name, was refused.
 
@@ -137,8 +138,12 @@ class Reading:
     level: int = STALE
     text: str = ''
     status: dict[str, str] = field(default_factory=dict)
-    words: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
+    words: deque[tuple[str, str, str]] = field(default_factory=lambda: deque(maxlen=WORDS))
     refusals: dict[str, str] = field(default_factory=dict)
+
+    def say(self, level: str, text: str) -> None:
+        """Append to `words` now."""
+        self.words.append((level, text, strftime('%H:%M:%S')))
 
     def forget_motion(self) -> None:
         """Drop all that a controller that is gone has said about its motion."""

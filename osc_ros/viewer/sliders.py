@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 from osc_ros.viewer.actions import Actions
+from osc_ros.viewer.mirror import Mirror
 from osc_ros.viewer.reading import Follower, Reading
 from osc_ros.viewer.text import block, line
 
@@ -94,10 +94,9 @@ class Sliders:
         self._server, self._actions = server, actions
         self._folder = server.gui.add_folder('Gains')
         self._followers: tuple[Follower, ...] | None = None
-        self._sliders: dict[str, Any] = {}
+        self._sliders: dict[str, Mirror] = {}
         self._ranges: dict[str, Range] = {}
-        self._moved: dict[str, float] = {}
-        self._mode: Any = None
+        self._mode: Mirror | None = None
         with self._folder:
             self._note = server.gui.add_html('', order=1e6)
 
@@ -108,45 +107,35 @@ class Sliders:
         if self._followers != reading.followers:
             self._rebuild(reading)
         mode = reading.parameters.get('mode', ACCELERATION)
-        if self._may_show('mode'):
-            self._mode.value = mode
+        if self._mode is not None:
+            self._mode.update(mode)
         notes = []
-        for name, slider in self._sliders.items():
-            has = numbers(reading.parameters.get(name))
+        for name, mirror in self._sliders.items():
+            slider, has = mirror.handle, numbers(reading.parameters.get(name))
             slider.disabled = not has or mode not in self._ranges[name].modes
             if not has:
                 continue
             mean = sum(has) / len(has)
             if len(set(has)) > 1:
                 notes.append(line(f'{name} is {" ".join(f"{x:g}" for x in has)}'))
-            if self._may_show(name):
-                slider.max = max(self._ranges[name].high, mean)
-                slider.min = min(self._ranges[name].low, mean)
-                slider.value = mean
+            slider.max = max(self._ranges[name].high, mean)
+            slider.min = min(self._ranges[name].low, mean)
+            mirror.update(mean)
         notes += [line(f'{name}: {text}', '⚠ refused:')
                   for name, text in reading.refusals.items()]
         self._note.content = block(notes)
 
-    def _may_show(self, name: str) -> bool:
-        """Whether a slider is not being moved by a user."""
-        return monotonic() - self._moved.get(name, -SETTLED) >= SETTLED
-
     def _rebuild(self, reading: Reading) -> None:
         for old in (*self._sliders.values(), *([self._mode] if self._mode else [])):
-            old.remove()
-        self._followers, self._sliders, self._moved = reading.followers, {}, {}
+            old.handle.remove()
+        self._followers, self._sliders = reading.followers, {}
         self._ranges = {one.name: one for one in ranges(reading.followers)}
         with self._folder:
-            self._mode = self._server.gui.add_dropdown('mode', (ACCELERATION, IMPEDANCE))
-            self._mode.on_update(lambda event: self._set('mode', event))
+            self._mode = self._mirror('mode', self._server.gui.add_dropdown(
+                'mode', (ACCELERATION, IMPEDANCE)))
             for one in self._ranges.values():
-                slider = self._server.gui.add_slider(one.label, one.low, one.high, one.step,
-                                                     one.low, hint=one.name)
-                slider.on_update(lambda event, name=one.name: self._set(name, event))
-                self._sliders[one.name] = slider
+                self._sliders[one.name] = self._mirror(one.name, self._server.gui.add_slider(
+                    one.label, one.low, one.high, one.step, one.low, hint=one.name))
 
-    def _set(self, name: str, event: Any) -> None:
-        """Set a parameter, if a user and not this program has moved the slider."""
-        if event.client_id is not None:
-            self._moved[name] = monotonic()
-            self._actions.set_parameter(name, event.target.value)
+    def _mirror(self, name: str, handle: Any) -> Mirror:
+        return Mirror(handle, lambda value: self._actions.set_parameter(name, value), SETTLED)
