@@ -45,7 +45,7 @@ MPI = ['mpi4py>=4.1']
 DASK = ['dask[array]>=2026.7; python_version >= "3.11"',
         'distributed>=2026.7; python_version >= "3.11"']
 GYM = [*SIM, 'gymnasium==1.4.0']
-DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo']
+DOC = ['sphinx>=8.1', 'myst-parser>=4.0', 'furo', 'latex2mathml']
 # It has wheels for Linux, and Windows; CUDA 12 works with the drivers of CUDA 12 and 13.
 CUDA = ['numba-cuda[cu12]>=0.30,<0.31']
 # It has wheels for these Pythons only, and no source distribution.

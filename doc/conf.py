@@ -25,6 +25,9 @@ file, and a link whose text is the name of a page shows the title of the page.
 from itertools import chain
 from pathlib import Path
 import re
+from unicodedata import lookup
+
+from docutils.nodes import math_block, SkipNode
 
 ROOT = Path(__file__).parents[1]
 INDEX = 'doc/README'
@@ -36,11 +39,11 @@ project_copyright = '2026, The osc_ros maintainers'
 root_doc = 'README'
 include_patterns = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.rst', 'doc/**']
 exclude_patterns = ['.*', 'build', 'install', 'log', 'site', 'test', 'osc_ros', 'osc_demo']
-extensions = ['myst_parser', 'sphinx.ext.autodoc', 'sphinx.ext.mathjax', 'sphinx.ext.napoleon']
+extensions = ['myst_parser', 'sphinx.ext.autodoc', 'sphinx.ext.napoleon']
 
 myst_enable_extensions = ['colon_fence', 'dollarmath']
 myst_heading_anchors = 4  # the same anchors as GitHub's
-mathjax_path = 'https://cdn.jsdelivr.net/npm/mathjax@3.2.2/es5/tex-mml-chtml.js'
+html_math_renderer = 'mathml'  # which browsers show by themselves, without a network
 napoleon_google_docstring = False
 napoleon_use_param = False  # with it, the n of a shape (n, 2) would become a link
 napoleon_custom_sections = [('Attributes', 'params_style')]  # 'a, b : int' is one entry
@@ -123,8 +126,28 @@ def write_index(app, error: Exception | None) -> None:
             f'<a href="{root_doc}.html">{project}</a>\n', encoding='utf-8')
 
 
+def script_letter(letter: str) -> str:
+    """Return the script form of a capital letter: browsers do not have the variant script."""
+    try:
+        return lookup(f'MATHEMATICAL SCRIPT CAPITAL {letter}')
+    except KeyError:
+        return lookup(f'SCRIPT CAPITAL {letter}')  # Unicode had some of them before
+
+
+def formula(self, node) -> None:
+    """Write a formula in MathML."""
+    from latex2mathml.converter import convert
+    is_block = isinstance(node, math_block)
+    text = re.sub(r'<mi mathvariant="script">(\w)</mi>',
+                  lambda match: f'<mi>{script_letter(match[1])}</mi>',
+                  convert(node.astext(), display='block' if is_block else 'inline'))
+    self.body.append(f'<div class="math">{text}</div>' if is_block else text)
+    raise SkipNode
+
+
 def setup(app) -> dict[str, bool]:
     """Register the functions above."""
+    app.add_html_math_renderer('mathml', (formula, None), (formula, None))
     app.connect('source-read', amend)
     app.connect('build-finished', write_index)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}
