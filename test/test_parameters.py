@@ -116,6 +116,8 @@ def test_every_parameter_is_described_and_named_once(table):
 def test_integers_are_taken_where_numbers_are_meant():
     assert Entry('x', 1.0, '').checked_value(3) == 3.0
     assert Entry('x', (1.0, 2.0), '', size=2).checked_value([1, 2.5]) == (1.0, 2.5)
+    with pytest.raises(InputError, match="'x' is 'ab'"):
+        Entry('x', ('a', 'b'), '', size=2).checked_value('ab')
 
 
 @pytest.mark.parametrize('entry, value, message', [

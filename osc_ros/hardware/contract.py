@@ -150,6 +150,8 @@ class Setting:
 
         """
         if isinstance(self.default, tuple):
+            if isinstance(value, str):  # not an array of its letters
+                raise self._refusal(value)
             try:
                 values = tuple(self._scalar(x, self.of) for x in value)
             except TypeError:
