@@ -108,7 +108,8 @@ def summary(run: Run) -> list[str]:
     events = [f'  {one.time - begin:8.3f} s  {one.text}' for one in run.events
               if not one.is_minor]
     reports = Counter(one.text.partition(':')[0] for one in run.events if one.is_minor)
-    events += [f'  reported {count} {"time" if count == 1 else "times"}: {cause}' for cause, count in reports.items()]
+    events += [f'  reported {count} time{"s" * (count > 1)}: {cause}'
+               for cause, count in reports.items()]
     if len(events) > 2 * MOST_EVENTS:
         events[MOST_EVENTS:-MOST_EVENTS] = [f'  … {len(events) - 2 * MOST_EVENTS} more …']
     return lines + (['events:', *events] if events else ['no commands, no events'])
@@ -121,7 +122,8 @@ def explained(run: Run, moment: Moment, other: Moment | None = None) -> list[str
              f'{"[N m, N]":14}' + ''.join(f'{joint:>{width}}' for joint in run.joints)]
 
     def row(name: str, values: Any, note: str = '') -> str:
-        return f'{name:14}' + ''.join(f'{0.0 + round(x, 4):{width}.4f}' for x in values) + f'  {note}'.rstrip()
+        cells = (f'{0.0 + round(x, 4):{width}.4f}' for x in values)  # no -0.0000
+        return f'{name:14}' + ''.join(cells) + f'  {note}'.rstrip()
 
     for name, values in moment.terms.items():
         lines.append(row(name, values, TERMS.get(name, 'task')))
