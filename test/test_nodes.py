@@ -14,6 +14,7 @@
 
 """Controller and simulator nodes over DDS: commands, refusals, parameters, shutdown."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -641,9 +642,21 @@ def test_further_tasks_have_parameters_and_topics_of_their_name(spin):
     assert "'elbow.link'" in set_live(rig, elbow__link='panda_link3')
 
 
+def test_node_that_is_destroyed_is_not_seen_any_more(ros):
+    other = Node('other')
+    names = sorted([*other.get_node_names(), 'osc_controller'])
+    node = Controller(parameter_overrides=given(autostart=False))
+    assert sorted(other.get_node_names()) == names
+    node.destroy_node()
+    names.remove('osc_controller')
+    assert sorted(other.get_node_names()) == names
+    other.destroy_node()
+
+
 def test_task_of_a_name_that_is_taken_is_refused(ros):
     with pytest.raises(InputError, match="'tasks' has 'posture': accepted are words other than"):
         Controller(parameter_overrides=given(tasks=['posture']))
+    gc.collect()  # of the node that rclpy had begun
 
 
 @pytest.mark.parametrize('task', ['tip', 'hand'])

@@ -51,6 +51,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self._change_state = self._service_change_state.callback
         self._service_change_state.callback = self._on_change_state
 
+    def destroy_node(self) -> None:
+        """Destroy the node; rclpy would keep it visible until its garbage is collected."""
+        super().destroy_node()
+        self._state_machine.destroy_when_not_in_use()
+
     def _on_change_state(self, request: Any, response: Any) -> Any:
         """Refuse a transition that is not possible now: rclpy would end the process."""
         wanted, machine = request.transition, self._state_machine
