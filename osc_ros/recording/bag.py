@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -205,7 +206,7 @@ class BagReader:
     ----------
     files : list of path
     cut : str
-        Where and why reading ended before the end of a file; empty if it did not.
+        What is not read of a file, and why: its end, damaged chunks; empty if all is read.
 
     Parameters
     ----------
@@ -241,11 +242,11 @@ class BagReader:
         records = self._records
         kinds: dict[int, str] = {}
         channels: dict[int, tuple[str, str]] = {}
-        count, first, last, is_whole, end = 0, 0, 0, False, 'cut short: it'
+        count, first, last, is_whole, self._damaged = 0, 0, 0, False, 0
         try:
             with file.open('rb') as stream:
-                reader = self._streams.StreamReader(stream, validate_crcs=True)
-                for record in reader.records:
+                reader = self._streams.StreamReader(stream, emit_chunks=True)
+                for record in chain.from_iterable(map(self._opened, reader.records)):
                     if isinstance(record, records.Schema):
                         kinds[record.id] = record.name
                     elif isinstance(record, records.Channel):
@@ -265,11 +266,23 @@ class BagReader:
                 raise InputError(f"'{file}' is not an MCAP file, or has nothing to read "
                                  f'({type(error).__name__}: {error})') from None
             is_whole = False
-            if type(error).__name__ == 'CRCValidationError':
-                end = 'damaged, a checksum is wrong: what is read'
+        if self._damaged:
+            self.cut = (f"'{file.name}' is damaged: {self._damaged} of its chunks have a wrong "
+                        'checksum and are left out')
         if not is_whole:
-            self.cut = (f"'{file.name}' is {end} ends after {count} messages, "
+            self.cut = (f"'{file.name}' is cut short: it ends after {count} messages, "
                         f'{1e-9 * (last - first):.3f} s after the first one')
+
+    def _opened(self, record: Any) -> list[Any]:
+        """Return a record, or those of a chunk; of a damaged chunk, all but its messages."""
+        if not isinstance(record, self._records.Chunk):
+            return [record]
+        try:
+            return list(self._streams.breakup_chunk(record, validate_crc=True))
+        except self._streams.CRCValidationError:
+            self._damaged += 1
+            return [one for one in self._streams.breakup_chunk(record)
+                    if not isinstance(one, self._records.Message)]
 
 
 def _files_of(path: Path) -> list[Path]:
