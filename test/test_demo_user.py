@@ -57,7 +57,8 @@ def with_config(tmp_path, **nodes):
 
 
 @pytest.mark.parametrize('told, carried, difference', [
-    (3.0, 0.0, 'The arm carries 3.00 kg less than the controller is told'),
+    pytest.param(3.0, 0.0, 'The arm carries 3.00 kg less than the controller is told',
+                 marks=pytest.mark.slow),
     (0.0, 2.0, 'The arm carries 2.00 kg more than the controller is told'),
 ])
 def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, difference):
@@ -84,8 +85,8 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
 
 
 @pytest.mark.parametrize('name, value, text', [
-    ('gravity', (0.0, 0.0, 9.81), 'gravity is [0.0, 0.0, 9.81] for osc_controller, but '
-     '[0.0, 0.0, -9.81] for osc_simulator'),
+    pytest.param('gravity', (0.0, 0.0, 9.81), 'gravity is [0.0, 0.0, 9.81] for osc_controller, '
+                 'but [0.0, 0.0, -9.81] for osc_simulator', marks=pytest.mark.slow),
     ('driver_compensates', 'gravity', 'driver_compensates is gravity for osc_controller, but none '
      'for osc_simulator'),
 ])
