@@ -128,6 +128,9 @@ def test_simulated_payload_weighs_what_it_should():
 # activation that is refused
 
 
+# quick: test_user_does_not_wait_for_an_activation_that_cannot_succeed, and the check itself in
+# test_activation_is_refused_by_what_the_driver_reports of test_node_loads.py
+@pytest.mark.slow
 def test_user_asks_for_the_start_up_check_and_the_arm_does_not_weigh_what_it_should(tmp_path):
     file = tmp_path / 'my.yaml'
     file.write_text('/**/osc_controller: {ros__parameters: {payload.mass: 3.0, '
@@ -323,6 +326,7 @@ def test_user_presses_ctrl_c_while_the_demo_compiles(tmp_path):
     Interrupted(tmp_path, 'compiling kernels', 'demo', '--headless', cold=True).require_quiet()
 
 
+@pytest.mark.slow  # quick: test_user_presses_ctrl_c_while_the_demo_compiles
 def test_user_presses_ctrl_c_while_the_relay_compiles(tmp_path):
     Interrupted(tmp_path, 'compiling kernels', 'relay', '--ros-args', '--params-file', PANDA,
                 cold=True).require_quiet()
