@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 
+import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
@@ -58,6 +59,13 @@ PATIENCE = 120.0  # timeout of a wait, for a busy machine; no test checks this t
 # `make test` would be idle while it runs.
 LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py', 'test_arm.py',
            'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
+
+
+def pytest_configure(config):
+    """Let hypothesis try fewer examples if the slow tests are left out."""
+    is_quick = config.option.markexpr == 'not slow'
+    hypothesis.settings.register_profile('osc_ros', max_examples=20 if is_quick else 100)
+    hypothesis.settings.load_profile('osc_ros')
 
 
 def pytest_collection_modifyitems(items):

@@ -286,7 +286,8 @@ class TestInTheLaw:
         found.run(2.0)
         assert found.sag < 1e-4 and not found.law.in_contact
 
-    @pytest.mark.parametrize('mode', ('observer', 'integral'))
+    @pytest.mark.parametrize('mode', (
+        'observer', pytest.param('integral', marks=pytest.mark.slow)))
     def test_switched_on_and_off_without_a_bump(self, mode):
         found = Driven(wall=False, payload=0.5).run(1.0)
         law, settings = found.law, found.law.settings

@@ -57,7 +57,8 @@ def with_config(tmp_path, **nodes):
 
 
 @pytest.mark.parametrize('told, carried, difference', [
-    (3.0, 0.0, 'The arm carries 3.00 kg less than the controller is told'),
+    pytest.param(3.0, 0.0, 'The arm carries 3.00 kg less than the controller is told',
+                 marks=pytest.mark.slow),
     (0.0, 2.0, 'The arm carries 2.00 kg more than the controller is told'),
 ])
 def test_user_tells_only_one_node_of_a_payload(tmp_path, told, carried, difference):
@@ -84,8 +85,8 @@ def test_user_tells_both_nodes_of_a_payload_and_the_arm_follows(tmp_path):
 
 
 @pytest.mark.parametrize('name, value, text', [
-    ('gravity', (0.0, 0.0, 9.81), 'gravity is [0.0, 0.0, 9.81] for osc_controller, but '
-     '[0.0, 0.0, -9.81] for osc_simulator'),
+    pytest.param('gravity', (0.0, 0.0, 9.81), 'gravity is [0.0, 0.0, 9.81] for osc_controller, '
+                 'but [0.0, 0.0, -9.81] for osc_simulator', marks=pytest.mark.slow),
     ('driver_compensates', 'gravity', 'driver_compensates is gravity for osc_controller, but none '
      'for osc_simulator'),
 ])
@@ -127,6 +128,9 @@ def test_simulated_payload_weighs_what_it_should():
 # activation that is refused
 
 
+# quick: test_user_does_not_wait_for_an_activation_that_cannot_succeed, and the check itself in
+# test_activation_is_refused_by_what_the_driver_reports of test_node_loads.py
+@pytest.mark.slow
 def test_user_asks_for_the_start_up_check_and_the_arm_does_not_weigh_what_it_should(tmp_path):
     file = tmp_path / 'my.yaml'
     file.write_text('/**/osc_controller: {ros__parameters: {payload.mass: 3.0, '
@@ -322,6 +326,7 @@ def test_user_presses_ctrl_c_while_the_demo_compiles(tmp_path):
     Interrupted(tmp_path, 'compiling kernels', 'demo', '--headless', cold=True).require_quiet()
 
 
+@pytest.mark.slow  # quick: test_user_presses_ctrl_c_while_the_demo_compiles
 def test_user_presses_ctrl_c_while_the_relay_compiles(tmp_path):
     Interrupted(tmp_path, 'compiling kernels', 'relay', '--ros-args', '--params-file', PANDA,
                 cold=True).require_quiet()

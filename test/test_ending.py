@@ -192,7 +192,8 @@ class System:
 
 
 @pytest.mark.ros
-@pytest.mark.parametrize('lockstep', [True, False], ids=['lockstep', 'paced'])
+@pytest.mark.parametrize('lockstep', [True, pytest.param(False, marks=pytest.mark.slow)],
+                         ids=['lockstep', 'paced'])
 def test_user_presses_ctrl_c_in_a_simulation_with_a_relay(spin, start, lockstep):
     system = System(spin, start, lockstep)
     for _ in range(2):

@@ -279,7 +279,7 @@ def test_user_who_loads_the_dump_of_the_running_controller_is_not_refused(spin):
 @pytest.mark.parametrize('text, reason', [
     ('translation.speed: [10, 10.5]', 'line 3: a list mixes types: write every number of a list '
      'with a decimal point, as in [10.0, 10.5]'),
-    (' bad: {1', "parameter file '"),
+    pytest.param(' bad: {1', "parameter file '", marks=pytest.mark.slow),
 ])
 def test_user_whose_parameter_file_is_wrong_reads_one_line_about_it(tmp_path, text, reason):
     path = tmp_path / 'my.yaml'

@@ -45,10 +45,13 @@ def ptxas():
     return None
 
 
-def test_simulated_gpu_agrees_with_the_processor():
+@pytest.mark.parametrize('chosen', [
+    'panda-given3 or processor[panda] or not_finite or do_not_fit or stream or many_turns',
+    pytest.param('', marks=pytest.mark.slow)], ids=['one_arm', 'all'])
+def test_simulated_gpu_agrees_with_the_processor(chosen):
     run = subprocess.run(
         [sys.executable, '-m', 'pytest', '-q', '-p', 'no:cacheprovider', '-p', 'no:xdist',
-         '-W', 'ignore::RuntimeWarning', str(HERE / 'gpu_on_simulator.py')],
+         '-W', 'ignore::RuntimeWarning', '-k', chosen, str(HERE / 'gpu_on_simulator.py')],
         cwd=HERE.parent, env={**os.environ, 'NUMBA_ENABLE_CUDASIM': '1'}, text=True,
         capture_output=True)
     assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]

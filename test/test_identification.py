@@ -295,7 +295,7 @@ def test_guard_stops_what_was_not_announced(panda, planner, trajectories):
     assert 'not finite' in guard.objection(0.0, READY * np.nan, rest)
 
 
-@pytest.mark.parametrize('name', ['a.npz', 'a.csv'])
+@pytest.mark.parametrize('name', ['a.npz', pytest.param('a.csv', marks=pytest.mark.slow)])
 def test_command_reads_recordings_and_writes_results(
         name, recordings, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

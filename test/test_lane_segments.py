@@ -116,6 +116,9 @@ def test_lanes_agree_with_pinocchio():
     assert np.abs(found - u).max() < 1e-9 * (1.0 + np.abs(qdd).max())
 
 
+# The kernels of a team in lanes take half a minute to compile. Quick: the same kernels without a
+# team here, and teams that sweep in test_parallel.py.
+@pytest.mark.slow
 @pytest.mark.parametrize('members', [2, 3])
 def test_members_by_turns_give_the_torques_of_one_sweep(members):
     n = 3 * WIDTH * members + 5
@@ -135,6 +138,7 @@ def test_members_by_turns_give_the_torques_of_one_sweep(members):
                 assert difference(found, expected) < TEAM_AGREEMENT
 
 
+@pytest.mark.slow  # see test_members_by_turns_give_the_torques_of_one_sweep
 def test_a_team_in_lanes_gives_the_bits_of_its_members_by_turns():
     robot = chain(5, 4 * WIDTH + 3)
     q, qd, u, tau, qdd = state(robot.n, 5)
@@ -195,10 +199,16 @@ def test_long_chains_use_lanes_and_short_ones_do_not(monkeypatch):
     assert isinstance(OperationalSpace(robot).dynamics, Segmented)
     assert type(OperationalSpace(short).dynamics) is Sweep
     assert type(OperationalSpace(replace(robot, prismatic=~robot.prismatic)).dynamics) is Sweep
-    with OperationalSpace(robot, workers='auto') as osc:
-        assert type(osc.dynamics) in (Segmented, Parallel)
     # so that a law has its compiled tick, as with `Sweep`
     assert Segmented.outward is Sweep.outward and Parallel.outward is not Sweep.outward
+
+
+@pytest.mark.slow  # see test_members_by_turns_give_the_torques_of_one_sweep
+@pytest.mark.skipif(WIDTH < 8, reason='lanes are used without being asked for with AVX-512 only')
+def test_a_team_of_a_long_chain_may_use_lanes(monkeypatch):
+    monkeypatch.setattr(planning, 'LEAST_IN_LANES', 4 * WIDTH)
+    with OperationalSpace(chain(1, 4 * WIDTH), workers='auto') as osc:
+        assert type(osc.dynamics) in (Segmented, Parallel)
 
 
 def test_a_team_that_loses_time_pauses_and_tries_again():

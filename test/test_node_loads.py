@@ -96,7 +96,8 @@ def test_payload_comes_by_topic_on_any_link_and_is_seen_in_the_parameters(spin):
 @pytest.mark.parametrize('bad, message', [
     ({'mass': -1.0}, 'payload refused, the old one stays: Parameter payload.mass out of range'),
     ({'link': 'panda_hnd'}, "'panda_hnd' is not a link"),
-    ({'link': 'panda_link0'}, "link 'panda_link0' does not move"),
+    pytest.param({'link': 'panda_link0'}, "link 'panda_link0' does not move",
+                 marks=pytest.mark.slow),
 ])
 def test_bad_payload_is_refused_with_the_reason_and_the_old_one_stays(spin, bad, message):
     rig = Rig(spin).activate()
@@ -128,7 +129,7 @@ def test_tool_moves_the_point_that_is_reported_and_not_the_arm(spin):
     assert 'has length 3: accepted is 1' in result.reason
 
 
-@pytest.mark.parametrize('by', ['parameter', 'topic'])
+@pytest.mark.parametrize('by', [pytest.param('parameter', marks=pytest.mark.slow), 'topic'])
 def test_gravity_turns_while_the_arm_is_held(spin, by):
     rig = Rig(spin).activate()
     gravity = (-9.81, 0.0, 0.0)
@@ -186,11 +187,13 @@ WRONG = np.array([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, 1.0])
 @pytest.mark.parametrize('told, compensates, said, goes_on', [
     (weight(), 'none', 'start-up check: all is well', True),
     (weight(mass=2.0), 'none', 'the mass is off: at the tip the arm carries', False),
-    (0.0 * READY, 'none', 'the efforts do not contain the weight: they are near zero', False),
+    pytest.param(0.0 * READY, 'none', 'the efforts do not contain the weight: they are near zero',
+                 False, marks=pytest.mark.slow),
     (0.0 * READY, 'gravity', 'the efforts do not contain the weight, as driver_compensates '
      "'gravity' says", True),
     (WRONG * weight(), 'none', "the efforts of 'panda_joint4' have another sign", False),
-    ([], 'none', 'cannot tell: the driver reports no efforts', True),
+    pytest.param([], 'none', 'cannot tell: the driver reports no efforts', True,
+                 marks=pytest.mark.slow),
     ([np.nan] * 7, 'none', 'cannot tell: the driver reports no efforts', True),
 ])
 def test_activation_is_refused_by_what_the_driver_reports(spin, told, compensates, said, goes_on):
@@ -217,7 +220,8 @@ def test_check_warns_or_is_off_if_that_is_wanted(spin):
     assert rig.controller._finding == ''
 
 
-@pytest.mark.parametrize('compensates', ['none', 'gravity'])
+@pytest.mark.parametrize('compensates', [
+    pytest.param('none', marks=pytest.mark.slow), 'gravity'])
 def test_simulated_driver_reports_what_the_check_expects_and_holds_the_arm(spin, compensates):
     given_ = {**ROBOT, 'driver_compensates': compensates}
     simulator = Simulator(parameter_overrides=[Parameter(name, value=value) for name, value in {

@@ -638,7 +638,9 @@ def test_batch_is_every_state_by_itself(name, method):
             assert error(getattr(batch, term)[k], getattr(state, term)) < LANES_AGREEMENT, term
 
 
-@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize('method', [
+    pytest.param(method, marks=pytest.mark.slow if method in ('recursive', 'efpa', 'sfa') else ())
+    for method in METHODS])
 def test_batch_of_no_states_and_bad_batches(method):
     case = robot_cases()['panda']
     osc = OperationalSpace(Robot.from_urdf(case.urdf_text, case.base, case.tip), method)

@@ -176,7 +176,9 @@ def test_the_base_has_what_the_ratio_says_and_everybody_has_a_body():
             assert bodies[0, 0] / bodies[0, 1] == pytest.approx(2.1, rel=0.01)
 
 
-@pytest.fixture(scope='module', params=[(2, 'sweep'), (3, 'sweep'), (5, 'sweep'), (3, 'bcr')],
+@pytest.fixture(scope='module', params=[
+    pytest.param((2, 'sweep'), marks=pytest.mark.slow), (3, 'sweep'),
+    pytest.param((5, 'sweep'), marks=pytest.mark.slow), (3, 'bcr')],
                 ids=['2', '3', '5', '3-bcr'])
 def team(request):
     """Yield a team, perhaps of more processes than cores, and one process for the same chain."""
@@ -255,7 +257,7 @@ def until(happened):
         os.sched_yield()
 
 
-@pytest.mark.parametrize('calls', [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('calls', [600, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_answer_is_wrong_while_a_worker_is_killed(calls):
     robot = chain(2, 24)
     alone, before = OperationalSpace(robot), in_shared_memory()
@@ -348,7 +350,7 @@ def owner(tmp_path, *arguments):
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason='processes are looked up in /proc')
-@pytest.mark.parametrize('occupation', ['busy', 'idle'])
+@pytest.mark.parametrize('occupation', ['busy', pytest.param('idle', marks=pytest.mark.slow)])
 def test_a_killed_owner_leaves_no_process_and_no_memory(tmp_path, occupation):
     before = in_shared_memory()
     process, team = owner(tmp_path, occupation)

@@ -38,6 +38,7 @@ from tolerances import (
 )
 
 pytestmark = pytest.mark.filterwarnings('ignore::osc_ros.errors.ModelWarning')
+# the number of examples is that of the profile: see conftest.py
 SAME_EVERY_TIME = settings(derandomize=True, deadline=None, database=None)
 FREEDOMS = {'revolute': 1, 'prismatic': 1, 'spherical': 3, 'planar': 3, 'floating': 6}
 PLAIN = [('revolute',), ('prismatic',)]
@@ -196,7 +197,7 @@ def test_all_methods_agree_with_pinocchio_and_so_with_each_other(n, data):
         assert np.linalg.eigvalsh(found.M_inv).min() > 0, method
 
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots())
 def test_task_inertia_undoes_its_inverse(drawn):
     q, qd, *_ = drawn.state
@@ -241,7 +242,7 @@ def missed(drawn, method, osc, q, qd, u, options, tau_null):
     return size(moved.T @ (terms.J @ qdd + terms.Jdot_qd - u)) / allowed
 
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots())
 def test_commanded_acceleration_is_met(drawn):
     q, qd, a, *_ = drawn.state
@@ -253,7 +254,7 @@ def test_commanded_acceleration_is_met(drawn):
                 method, list(options))
 
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots())
 def test_null_space_torque_moves_no_tip(drawn):
     q, qd, _, tau_null, *_ = drawn.state
@@ -271,7 +272,7 @@ def test_null_space_torque_moves_no_tip(drawn):
 
 # Agreement of the methods with each other
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots())
 def test_forward_dynamics_undoes_inverse_dynamics(drawn):
     q, qd, qdd, x, *_ = drawn.state
@@ -288,7 +289,7 @@ def test_forward_dynamics_undoes_inverse_dynamics(drawn):
         assert size(osc.apply_M_inv(q, terms.M @ x) - x) < allowed * size(terms.M @ x), method
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(decades=[0.0]))
 def test_power_of_the_torques_is_the_change_of_energy(drawn):
     tree = drawn.tree
@@ -302,7 +303,7 @@ def test_power_of_the_torques_is_the_change_of_energy(drawn):
         assert abs((after - before) / (2 * SOON) - tau @ qd) < ENERGY_RATE * scale, method
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(), scale=st.floats(1e-3, 1e3))
 def test_forces_are_proportional_to_all_masses(drawn, scale):
     robot, (q, qd, x, *_) = drawn.robot, drawn.state
@@ -349,7 +350,7 @@ def renumbered(robot, rng):
     ), q, v
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(), seed=st.integers(0, 999))
 def test_order_of_the_bodies_does_not_change_the_terms(drawn, seed):
     robot, (q, qd, *_) = drawn.robot, drawn.state
@@ -365,7 +366,7 @@ def test_order_of_the_bodies_does_not_change_the_terms(drawn, seed):
                 drawn.robot, method, terms.M, expected), (method, term)
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(), turn=st.tuples(*[st.floats(-3, 3)] * 3),
        shift=st.tuples(*[st.floats(-9, 9)] * 3))
 def test_where_the_base_frame_is_does_not_matter(drawn, turn, shift):
@@ -386,7 +387,7 @@ def test_where_the_base_frame_is_does_not_matter(drawn, turn, shift):
             drawn.robot, method, terms.M, here.Lambda_inv) * size(here.Lambda_inv), method
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(n=st.integers(2, 33), rows=IN_URDF), data=st.data())
 def test_locked_joint_is_left_out_of_the_terms(drawn, data):
     tree = drawn.tree
@@ -416,7 +417,7 @@ def test_locked_joint_is_left_out_of_the_terms(drawn, data):
             robot, method, M, Lambda_inv), method
 
 
-@settings(SAME_EVERY_TIME, max_examples=50)
+@SAME_EVERY_TIME
 @given(drawn=robots(), heavy=st.floats(0, 10))
 def test_rotors_add_to_the_diagonal_of_the_joint_inertia(drawn, heavy):
     robot, (q, qd, x, more, *_) = drawn.robot, drawn.state
@@ -433,7 +434,7 @@ def test_rotors_add_to_the_diagonal_of_the_joint_inertia(drawn, heavy):
 
 # Near singularities
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots(n=st.integers(2, 33), straight=True), decade=st.floats(-8, -2))
 def test_a_nearly_straight_arm_does_what_it_can_and_does_not_blow_up(drawn, decade):
     robot, (_, qd, a, direction, *_) = drawn.robot, drawn.state
@@ -474,7 +475,7 @@ def right_length(robot, argument):
     return robot.nq if argument == 'q' else robot.n
 
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots(), data=st.data())
 def test_every_method_refuses_a_wrong_shape_and_names_both_shapes(drawn, data):
     robot = drawn.robot
@@ -491,7 +492,7 @@ def test_every_method_refuses_a_wrong_shape_and_names_both_shapes(drawn, data):
             getattr(osc, door)(**good | {wrong: np.ones(shape)})
 
 
-@settings(SAME_EVERY_TIME, max_examples=100)
+@SAME_EVERY_TIME
 @given(drawn=robots(), data=st.data(), value=st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_every_method_refuses_a_number_that_is_not_finite_and_names_its_index(drawn, data, value):
     robot = drawn.robot
@@ -505,7 +506,7 @@ def test_every_method_refuses_a_number_that_is_not_finite_and_names_its_index(dr
             getattr(osc, door)(**good)
 
 
-@settings(SAME_EVERY_TIME, max_examples=20)
+@SAME_EVERY_TIME
 @given(drawn=robots(), method=st.text())
 def test_an_unknown_method_is_refused_with_those_known(drawn, method):
     assume(method not in METHODS)

@@ -165,7 +165,9 @@ def test_every_cause_is_reported_changes_the_torque_and_ends(spin, cause):
     rig.until_told(DiagnosticStatus.OK, 'active', rig.pulse)
 
 
-@pytest.mark.parametrize('cause', CAUSES)
+@pytest.mark.parametrize('cause', [
+    cause if cause in ('deadline', 'contact') else pytest.param(cause, marks=pytest.mark.slow)
+    for cause in CAUSES])
 def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
     if cause in ('stale_state', 'jump', 'not_finite'):
         pytest.skip('without a state there is no other torque')
@@ -177,7 +179,7 @@ def test_cause_that_is_only_reported_changes_no_torque(spin, cause):
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 
 
-@pytest.mark.parametrize('reaction', ['hold', 'deactivate'])
+@pytest.mark.parametrize('reaction', ['hold', pytest.param('deactivate', marks=pytest.mark.slow)])
 def test_second_controller_on_the_command_topic_is_named_and_may_stop_the_first(spin, reaction):
     rig = Watched(spin, 'other_publisher', reaction)
     second = Controller(parameter_overrides=given(**ROBOT, autostart=False), cli_args=[
