@@ -192,7 +192,11 @@ class RealTimeBackend:
             self._held = (monotonic() + RESUMES, text) if is_held else (np.inf, '')
             LOGGER.log(logging.WARNING if is_held else logging.INFO, text)
         elif event == 'lost':
-            self._fail(f'the arm has failed: {arguments[0]}')
+            text = f'the arm has failed: {arguments[0]}'
+            if self._trouble:
+                LOGGER.error(text)  # a consequence of what is said already
+            else:
+                self._fail(text)
         elif event == 'stopped':
             self._fail('the arm was stopped')
         elif event in ('error', 'warning', 'refusal'):
@@ -252,13 +256,21 @@ class RealTimeBackend:
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request something that needs an arm under control; ArmError if it is not."""
         self._require_open()
-        self._end()
-        if self._trouble and self._loop.mode != ACTIVE:
-            raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
+        self._require_control()
         try:
             return self._loop.request(what, *arguments)
         except LoopError as error:
             raise ArmError(self._end() or str(error)) from error
+        except InputError:
+            self._take_events()  # the reason may be among them
+            self._require_control()  # of a lost arm only an answer has the mode
+            raise
+
+    def _require_control(self) -> None:
+        """Raise ArmError if the arm has failed, or was stopped."""
+        self._end()
+        if self._trouble and self._loop.mode != ACTIVE:
+            raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
 
     def _require_open(self) -> None:
         if not self._is_open:
@@ -334,6 +346,7 @@ class RealTimeBackend:
 
     def _recovered(self) -> str:
         deadline = monotonic() + SILENCE
+        self._loop.request(requests.progress)  # the answer has the mode; a lost arm has no states
         while self._loop.mode not in (ACTIVE, IDLE) and monotonic() < deadline:  # it stops
             self._news.wait(POST_PERIOD)
         if self._loop.mode == ACTIVE:
