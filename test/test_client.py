@@ -497,6 +497,41 @@ def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monk
     arm.close()
 
 
+@pytest.mark.slow
+def test_arm_of_osc_arm_is_recovered_over_ros(ros):
+    from lifecycle_msgs.msg import Transition
+    program = 'import sys; from osc_ros.nodes.arm import main; main(sys.argv)'
+    node = subprocess.Popen([
+        sys.executable, '-c', program, '--ros-args', '-r', '__ns:=/loop', '--params-file',
+        str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware:=mujoco', '-p',
+        'hardware.base:=panda_link0', '-p',
+        f'hardware.initial_positions:={list(HOME)}', '-p', 'rate:=1000.0', '-p',
+        'state_timeout:=30.0'])
+    try:
+        with osc_ros.Arm.ros('/loop/osc_controller', timeout=PATIENCE) as arm:
+            def moves():
+                goal = arm.pose(shift=(0.0, 0.0, 0.02))
+                assert distance(arm.move_to(goal).pose, goal) < 4e-3
+
+            moves()
+            arm._backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
+            with pytest.raises(InputError, match='not active'):
+                arm.jog([0.0] * 6)
+            assert 'activated' in arm.recover()
+            moves()
+            children = [path.read_text() for path in Path(f'/proc/{node.pid}/task').glob(
+                '*/children')]
+            os.kill(int(' '.join(children).split()[0]), signal.SIGKILL)
+            with pytest.raises(ArmError, match='has ended|inactive|commands_stamped'):
+                arm.sleep(60.0)
+            assert 'activated' in next(text for text in answers_of_recover(arm)
+                                       if 'activated' in text)
+            moves()
+    finally:
+        node.terminate()
+        node.wait()
+
+
 @pytest.mark.parametrize('name', ['', 'a b', None, 3])
 def test_node_has_a_name(ros, name):
     with pytest.raises(InputError, match='accepted is the name of a controller'):

@@ -35,6 +35,7 @@ from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
 
 ANSWERED = 2.0  # longest time until a service answers [s]
 CHANGED = 10.0  # the same if it changes settings [s]
+STOPPING = 2.0  # longest time in which an arm comes to rest [s]
 STARTING = 30.0  # the same if it starts or recovers the arm [s]
 START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; for a real arm '
          'see doc/real_arm.md and doc/arm.md')
@@ -62,7 +63,7 @@ class Services:
     """
 
     def __init__(self, node: Node, name: str, news: Condition) -> None:
-        self._name, self._news = name, news
+        self._name, self._news, self._label = name, news, 'unknown'
         self._clients = {service: node.create_client(kind, f'{name}/{service}')
                          for service, kind in KINDS.items()}
 
@@ -90,8 +91,22 @@ class Services:
         return str(answer.message)
 
     def lifecycle(self) -> str:
-        """Return the state of the node: 'active', 'inactive', 'unconfigured' and others."""
-        return str(self.call('get_state', GetState.Request()).current_state.label)
+        """Return the state of the node: 'active', 'inactive', …; 'busy' if it does not answer."""
+        try:
+            self._label = str(self.call('get_state', GetState.Request()).current_state.label)
+        except ArmTimeoutError:
+            self._label = 'busy'
+        return self._label
+
+    def advice(self) -> str:
+        """Return what `lifecycle` has found, and what to do."""
+        how = {'inactive': 'its parameter autostart activates it when joint states come, or: '
+                           f'`ros2 lifecycle set {self._name} activate`',
+               'unconfigured': 'its log says why; its parameter autostart configures it, or: '
+                               f'`ros2 lifecycle set {self._name} configure`',
+               'busy': 'it does not answer, because it compiles kernels for the first time, '
+                       'connects, or hangs'}.get(self._label, 'its log says more')
+        return f"the controller '{self._name}' is {self._label}: {how}"
 
     def parameters(self, names: Sequence[str]) -> dict[str, Any]:
         """Return parameters of the controller by name; InputError if it lacks one."""
@@ -122,14 +137,31 @@ class Services:
 
         """
         label = self.lifecycle()
+        if label == 'busy':
+            raise ArmTimeoutError(f'{self.advice()}; {START}')
         if label == 'active':
             return self.trigger('release')
         if label == 'unconfigured':  # the connection is opened anew: there is no error then
             self._change('configure', Transition.TRANSITION_CONFIGURE)
         elif self._clients['recover'].service_is_ready():  # osc_arm has it
-            self.trigger('recover', STARTING)
+            self._recover_arm()
         self._change('activate', Transition.TRANSITION_ACTIVATE)
         return 'activated: the law controls the arm, and holds its pose'
+
+    def _recover_arm(self) -> None:
+        """Clear the error of the arm; the controller refuses while it still stops the arm."""
+        deadline = monotonic() + STOPPING
+        while True:
+            try:
+                self.trigger('recover', STARTING)
+                return
+            except ArmTimeoutError:
+                raise
+            except ArmError:
+                if monotonic() > deadline:
+                    raise
+            with self._news:
+                self._news.wait(0.05)
 
     def _change(self, name: str, transition: int) -> None:
         request = ChangeState.Request(transition=Transition(id=transition))

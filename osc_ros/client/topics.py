@@ -174,22 +174,14 @@ class TopicBackend:
                 with self._news:
                     self._news.wait(0.05)
 
-        until(lambda: self.services.are_there() and all(
+        until(self.services.are_there,
+              lambda: f"no controller '{self._name}' answers; {START}; none was there")
+        until(lambda: self.services.lifecycle() == 'active',
+              lambda: f'{self.services.advice()}; it was not active')
+        until(lambda: all(
             publisher.get_subscription_count() for publisher in self._publishers.values())
             and self._node.count_publishers(self._answer_topic.topic_name) > 0,
-            lambda: f"no controller '{self._name}' answers; {START}; none was there")
-        state = ['']
-
-        def is_active() -> bool:
-            state[0] = self.services.lifecycle()
-            return state[0] == 'active'
-
-        until(is_active, lambda: (
-            f"the controller '{self._name}' is {state[0]}: "
-            + ('its parameter autostart activates it when joint states come, or: '
-               if state[0] == 'inactive' else '')
-            + f'`ros2 lifecycle set {self._name} '
-            + f"{'activate' if state[0] == 'inactive' else 'configure'}`; it was not active"))
+            lambda: f"the topics of '{self._name}' were not all there")
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
 
     def _missing(self) -> list[str]:
