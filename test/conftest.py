@@ -111,10 +111,17 @@ def drawn(request):
 
 @pytest.fixture(scope='session')
 def ros():
-    """Return rclpy, initialized once per session."""
+    """
+    Return rclpy, initialized once per session.
+
+    A node keeps its DDS participant all the time: see `osc_ros.nodes.participant`.
+
+    """
     rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
     rclpy.init(args=[])
+    node = rclpy.create_node('_tests', enable_rosout=False, start_parameter_services=False)
     yield rclpy
+    node.destroy_node()
     rclpy.try_shutdown()
 
 

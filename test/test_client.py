@@ -696,6 +696,12 @@ def test_client_without_ros_imports_no_rclpy():
     assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0
 
 
+def test_program_opens_the_client_again_and_again(over_ros):
+    for _ in range(5):
+        with osc_ros.Arm.ros(timeout=30.0) as arm:
+            assert arm.state().q.shape == (7,)
+
+
 def test_arm_stops_if_its_block_raises():
     with pytest.raises(KeyError), osc_ros.Arm.simulated('panda') as arm:
         arm.move_to(arm.pose(shift=(0.0, 0.3, 0.0)), wait=False)

@@ -30,7 +30,6 @@ from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
 import numpy as np
 from numpy.typing import NDArray
 import rclpy
-from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -47,6 +46,7 @@ from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
 from osc_ros.nodes import messages
+from osc_ros.nodes.participant import shared_context
 from osc_ros.nodes.qos import LATCHED_QOS
 
 Array = NDArray[np.float64]
@@ -60,7 +60,7 @@ CLIENTS = count()  # of this process
 
 class TopicBackend:
     """
-    A node in a thread of its own, whose context is its own too.
+    A node in a thread of its own, in the context of all clients of this process.
 
     Every command is a message on the topics of doc/ros.md, whose answer on `~/answers` is waited
     for.
@@ -108,12 +108,11 @@ class TopicBackend:
         self._names: list[str] = []  # of the joint states
         self._order: list[int] = []
         self._is_open = True
-        self._context = Context()
-        rclpy.init(context=self._context)
+        context = shared_context()
         self._node = rclpy.create_node(
-            f'osc_client_{os.getpid()}_{id(self) % 100000}', context=self._context,
+            f'osc_client_{os.getpid()}_{id(self) % 100000}', context=context,
             enable_rosout=False, start_parameter_services=False)
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
         self.services = Services(self._node, self._name, self._news)
         self._connect()
@@ -452,4 +451,3 @@ class TopicBackend:
         self._thread.join()
         self._executor.shutdown()
         self._node.destroy_node()
-        rclpy.try_shutdown(context=self._context)
