@@ -476,6 +476,18 @@ def test_arm_that_was_stopped_is_activated_again(remote):
     assert distance(remote.move_to(goal).pose, goal) < 4e-3
 
 
+def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop):
+    backend = in_loop._backend
+    with backend._news:  # the thread has not seen the end
+        backend._held = -np.inf, 'of before'
+        backend._loop._posted.append(('change', ('', '', 'stale_state has ended')))
+        in_loop.sleep(0.05)
+        backend._held = -np.inf, 'of now'
+        with pytest.raises(ArmError, match='of now'):
+            in_loop.sleep(0.05)
+        backend._held = np.inf, ''
+
+
 def test_simulation_of_this_process_needs_no_recovery(in_process):
     assert 'no watchdogs' in in_process.recover()
 

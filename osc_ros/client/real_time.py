@@ -385,9 +385,10 @@ class RealTimeBackend:
         end = self._loop.time + timeout
         with self._news:
             while not until():
-                end_of_patience, text = self._held
-                if self._trouble or monotonic() > end_of_patience:
-                    raise ArmError(self._trouble or text)
+                if monotonic() > self._held[0]:
+                    self._take_events()  # it may be over, if this program was slow
+                if self._trouble or monotonic() > self._held[0]:
+                    raise ArmError(self._trouble or self._held[1])
                 if self._loop.state_age > SILENCE:
                     raise ArmTimeoutError(f'no state for {SILENCE:g} s')
                 if self._loop.time >= end:

@@ -443,7 +443,7 @@ class TopicBackend:
         self._listener = listener
 
     def close(self) -> None:
-        """End the thread, the node and its context."""
+        """End the thread and the node."""
         if not self._is_open:
             return
         self._listener, self._is_open = None, False
