@@ -25,6 +25,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 import contextlib
 import json
+import os
 from pathlib import Path
 import select
 import sys
@@ -44,7 +45,8 @@ KEYS = {'w': (3, 1.0), 's': (3, -1.0), 'a': (4, 1.0), 'd': (4, -1.0), 'r': (5, 1
 GAMEPAD = {'ABS_Y': (3, -1.0), 'ABS_X': (4, -1.0), 'ABS_RY': (5, -1.0), 'ABS_RX': (2, -1.0)}
 SPACEMOUSE = {'REL_Y': (3, -1.0), 'REL_X': (4, -1.0), 'REL_Z': (5, -1.0),
               'REL_RY': (0, -1.0), 'REL_RX': (1, -1.0), 'REL_RZ': (2, -1.0)}
-REACH = 350.0  # largest value of a SpaceMouse's axis
+SPACEMOUSE |= {name.replace('REL', 'ABS'): axis for name, axis in SPACEMOUSE.items()}
+REACH = 350.0  # largest value of a SpaceMouse's axis that does not tell it
 IDLE = 0.05  # deflections below this are zero
 
 
@@ -77,9 +79,12 @@ class Keyboard:
     def read(self, time: float) -> Reading | None:
         """Return the reading; None after q."""
         while select.select([sys.stdin], [], [], 0.0)[0]:
-            self._key, self._until = sys.stdin.read(1), time + HELD
-        if self._key == 'q':
-            return None
+            keys = os.read(sys.stdin.fileno(), 1024).decode(errors='replace')  # the last counts
+            if not keys:
+                raise DeviceError('the terminal has gone')
+            if 'q' in keys:
+                return None
+            self._key, self._until = keys[-1], time + HELD
         return reading_of_key(self._key if time <= self._until else '')
 
 
@@ -118,12 +123,19 @@ class Evdev:
             while (event := self._device.read_one()) is not None:
                 if event.type == codes.EV_KEY:
                     self._is_held = bool(event.value)
-                for kind, names, full in ((codes.EV_ABS, codes.ABS, 32767.0),
-                                          (codes.EV_REL, codes.REL, REACH)):
+                elif event.type == codes.EV_SYN and event.code == codes.SYN_DROPPED:
+                    self._is_held = False  # events were lost, perhaps that of the switch
+                for kind, names in ((codes.EV_ABS, codes.ABS), (codes.EV_REL, codes.REL)):
                     name = names.get(event.code) if event.type == kind else None
                     if name in self._axes:
                         place, sign = self._axes[name]
-                        self._deflection[place] = sign * np.clip(event.value / full, -1.0, 1.0)
+                        low, high = -REACH, REACH
+                        if kind == codes.EV_ABS:  # 0 to 255, -32768 to 32767, …
+                            axis = self._device.absinfo(event.code)
+                            low, high = axis.min, axis.max
+                        middle, half = (low + high) / 2.0, (high - low) / 2.0
+                        self._deflection[place] = sign * np.clip(
+                            (event.value - middle) / half, -1.0, 1.0)
         except OSError as error:
             raise DeviceError(f'{self._device.name} has gone: {error}') from None
         return Reading(self._deflection.copy(), self._is_held)
@@ -133,18 +145,28 @@ class Recorded:
     """Readings from a file with lines {"time": …, "deflection": […], "is_held": …}."""
 
     def __init__(self, path: Path) -> None:
-        self._lines = [json.loads(line) for line in path.read_text().splitlines()]
+        self._lines = []
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            try:
+                found = json.loads(line)
+                self._lines.append((float(found['time']), Reading(
+                    np.array(found.get('deflection', [0.0] * 6), dtype=float).reshape(6),
+                    bool(found.get('is_held', False))), bool(found.get('gone', False))))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise DeviceError(f'{path}, line {number}: {error!r}; accepted is {{"time": …, '
+                                  '"deflection": [six numbers], "is_held": true}') from None
         self._begin: float | None = None
 
     def read(self, time: float) -> Reading | None:
         """Return the last reading that is not later than the time since the start."""
         self._begin = time if self._begin is None else self._begin
-        past = [line for line in self._lines if line['time'] <= time - self._begin + 1e-9]
+        past = [line for line in self._lines if line[0] <= time - self._begin + 1e-9]
         if len(past) == len(self._lines):
             return None
-        if past and past[-1].get('gone'):
+        _, reading, is_gone = past[-1] if past else (0.0, Reading(np.zeros(6), False), False)
+        if is_gone:
             raise DeviceError('the recorded device has gone')
-        return Reading(np.array(past[-1]['deflection']), past[-1]['is_held'])
+        return reading
 
 
 def device_of(name: str) -> Device:
@@ -212,6 +234,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print('holding', arm.pose()[:3, 3].round(3))
     except DeviceError as error:
         raise SystemExit(f'{error}') from None
+    except KeyboardInterrupt:
+        raise SystemExit('ended by Ctrl-C: the arm holds its pose') from None
 
 
 if __name__ == '__main__':

@@ -54,7 +54,7 @@ LAYERS = {
 TABLE = 'dynamics/methods.py'
 # External libraries, each with the folders and modules that may import it.
 OUTSIDE = {
-    'rclpy': ('nodes', 'client/topics.py'),
+    'rclpy': ('nodes', 'client/topics.py', 'client/services.py'),
     'gymnasium': ('gym',),
     'mujoco': ('sim',),
     'pylibfranka': ('hardware/franka.py', 'hardware/franka_gripper.py'),

@@ -14,6 +14,10 @@
 
 """One set of tests of `osc_ros.Arm`: a simulation of the process, a loop, and ROS topics."""
 
+from contextlib import contextmanager
+import copy
+from dataclasses import replace
+import logging
 import os
 from pathlib import Path
 import signal
@@ -31,7 +35,9 @@ from loops import memory_of
 import osc_ros
 from osc_ros.arm.start import Start
 from osc_ros.client.robots import SHIPPED
+from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, IDLE, MODES
+from osc_ros.control.supervision import STALE_STATE, STALE_TARGET, Watchdog
 from osc_ros.control.supervisor import AT_REST
 from osc_ros.control.trajectory import Hold
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
@@ -102,6 +108,10 @@ def in_process():
 def in_loop():
     """Return the client of a real-time loop in a process of its own, as fast as the machine."""
     with osc_ros.Arm.real_time('panda', 'mujoco', {'pace': 'fast'}) as arm:
+        guard = arm._backend._guard
+        arm._backend._guard = replace(guard, watchdogs={  # as `RosArm`: machines of tests are busy
+            **guard.watchdogs, STALE_STATE: Watchdog('hold', timeout=30.0)})
+        arm.impedance(None)
         yield arm
 
 
@@ -147,10 +157,8 @@ def test_arms_move_alike(remote):
     remote.sleep(4.0)  # the posture returns, too
     for arm in (osc_ros.Arm.simulated('panda'), remote):
         began = arm.state().time
-        arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5)
-        arm.sleep(1.0)
-        state = arm.state()
-        ends.append((state, state.time - began))
+        took = arm.move_to(arm.pose(shift=(0.05, 0.1, 0.05)), duration=1.5).time - began
+        ends.append((arm.sleep(1.0), took))
     (one, took), (other, took_there) = ends
     np.testing.assert_allclose(one.pose, other.pose, atol=2e-3)
     np.testing.assert_allclose(one.torque, other.torque, atol=0.5)
@@ -168,6 +176,31 @@ def test_arm_moves_to_a_pose_in_each_form_and_returns_the_state_there(arm):
     np.testing.assert_allclose(here[:3, :3], goal[:3, :3], atol=0.011)
     arm.move_to([*home_pose()[:3, 3], 1.0, 0.0, 0.0, 0.0])
     assert distance(arm.pose(), home_pose()) < 2e-3
+
+
+def test_motions_in_a_row_end_each_at_its_goal(over_ros):
+    """A goal that was reached in the state to which the next command answers is not the next."""
+    over_ros.move_to(home_pose())
+    goals = home_pose(), over_ros.pose(shift=(0.0, 0.0, 0.03))
+    for k in range(1, 7):
+        assert distance(over_ros.move_to(goals[k % 2]).pose, goals[k % 2]) < 4e-3
+
+
+def test_reached_goal_of_before_is_not_the_goal(over_ros):
+    from osc_ros.nodes import messages
+    backend = over_ros._backend
+    over_ros.move_to(home_pose())
+    before = backend._reached
+    over_ros.move_to(over_ros.pose(shift=(0.0, 0.1, 0.0)), duration=5.0, wait=False)
+    assert not backend.is_at_goal()
+    late = copy.deepcopy(before)  # it was reached in the state that the command was answered in
+    late.header.stamp = messages.stamp(backend._goal_since)
+    backend._reached = late
+    assert not backend.is_at_goal()
+    backend._reached = late = copy.deepcopy(before)
+    backend._goal_since, backend._old = 0.0, late  # the clock was reset: its stamp is late
+    assert not backend.is_at_goal()
+    over_ros.hold()
 
 
 def test_motion_with_a_duration_takes_it(arm):
@@ -238,6 +271,14 @@ def test_impedance_makes_a_spring_that_still_moves_to_its_goal(arm):
      'the chunk is over'),
     (lambda arm: arm.impedance([1e9] * 6), 'stiffness|frequency|accepted'),
     (lambda arm: arm.follow([arm.pose()], 0.1), 'two poses or more'),
+    (lambda arm: arm.follow([[0.4, 0.0, 0.5], [0.4, 0.0]], 0.1), 'all of one form'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 1e9), 'dt is .* at most'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, np.nan), 'observed_at is nan: accepted is a'),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, 'now'), "observed_at is 'now': accepted is a"),
+    (lambda arm: arm.follow([arm.pose()] * 3, 0.1, arm.state().time + 9.0), 'no later than now'),
+    (lambda arm: arm.move_to(arm.pose(), duration=True), 'duration is True: accepted is a'),
+    (lambda arm: arm.payload('1'), "mass is '1': accepted is a"),
+    (lambda arm: (arm.hold(), arm.wait()), 'no goal to wait for: accepted after move_to'),
     (lambda arm: arm.move_to(np.full((4, 4), np.nan)), 'not a rotation'),
     (lambda arm: arm.move_to([1.0, 2.0]), 'accepted are'),
     (lambda arm: arm.jog([0.0] * 5), 'twist'),
@@ -250,6 +291,15 @@ def test_refusals_carry_the_words_of_the_controller_and_change_nothing(arm, comm
         command(arm)
     arm.sleep(0.1)
     assert distance(arm.pose(), before) < 1e-3
+
+
+@pytest.mark.parametrize('number', [np.float32, np.int64, np.array])
+def test_numbers_of_numpy_are_numbers(in_process, number):
+    arm = in_process
+    arm.move_to(arm.pose(), duration=number(1), timeout=number(9))
+    arm.follow([arm.pose()] * 3, number(1), observed_at=number(arm.state().time))
+    arm.sleep(number(1))
+    arm.payload(number(0))
 
 
 def test_goal_out_of_reach_is_a_time_out_that_says_how_far_it_is(arm):
@@ -321,18 +371,9 @@ def test_chunk_of_an_unknown_past_is_refused_by_the_node(over_ros):
 
 
 def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
-    from rcl_interfaces.srv import SetParametersAtomically
-    from rclpy.parameter import Parameter
-
-    def use(mode):
-        request = SetParametersAtomically.Request(
-            parameters=[Parameter('target.stream', value=mode).to_parameter_msg()])
-        found = over_ros._backend._call('set_parameters_atomically', request, 10.0)
-        assert found.result.successful, found.result.reason
-
     over_ros.move_to(home_pose())
     begin = over_ros.pose()
-    use('follow')
+    over_ros._backend.services.set_parameters({'target.stream': 'follow'})
     speeds, before = [], over_ros.state()
     for k in range(14):
         goal = begin.copy()
@@ -342,7 +383,7 @@ def test_stream_of_poses_is_followed_by_the_node_without_stops(over_ros):
         speeds.append((state.pose[1, 3] - before.pose[1, 3]) / (state.time - before.time))
         before = state
     assert distance(over_ros.wait().pose, goal) < 2e-3  # the last pose is the goal
-    use('stop')
+    over_ros._backend.services.set_parameters({'target.stream': 'stop'})
     assert min(speeds[8:]) > 0.005 and np.median(speeds[8:]) > 0.05  # a busy machine delays poses
 
 
@@ -365,7 +406,158 @@ def test_every_kind_of_command_is_answered(remote):
     with pytest.raises(ArmTimeoutError, match='not reached in 0.1 s.* mm'):
         arm.move_to([0.5, 0.7, 1.5], timeout=0.1)
     arm.hold()
+    with pytest.raises(InputError, match='there is no goal to wait for'):
+        arm.wait()
     assert arm.state().time > began
+
+
+@contextmanager
+def latching(arm):
+    """Have a watchdog stop an arm that gets no goals, until it is released."""
+    backend = arm._backend
+    if hasattr(backend, 'services'):
+        names = ('watchdog.stale_target.reaction', 'watchdog.stale_target.latched',
+                 'target_timeout')
+        usual = backend.services.parameters(names)
+        backend.services.set_parameters(dict(zip(names, ('hold', True, 0.3))))
+        try:
+            yield
+        finally:
+            backend.services.set_parameters(usual)
+        return
+    usual = backend._guard
+    backend._guard = replace(usual, watchdogs={
+        **usual.watchdogs, STALE_TARGET: Watchdog('hold', timeout=0.3, latched=True)})
+    arm.impedance(None)
+    try:
+        yield
+    finally:
+        backend._guard = usual
+        arm.impedance(None)
+
+
+def answers_of_recover(arm):
+    """Yield what an arm says to `recover`, until the patience of the tests ends."""
+    deadline = perf_counter() + PATIENCE
+    while perf_counter() < deadline:
+        try:
+            yield arm.recover()
+        except ArmError as error:
+            yield str(error)
+        sleep(0.05)
+
+
+def test_latched_watchdog_is_released_when_its_cause_is_gone(remote):
+    remote.move_to(home_pose())
+    assert 'nothing to release' in remote.recover()
+    with latching(remote):
+        remote.jog([0.0] * 6)
+        with pytest.raises(ArmError, match='stale_target'):
+            remote.sleep(20.0)
+        # a machine that is slow releases it now and then, until the next state
+        assert any('the cause is still there' in text for text in answers_of_recover(remote))
+        remote.hold()
+        assert any('nothing to release' in text for text in answers_of_recover(remote))
+    goal = remote.pose(shift=(0.0, 0.0, 0.02))
+    assert distance(remote.move_to(goal).pose, goal) < 4e-3
+
+
+def test_arm_that_was_stopped_is_activated_again(remote):
+    backend = remote._backend
+    if hasattr(backend, 'services'):
+        from lifecycle_msgs.msg import Transition
+        backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
+    else:
+        backend._loop.request(requests.deactivate)
+    deadline = perf_counter() + PATIENCE
+    with pytest.raises((ArmError, InputError), match='not active|was stopped; see Arm.recover'):
+        while perf_counter() < deadline:
+            remote.jog([0.0] * 6)
+    assert 'activated' in remote.recover()
+    goal = remote.pose(shift=(0.0, 0.0, -0.02))
+    assert distance(remote.move_to(goal).pose, goal) < 4e-3
+
+
+def test_reaction_that_has_ended_while_the_program_was_slow_is_no_error(in_loop):
+    backend = in_loop._backend
+    with backend._news:  # the thread has not seen the end
+        backend._held = -np.inf, 'of before'
+        backend._loop._posted.append(('change', ('', '', 'stale_state has ended')))
+        in_loop.sleep(0.05)
+        backend._held = -np.inf, 'of now'
+        with pytest.raises(ArmError, match='of now'):
+            in_loop.sleep(0.05)
+        backend._held = np.inf, ''
+
+
+def test_simulation_of_this_process_needs_no_recovery(in_process):
+    assert 'no watchdogs' in in_process.recover()
+
+
+def test_controller_that_falls_silent_is_a_time_out_that_names_it(over_ros, monkeypatch):
+    from osc_ros.client import topics
+    with osc_ros.Arm.ros(timeout=PATIENCE) as arm:
+        node = arm._backend._node
+        commands = next(found for found in node.subscriptions
+                        if found.topic_name.endswith('commands_stamped'))
+        commands.callback = lambda message: None
+        monkeypatch.setattr(topics, 'SILENCE', 0.5)
+        with pytest.raises(ArmTimeoutError, match='osc_controller/commands_stamped for 0.5 s: has '
+                           'the controller ended.*simulation.launch'):
+            arm.sleep(20.0)
+    for command in (arm.hold, arm.wait, arm.recover, lambda: arm.jog([0.0] * 6)):
+        with pytest.raises((ArmError, InputError), match='arm was closed|no goal'):
+            command()
+    arm.close()
+
+
+@pytest.mark.slow
+def test_arm_of_osc_arm_is_recovered_over_ros(ros):
+    from lifecycle_msgs.msg import Transition
+    program = 'import sys; from osc_ros.nodes.arm import main; main(sys.argv)'
+    node = subprocess.Popen([
+        sys.executable, '-c', program, '--ros-args', '-r', '__ns:=/loop', '--params-file',
+        str(CHECKOUT / 'config' / 'panda.yaml'), '-p', 'hardware:=mujoco', '-p',
+        'hardware.base:=panda_link0', '-p',
+        f'hardware.initial_positions:={list(HOME)}', '-p', 'rate:=1000.0', '-p',
+        'state_timeout:=30.0'])
+    try:
+        with osc_ros.Arm.ros('/loop/osc_controller', timeout=PATIENCE) as arm:
+            def moves():
+                goal = arm.pose(shift=(0.0, 0.0, 0.02))
+                assert distance(arm.move_to(goal).pose, goal) < 4e-3
+
+            moves()
+            arm._backend.services._change('deactivate', Transition.TRANSITION_DEACTIVATE)
+            with pytest.raises(InputError, match='not active'):
+                arm.jog([0.0] * 6)
+            assert 'activated' in arm.recover()
+            moves()
+            children = [path.read_text() for path in Path(f'/proc/{node.pid}/task').glob(
+                '*/children')]
+            os.kill(int(' '.join(children).split()[0]), signal.SIGKILL)
+            with pytest.raises(ArmError, match='has ended|inactive|commands_stamped'):
+                arm.sleep(60.0)
+            assert 'activated' in next(text for text in answers_of_recover(arm)
+                                       if 'activated' in text)
+            moves()
+    finally:
+        node.terminate()
+        node.wait()
+
+
+@pytest.mark.parametrize('name', ['', 'a b', None, 3])
+def test_node_has_a_name(ros, name):
+    with pytest.raises(InputError, match='accepted is the name of a controller'):
+        osc_ros.Arm.ros(name)
+
+
+@pytest.mark.slow
+def test_program_over_ros_that_does_not_close_its_arm_ends_in_order(over_ros):
+    code = 'import osc_ros; arm = osc_ros.Arm.ros(timeout=120.0); print(arm.state().q.shape)'
+    ended = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True,
+                           check=False)
+    assert (ended.returncode, ended.stdout) == (0, '(7,)\n'), ended.stderr
 
 
 def test_controller_that_is_not_there_is_a_time_out_that_says_what_to_start(ros):
@@ -462,9 +654,13 @@ def test_loop_that_has_ended_is_an_error_of_every_command():
         with pytest.raises(ArmError, match='process of the control loop has ended with status -9'):
             arm.sleep(10.0)
         for command in (lambda: arm.move_to(arm.pose(), wait=False),
-                        lambda: arm.jog([0.0] * 6), arm.hold, lambda: arm.impedance(None)):
-            with pytest.raises(ArmError, match='has ended with status -9'):
+                        lambda: arm.jog([0.0] * 6), arm.hold, lambda: arm.impedance(None),
+                        arm.recover):
+            with pytest.raises(ArmError, match='has ended with status -9.*itself$'):
                 command()
+    for command in (arm.hold, arm.recover, lambda: arm.sleep(1.0)):
+        with pytest.raises(ArmError, match='this arm was closed'):
+            command()
 
 
 @pytest.mark.parametrize('arguments, options, text', [
@@ -527,3 +723,13 @@ def test_arm_stops_if_its_block_raises():
         arm.sleep(0.2)
         raise KeyError
     assert not isinstance(arm._backend.arm.law.levels['tip'].guide._pending[-1][1], Hold)
+
+
+def test_error_of_a_program_is_not_replaced_by_that_of_the_stop(monkeypatch, caplog):
+    with (caplog.at_level(logging.WARNING, 'osc_ros'), pytest.raises(KeyError, match='mine'),
+          osc_ros.Arm.simulated('panda') as arm):
+        def refuse():
+            raise ArmError('the arm is gone')
+        monkeypatch.setattr(arm._backend, 'hold', refuse)
+        raise KeyError('mine')
+    assert 'could not be stopped: the arm is gone' in caplog.text

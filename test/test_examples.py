@@ -15,11 +15,14 @@
 """The programs in examples/ do what they say; devices by recorded input."""
 
 import json
+import os
 from pathlib import Path
 import re
 import runpy
+import select
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,6 +96,77 @@ def test_keys_are_their_own_switch(key, place):
     reading = program('teleoperation')['reading_of_key'](key)
     assert reading.is_held == (place is not None)
     assert np.flatnonzero(reading.deflection).tolist() == ([] if place is None else [place])
+
+
+def test_keys_that_come_at_once_count_as_the_last_and_q_ends(monkeypatch):
+    """In a pseudoterminal: what was typed before is not left for later."""
+    found = program('teleoperation')
+    ours, theirs = os.openpty()
+    with open(theirs) as terminal, open(ours, 'wb', buffering=0) as typist:
+        monkeypatch.setattr(sys, 'stdin', terminal)
+        keyboard = found['Keyboard']()
+        with found['raw_terminal']():
+            typist.write(b'wwwwf')
+            select.select([terminal], [], [], 10.0)
+            assert keyboard.read(0.0).deflection[5] == -1.0
+            assert keyboard.read(0.1).is_held
+            assert not keyboard.read(1.0).is_held
+            typist.write(b'wwqw')
+            select.select([terminal], [], [], 10.0)
+            assert keyboard.read(2.0) is None
+
+
+@pytest.mark.parametrize('lines, text', [
+    ('x', 'line 1: JSONDecodeError'), ('{"time": 1.0, "deflection": [1]}', 'line 1.*six numbers'),
+    ('{"time": 0.0}\n{"deflection": [0, 0, 0, 0, 0, 0]}', "line 2: KeyError.*'time'"),
+    ('[]', 'accepted is')])
+def test_recording_of_a_device_that_cannot_be_used_is_a_clear_error(tmp_path, lines, text):
+    path = tmp_path / 'stick.jsonl'
+    path.write_text(lines)
+    with pytest.raises(SystemExit, match=text):
+        program('teleoperation')['main']([str(path)])
+
+
+def test_recording_that_begins_later_is_at_rest_before(tmp_path):
+    found = program('teleoperation')
+    path = tmp_path / 'stick.jsonl'
+    path.write_text('{"time": 0.5, "deflection": [0, 0, 0, 1, 0, 0], "is_held": true}\n'
+                    '{"time": 9.0}')
+    device = found['device_of'](str(path))
+    assert not device.read(3.0).is_held
+    assert device.read(3.6).is_held
+
+
+def test_axes_of_a_gamepad_have_its_range_and_lost_events_open_the_switch(monkeypatch):
+    """With the interface of evdev: there is no device in a test."""
+    codes = SimpleNamespace(EV_SYN=0, EV_KEY=1, EV_REL=2, EV_ABS=3, SYN_DROPPED=3, BTN_SOUTH=304,
+                            ABS={0: 'ABS_X', 1: 'ABS_Y'}, REL={})
+    events = []
+
+    class Gamepad:
+        name = 'a gamepad'
+
+        def __init__(self, path):
+            pass
+
+        def absinfo(self, code):
+            return SimpleNamespace(min=0, max=255)
+
+        def read_one(self):
+            return SimpleNamespace(**dict(zip(('type', 'code', 'value'), events.pop(0)))) if (
+                events) else None
+
+    monkeypatch.setitem(sys.modules, 'evdev', SimpleNamespace(
+        ecodes=codes, InputDevice=Gamepad, list_devices=lambda: ['/dev/input/event0']))
+    device = program('teleoperation')['device_of']('gamepad')
+    events += [(1, 304, 1), (3, 1, 0), (3, 0, 255)]
+    reading = device.read(0.0)
+    assert reading.is_held
+    assert reading.deflection.tolist() == [0.0, 0.0, 0.0, 1.0, -1.0, 0.0]
+    events += [(3, 1, 128), (0, 3, 0)]
+    reading = device.read(0.1)
+    assert abs(reading.deflection[3]) < 0.01
+    assert not reading.is_held
 
 
 def test_cube_is_placed_within_a_centimetre_and_always_alike(capsys):

@@ -26,6 +26,7 @@ import time
 import numpy as np
 import pytest
 
+import osc_ros
 from osc_ros import InputError, Law, Limits, Robot, Settings
 from osc_ros.control.driver import Driver
 from osc_ros.control.gripper_state import HandGoal
@@ -220,6 +221,60 @@ def test_hand_moves_and_grasps_while_the_arm_is_under_control(server):
             arm.move_gripper(HandGoal(0.2))
     finally:
         arm.close()
+
+
+@pytest.mark.slow
+def test_client_without_ros_moves_the_arm_and_recovers_it(server):
+    """`Arm.real_time` end to end: process, libfranka, its errors, and the hand."""
+    def opened():
+        return osc_ros.Arm.real_time('fr3', 'franka', {
+            'address': server.address, 'realtime': 'ignore', 'gripper': True})
+
+    def moves(arm, shift):
+        server.tell('lost 1000')
+        goal = arm.pose(shift=shift)
+        assert np.linalg.norm((arm.move_to(goal, duration=1.0).pose - goal)[:3, 3]) < 4e-3
+
+    with until_open(opened) as arm:
+        moves(arm, (0.0, 0.0, 0.05))
+        arm.move_to(arm.pose(shift=(0.0, 0.0, -0.05)), duration=2.0, wait=False)
+        assert arm.gripper.move(0.03).width == pytest.approx(0.03, abs=1e-3)
+        arm.wait()
+        chunk = [arm.pose(shift=(0.0, 0.01 * k, 0.0)) for k in range(1, 6)]
+        arm.follow(chunk, 0.1, observed_at=arm.state().time)
+        assert np.linalg.norm((arm.wait().pose - chunk[-1])[:3, 3]) < 4e-3
+        arm.jog([0.0, 0.0, 0.0, 0.0, -0.05, 0.0])
+        arm.sleep(0.5)
+        for line, words in (('error 6', 'has failed.*joint_reflex'),
+                            ('connection 0', 'has failed.*connection to the arm was lost')):
+            arm.move_to(arm.pose(shift=(0.0, 0.1, 0.0)), duration=9.0, wait=False)
+            server.tell(line)
+            with pytest.raises(osc_ros.ArmError, match=words):
+                arm.wait()
+            with pytest.raises(osc_ros.ArmError, match=words + '.*see Arm.recover'):
+                arm.hold()
+            assert 'activated' in arm.recover()
+            moves(arm, (0.0, -0.03, 0.0))
+        server.tell('abort kEmergencyAborted')
+        with pytest.raises(osc_ros.ArmError, match='user stop.*Release it'):
+            arm.sleep(9.0)
+        with pytest.raises(osc_ros.ArmError, match='user stop.*Release it'):
+            arm.recover()
+        server.tell('mode kIdle')
+        time.sleep(0.1)
+        arm.recover()
+        moves(arm, (0.0, 0.0, 0.03))
+
+
+def until_open(opened):
+    """Return what `opened` returns; a busy machine may lose it at once, see `until_late`."""
+    for _ in range(10):
+        try:
+            return opened()
+        except osc_ros.errors.OscError as error:
+            if 'communication_constraints_violation' not in str(error):
+                raise
+    raise AssertionError('this machine was too slow ten times in turn')
 
 
 def test_arm_without_a_hand_says_so(arm):

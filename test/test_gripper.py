@@ -200,9 +200,11 @@ def test_arm_sags_under_a_load_until_it_knows_it():
 @pytest.mark.parametrize('command, text', [
     (lambda arm: arm.gripper.move(0.09), r'width of the gripper is 0.09 m; accepted: 0 to 0.08 m'),
     (lambda arm: arm.gripper.move(-0.01), 'accepted: 0 to 0.08'),
-    (lambda arm: arm.gripper.move(np.nan), 'accepted are finite numbers'),
+    (lambda arm: arm.gripper.move(np.nan), 'width is nan: accepted is a finite number'),
+    (lambda arm: arm.gripper.move(None), 'width is None: accepted is a finite number'),
+    (lambda arm: arm.gripper.grasp(np.nan), 'force is nan: accepted is a finite number'),
     (lambda arm: arm.gripper.grasp(200.0), 'force of the gripper is 200.0 N; accepted: 0.1 to 70'),
-    (lambda arm: arm.gripper.grasp(np.inf), 'accepted are finite numbers'),
+    (lambda arm: arm.gripper.grasp(np.inf), 'force is inf: accepted is a finite number'),
     (lambda arm: arm.gripper.move(0.05, speed=3.0), 'speed of the gripper is 3.0 m/s; accepted'),
     (lambda arm: arm.payload(-1.0), 'mass is -1.0: accepted is a finite number'),
     (lambda arm: arm.payload(100.0), 'hold'),

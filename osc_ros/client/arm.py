@@ -17,31 +17,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+import logging
 import os
 from types import TracebackType
 from typing import Any, TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.transform import Rotation
-
-from osc_ros.client.backend import ArmState, Backend
+from osc_ros.client.backend import Backend
 from osc_ros.client.gripper import GRIPPER, Gripper
-from osc_ros.client.inputs import goal_pose, goal_poses, require_mass, require_positive
+from osc_ros.client.motions import Motions
 from osc_ros.client.recording import Recording
-from osc_ros.control.task import Stiffness
-from osc_ros.dynamics.arrays import finite_array
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import InputError, OscError
 
 if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
 
-Array = NDArray[np.float64]
-
-TIMEOUT = 30.0  # default of time-outs [s]
+LOGGER = logging.getLogger('osc_ros')
 
 
-class Arm:
+class Arm(Motions):
     """
     An arm that is commanded by blocking calls.
 
@@ -77,7 +70,7 @@ class Arm:
     """
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        super().__init__(backend)
         self.joint_names = backend.joint_names
         self.gripper = Gripper(backend)
         self.simulation: Simulation | None = getattr(backend, 'arm', None)
@@ -183,231 +176,6 @@ class Arm:
         from osc_ros.client.real_time import RealTimeBackend
         return cls(RealTimeBackend(robot, hardware, values or {}, (base, tip), **options))
 
-    # state
-
-    def state(self) -> ArmState:
-        """
-        Return the newest state.
-
-        >>> arm.state().q                                           # doctest: +SKIP
-        array([ 0. , -0.785, …])
-
-        """
-        return self._backend.state()
-
-    def pose(self, shift: ArrayLike = (0.0, 0.0, 0.0), turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
-        """
-        Return the measured pose (4, 4) of the tip, moved by `shift` and `turn`.
-
-        >>> goal = arm.pose(shift=(0.0, 0.1, 0.0), turn=(0.0, 0.0, 0.5))    # doctest: +SKIP
-
-        Parameters
-        ----------
-        shift : (3,) [m]
-            In base axes.
-        turn : (3,) [rad]
-            Rotation vector in base axes.
-
-        """
-        T = self.state().pose.copy()
-        T[:3, 3] += finite_array('shift', shift, (3,))
-        turned = Rotation.from_rotvec(finite_array('turn', turn, (3,))).as_matrix()
-        T[:3, :3] = turned @ T[:3, :3]
-        return T
-
-    # motions
-
-    def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
-                timeout: float = TIMEOUT) -> ArmState:
-        """
-        Move the tip to a pose, and return the state there.
-
-        >>> arm.move_to([0.4, 0.1, 0.4], duration=2.0)              # doctest: +SKIP
-
-        Parameters
-        ----------
-        pose : (4, 4), (7,) or (3,)
-            See `Arm`.
-        duration : float, optional
-            Time of the motion [s]; as short as the limits of the target allow if not given, or if
-            it is too short.
-        wait : bool
-            Whether to wait until the tip has reached the pose.
-        timeout : float
-            Longest time to wait for it [s].
-
-        Raises
-        ------
-        InputError
-            The controller refuses the pose.
-        ArmTimeoutError
-            The pose was not reached in time; the arm goes on to it.
-        ArmError
-            The controller has stopped the arm.
-
-        """
-        if duration is not None:
-            require_positive('duration', duration)
-        require_positive('timeout', timeout)
-        self._backend.go_to(goal_pose(pose, self.state()), duration)
-        return self.wait(timeout) if wait else self.state()
-
-    def wait(self, timeout: float = TIMEOUT) -> ArmState:
-        """
-        Wait until the goal of the last command has been reached; return the state then.
-
-        >>> arm.move_to(goal, wait=False)                           # doctest: +SKIP
-        >>> arm.wait(timeout=5.0)
-
-        Raises
-        ------
-        ArmTimeoutError, ArmError
-            See `move_to`.
-
-        """
-        require_positive('timeout', timeout)
-        if not self._backend.wait(self._backend.is_at_goal, timeout):
-            raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
-                                  + self._backend.situation())
-        return self.state()
-
-    def sleep(self, seconds: float) -> ArmState:
-        """
-        Let the arm go on for a time on its clock [s]; return the state then.
-
-        >>> arm.sleep(0.1)                                          # doctest: +SKIP
-
-        Raises
-        ------
-        ArmError
-            The controller has stopped the arm.
-
-        """
-        require_positive('seconds', seconds)
-        self._backend.wait(lambda: False, seconds)
-        return self.state()
-
-    def follow(self, poses: ArrayLike, dt: float, observed_at: float | None = None) -> str:
-        """
-        Follow a chunk of poses, such as a policy predicts; return how the arm enters it.
-
-        The target goes over to the chunk from its present motion, without a stop, and slows down
-        at its end if no other chunk comes before: see doc/policies.md. This does not wait.
-
-        >>> observed = arm.state()                                  # doctest: +SKIP
-        >>> poses = policy(observed)
-        >>> arm.follow(poses, dt=0.1, observed_at=observed.time)
-        >>> arm.sleep(0.8)
-
-        Parameters
-        ----------
-        poses : (m, 4, 4), (m, 7) or (m, 3)
-            Pose k is for the time `observed_at` + (k + 1) dt.
-        dt : float [s]
-        observed_at : float, optional
-            Time of the state from which the poses were predicted [s]; now if not given.
-
-        Raises
-        ------
-        InputError
-            The controller refuses the chunk: too fast, out of the workspace, over.
-
-        """
-        require_positive('dt', dt)
-        now = self.state()
-        goals = goal_poses(poses, now)
-        times = dt * np.arange(1.0, len(goals) + 1.0)
-        return self._backend.follow_chunk(times, goals, now.time if observed_at is None
-                                          else float(observed_at))
-
-    def jog(self, twist: ArrayLike) -> None:
-        """
-        Move the tip with a twist (6,) [rad/s, m/s], until the time-out of twists, 0.2 s.
-
-        >>> while stick.is_held():                                  # doctest: +SKIP
-        ...     arm.jog([0.0, 0.0, 0.0, *stick.velocity()])
-        ...     arm.sleep(0.05)
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers.
-
-        """
-        self._backend.jog(finite_array('twist', twist, (6,)))
-
-    def push(self, wrench: ArrayLike) -> None:
-        """
-        Apply a wrench (6,) on the environment along the axes of force [N·m, N].
-
-        >>> arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
-
-        The axes of force are those of the settings of the task (`Task.axes`), or of the
-        controller's parameters `translation.axes` and `rotation.axes`.
-
-        Raises
-        ------
-        InputError
-            Not six finite numbers; a number other than 0 along an axis without force control.
-
-        """
-        self._backend.push(finite_array('wrench', wrench, (6,)))
-
-    def impedance(self, stiffness: ArrayLike | None, damping_ratio: float = 1.0) -> None:
-        """
-        Make the tip a spring with a stiffness (6,) [N·m/rad, N/m]; None: the set gains again.
-
-        >>> arm.impedance([30.0] * 3 + [500.0, 500.0, 200.0])       # doctest: +SKIP
-
-        Raises
-        ------
-        InputError
-            Numbers that are not positive and finite, or that the rate of the loop does not allow.
-
-        """
-        if stiffness is None:
-            self._backend.use_gains(None)
-            return
-        self._backend.use_gains(Stiffness(stiffness, [damping_ratio] * 6))
-
-    def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
-                inertia: ArrayLike | None = None) -> None:
-        """
-        Tell the controller what the tip carries, in place of what it was told before; 0: nothing.
-
-        >>> arm.payload(0.5)                    # half a kilogram at the tip   # doctest: +SKIP
-
-        The torque changes over 0.1 s or more. Call it when the load is lifted, not while it still
-        rests on something.
-
-        Parameters
-        ----------
-        mass : float [kg]
-        center_of_mass : (3,) [m]
-            In the frame of the tip.
-        inertia : (3, 3), optional
-            About the centre of mass, in the axes of the tip [kg m²]; default: a point mass.
-
-        Raises
-        ------
-        InputError, ModelError
-            Not possible physically, or more than the arm can hold.
-
-        """
-        require_mass(mass)
-        moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
-        self._backend.use_payload(
-            float(mass), finite_array('center_of_mass', center_of_mass, (3,)), moment)
-
-    def hold(self) -> None:
-        """
-        Stop as fast as the limits allow, and hold the pose.
-
-        >>> arm.hold()                                              # doctest: +SKIP
-
-        """
-        self._backend.hold()
-
     # records and end
 
     def record(self, path: str | os.PathLike[str]) -> Recording:
@@ -452,9 +220,11 @@ class Arm:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        """Close the arm; after an error, stop it before."""
+        """Close the arm; after an error, stop it before. The error is the one that counts."""
         try:
             if error is not None:
                 self.hold()
+        except OscError as second:
+            LOGGER.warning('the arm could not be stopped: %s', second)
         finally:
             self.close()

@@ -28,6 +28,8 @@ from osc_ros.control.task import Stiffness
 
 Array = NDArray[np.float64]
 
+CLOSED = 'this arm was closed: open it again'
+
 
 @dataclass(frozen=True, eq=False)
 class ArmState:
@@ -101,6 +103,9 @@ class Backend(Protocol):
 
     def hold(self) -> None:
         """Stop."""
+
+    def recover(self) -> str:
+        """Release latched watchdogs, or clear an error of the arm; return what was done."""
 
     def is_at_goal(self) -> bool:
         """Whether the goal of the last command has been reached."""

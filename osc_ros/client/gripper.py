@@ -19,8 +19,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from osc_ros.client.inputs import finite, positive
 from osc_ros.control.gripper_state import GripperState
-from osc_ros.errors import ArmTimeoutError, InputError
+from osc_ros.errors import ArmTimeoutError
 
 if TYPE_CHECKING:
     from osc_ros.client.backend import Backend
@@ -87,14 +88,12 @@ class Gripper:
             The fingers do not rest in time; they go on.
 
         """
-        given = [float(width)]
+        given = [finite('width', width)]
         if force is not None or speed is not None:
-            given.append(math.nan if force is None else float(force))
+            given.append(math.nan if force is None else finite('force', force))
         if speed is not None:
-            given.append(float(speed))
-        if any(math.isinf(value) for value in given) or math.isnan(width):
-            raise InputError(f'gripper: width {width} m, force {force} N, speed {speed} m/s: '
-                             'accepted are finite numbers')
+            given.append(finite('speed', speed))
+        timeout = positive('timeout', timeout)
         self._backend.move_gripper(given)
         return self.wait(timeout) if wait else self.state()
 
@@ -112,7 +111,7 @@ class Gripper:
         Parameters, errors: see `move`.
 
         """
-        return self.move(0.0, force, speed, wait, timeout)
+        return self.move(0.0, finite('force', force), speed, wait, timeout)
 
     def wait(self, timeout: float = TIMEOUT) -> GripperState:
         """
@@ -127,6 +126,7 @@ class Gripper:
             See `move`.
 
         """
+        timeout = positive('timeout', timeout)
         if not self._backend.wait(lambda: not self.state().is_moving, timeout):
             state = self.state()
             raise ArmTimeoutError(

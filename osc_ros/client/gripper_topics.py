@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import os
 from threading import Condition
 from time import monotonic
 from typing import Any
@@ -57,7 +58,10 @@ class GripperTopics:
 
     def _on_state(self, message: JointState) -> None:
         with self._news:
-            self._state = message
+            before, self._state = self._state, message
+            if before is not None and (messages.seconds(message.header.stamp)
+                                       < messages.seconds(before.header.stamp)):
+                self._since = -1.0  # the clock was reset
             self._news.notify_all()
 
     def _on_answer(self, message: DiagnosticStatus) -> None:
@@ -69,7 +73,7 @@ class GripperTopics:
         """Send a command, and wait until the gripper has accepted it."""
         self.state()
         self._number += 1
-        label = f'{id(self)} {self._number}'
+        label = f'{os.getpid()} {id(self)} {self._number}'
         message = Float64MultiArray(data=command)
         message.layout.dim = [MultiArrayDimension(label=label, size=len(command))]
         deadline = monotonic() + ANSWERED

@@ -29,6 +29,8 @@ from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
+LONGEST = 1e6  # longest time of a motion [s]
+
 
 def goal_pose(pose: ArrayLike, state: ArmState) -> Array:
     """
@@ -73,20 +75,51 @@ def goal_poses(poses: ArrayLike, state: ArmState) -> Array:
         Fewer than two poses; see `goal_pose`.
 
     """
-    if np.ndim(poses) not in (2, 3) or len(np.asarray(poses)) < 2:
-        raise InputError(f'poses of shape {np.shape(poses)}: accepted are two poses or more, '
-                         '(m, 4, 4), (m, 7) or (m, 3)')
-    return np.array([goal_pose(pose, state) for pose in np.asarray(poses, dtype=np.float64)])
+    try:
+        given = np.array(poses, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.empty(0)
+    if given.ndim not in (2, 3) or len(given) < 2:
+        raise InputError(f'poses of shape {given.shape}: accepted are two poses or more, all of '
+                         'one form: (m, 4, 4), (m, 7) or (m, 3)')
+    return np.array([goal_pose(pose, state) for pose in given])
 
 
-def require_mass(mass: float) -> None:
-    """Raise InputError unless a mass is a finite number, 0 or more [kg]."""
-    if isinstance(mass, bool) or not (isinstance(mass, (int, float)) and mass >= 0.0
-                                      and math.isfinite(mass)):
-        raise InputError(f'mass is {mass!r}: accepted is a finite number, 0 or more [kg]')
+def chunk_times(dt: float, count: int) -> Array:
+    """Return the times (count,) of the poses of a chunk after the observation [s]."""
+    return positive('dt', dt, LONGEST / count) * np.arange(1.0, count + 1.0)
 
 
-def require_positive(name: str, value: float) -> None:
-    """Raise InputError unless a number is finite and above 0."""
-    if not (isinstance(value, (int, float)) and math.isfinite(value) and value > 0.0):
-        raise InputError(f'{name} is {value!r}: accepted is a finite number above 0')
+def _number(value: object) -> float:
+    """Return a number of Python, NumPy or a tensor without axes as a float; NaN if it is none."""
+    if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):  # type: ignore[arg-type]
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def finite(name: str, value: float) -> float:
+    """Return a number as a float; InputError if it is not finite."""
+    number = _number(value)
+    if not math.isfinite(number):
+        raise InputError(f'{name} is {value!r}: accepted is a finite number')
+    return number
+
+
+def positive(name: str, value: float, upper: float = math.inf) -> float:
+    """Return a number as a float; InputError unless it is finite, above 0, and not above upper."""
+    number = _number(value)
+    if not (math.isfinite(number) and 0.0 < number <= upper):
+        raise InputError(f'{name} is {value!r}: accepted is a finite number above 0'
+                         + (f', at most {upper:g}' if math.isfinite(upper) else ''))
+    return number
+
+
+def non_negative(name: str, value: float, unit: str) -> float:
+    """Return a number as a float; InputError unless it is finite, and 0 or more."""
+    number = _number(value)
+    if not (math.isfinite(number) and number >= 0.0):
+        raise InputError(f'{name} is {value!r}: accepted is a finite number, 0 or more [{unit}]')
+    return number

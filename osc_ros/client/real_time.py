@@ -32,13 +32,13 @@ from osc_ros.arm.channel import Record
 from osc_ros.arm.link import LoopError, LoopProcess
 from osc_ros.arm.process import ArmEngine
 from osc_ros.arm.start import Start, System
-from osc_ros.client.backend import ArmState
+from osc_ros.client.backend import ArmState, CLOSED
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control import requests
 from osc_ros.control.arrival import Arrival, REACHED
 from osc_ros.control.check import Verdict
 from osc_ros.control.chunks import chunk_entry, LEAD
-from osc_ros.control.engine import ACTIVE
+from osc_ros.control.engine import ACTIVE, IDLE
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.guide import Jog, Motion
 from osc_ros.control.law import Law
@@ -48,7 +48,7 @@ from osc_ros.control.task import Stiffness, Target
 from osc_ros.control.trajectory import Hold
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.kinematics import link_pose
-from osc_ros.errors import ArmError, ArmTimeoutError, InputError
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, OscError
 from osc_ros.hardware.table import hardware_class
 from osc_ros.model.files import urdf_text
 from osc_ros.model.robot import Robot
@@ -121,33 +121,36 @@ class RealTimeBackend:
 
     def _begin(self, startup_check: str) -> None:
         """Activate the loop, and start the thread."""
-        self._news = Condition()
+        self._news, self._startup_check = Condition(), startup_check
         self._error, self._arrival, self._checked = np.zeros(6), Arrival(), -np.inf
         self._trouble, self._read, self._is_open = '', 0, True
         self._held: tuple[float, str] = np.inf, ''  # time of an error, and text of a reaction
         self._listener: Callable[[ArmState], None] | None = None
-        deadline = monotonic() + SILENCE
-        while not (self._loop.time and self._loop.has_enough_states):
-            if monotonic() > deadline:
-                raise ArmTimeoutError(f'{self.description.name} sent no state in {SILENCE:g} s')
-        self._check_start(startup_check)
         self._loop.request(requests.set_report_period, 1.0 / REPORTS)
-        self._loop.activate()
+        self._activate()
         self._thread = Thread(target=self._spin, name='osc_ros client', daemon=True)
         self._thread.start()
         atexit.register(self.close)
 
-    def _check_start(self, reaction: str) -> None:
+    def _activate(self) -> None:
+        """Begin to control the arm, once it has sent states and they agree with the model."""
+        deadline = monotonic() + SILENCE
+        while not (self._loop.time and self._loop.has_enough_states):
+            if monotonic() > deadline:
+                raise ArmTimeoutError(f'{self.description.name} sent no state in {SILENCE:g} s')
+        if self._startup_check != 'off':
+            self._check_start()
+        self._loop.activate()
+
+    def _check_start(self) -> None:
         """Compare the measured torques with the model."""
-        if reaction == 'off':
-            return
         finding = self._loop.request(requests.finding)
         expected = [Verdict.WELL, Verdict.UNCLEAR]
         if self.description.compensates != 'none':
             expected.append(Verdict.COMPENSATED)
         if finding.verdict in expected:
             return
-        if reaction == 'refuse':
+        if self._startup_check == 'refuse':
             raise InputError(f"start-up check: {finding} (accepted with startup_check='warn')")
         LOGGER.warning('start-up check: %s', finding)
 
@@ -169,11 +172,15 @@ class RealTimeBackend:
         if (listener := self._listener) is not None:
             for record in records:
                 listener(self._state_of(record))
-        while (posted := self._loop.next_event()) is not None:
-            event, arguments = posted
-            self._handle(event, *arguments)
+        self._take_events()
         if not self._end() and abs(self._loop.time - self._checked) > 1.0 / REPORTS:
             self._check()
+
+    def _take_events(self) -> None:
+        with self._news:  # so that none is between the loop and `_recovered`
+            while (posted := self._loop.next_event()) is not None:
+                event, arguments = posted
+                self._handle(event, *arguments)
 
     def _handle(self, event: str, *arguments: Any) -> None:
         """Act on an event of the loop, see `osc_ros.control.engine.Engine`."""
@@ -185,7 +192,11 @@ class RealTimeBackend:
             self._held = (monotonic() + RESUMES, text) if is_held else (np.inf, '')
             LOGGER.log(logging.WARNING if is_held else logging.INFO, text)
         elif event == 'lost':
-            self._fail(f'the arm has failed: {arguments[0]}')
+            text = f'the arm has failed: {arguments[0]}'
+            if self._trouble:
+                LOGGER.error(text)  # a consequence of what is said already
+            else:
+                self._fail(text)
         elif event == 'stopped':
             self._fail('the arm was stopped')
         elif event in ('error', 'warning', 'refusal'):
@@ -244,13 +255,26 @@ class RealTimeBackend:
 
     def _request(self, what: Callable[..., Any], *arguments: Any) -> Any:
         """Request something that needs an arm under control; ArmError if it is not."""
-        self._end()
-        if self._trouble and self._loop.mode != ACTIVE:
-            raise ArmError(self._trouble)
+        self._require_open()
+        self._require_control()
         try:
             return self._loop.request(what, *arguments)
         except LoopError as error:
             raise ArmError(self._end() or str(error)) from error
+        except InputError:
+            self._take_events()  # the reason may be among them
+            self._require_control()  # of a lost arm only an answer has the mode
+            raise
+
+    def _require_control(self) -> None:
+        """Raise ArmError if the arm has failed, or was stopped."""
+        self._end()
+        if self._trouble and self._loop.mode != ACTIVE:
+            raise ArmError(self._trouble + ('' if self._loop.has_ended else '; see Arm.recover'))
+
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ArmError(CLOSED)
 
     @property
     def _task(self) -> str:
@@ -311,6 +335,33 @@ class RealTimeBackend:
         """Stop; see `Backend`."""
         self._command(requests.hold)
 
+    def recover(self) -> str:
+        """Release latched watchdogs, or clear an error of the arm; see `Backend`."""
+        self._require_open()
+        with self._news:
+            try:
+                return self._recovered()
+            except OscError as error:
+                raise ArmError(self._end() or str(error)) from error
+
+    def _recovered(self) -> str:
+        deadline = monotonic() + SILENCE
+        self._loop.request(requests.progress)  # the answer has the mode; a lost arm has no states
+        while self._loop.mode not in (ACTIVE, IDLE) and monotonic() < deadline:  # it stops
+            self._news.wait(POST_PERIOD)
+        if self._loop.mode == ACTIVE:
+            is_done, text = self._loop.request(requests.release)
+            if not is_done:
+                raise ArmError(text)
+        else:
+            self._loop.recover()
+            self._take_events()  # the error among them is over
+            self._activate()
+            text = 'activated: the law controls the arm, and holds its pose'
+        self._trouble, self._held = '', (np.inf, '')
+        self._arrival.clear()
+        return text
+
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
         return self._arrival.state == REACHED
@@ -330,12 +381,14 @@ class RealTimeBackend:
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Wait until a condition holds; see `Backend`."""
+        self._require_open()
         end = self._loop.time + timeout
         with self._news:
             while not until():
-                end_of_patience, text = self._held
-                if self._trouble or monotonic() > end_of_patience:
-                    raise ArmError(self._trouble or text)
+                if monotonic() > self._held[0]:
+                    self._take_events()  # it may be over, if this program was slow
+                if self._trouble or monotonic() > self._held[0]:
+                    raise ArmError(self._trouble or self._held[1])
                 if self._loop.state_age > SILENCE:
                     raise ArmTimeoutError(f'no state for {SILENCE:g} s')
                 if self._loop.time >= end:

@@ -188,6 +188,10 @@ class SimulatedBackend:
         self._law.stop()
         self._begin()
 
+    def recover(self) -> str:
+        """Do nothing; see `Backend`."""
+        return 'there is nothing to recover from: this simulation has no watchdogs'
+
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
         return self._arrival.state == REACHED
@@ -195,8 +199,6 @@ class SimulatedBackend:
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
         level = next(iter(self._law.levels.values()))
-        if level.goal is None:
-            return 'there is no goal'
         reasons = [text for applies, text in (
             (level.guide.waits, 'the target waits for the arm'),
             (level.guide.clamped, 'the target is at the edge of the workspace'),

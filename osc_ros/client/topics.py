@@ -16,30 +16,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import atexit
+from collections.abc import Callable
+from itertools import count
 import os
 from threading import Condition, Thread
 from time import monotonic
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from lifecycle_msgs.srv import GetState
 import numpy as np
 from numpy.typing import NDArray
-from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.parameter import Parameter
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import MultiDOFJointTrajectory
 
-from osc_ros.client.backend import ArmState
+from osc_ros.client.backend import ArmState, CLOSED
 from osc_ros.client.gripper import GRIPPER
 from osc_ros.client.gripper_topics import GripperTopics
+from osc_ros.client.inputs import positive
+from osc_ros.client.services import ANSWERED, CHANGED, full_name, Services, START
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.task import Stiffness
 from osc_ros.errors import ArmError, ArmTimeoutError, InputError
@@ -49,13 +51,11 @@ from osc_ros.nodes.qos import LATCHED_QOS
 
 Array = NDArray[np.float64]
 
-ANSWERED = 2.0  # longest time until a command is answered [s]
-SILENCE = 5.0  # longest time between two joint states [s]
-CHANGED = 10.0  # longest time until changed settings are in force [s]
-START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; for a real arm '
-         'see doc/real_arm.md and doc/arm.md')
+SILENCE = 5.0  # longest time between two joint states, and between two torques [s]
 GAINS = ('mode', 'translation.stiffness', 'rotation.stiffness', 'translation.damping_ratio',
          'rotation.damping_ratio')
+SAME = 1e-6  # times [s] and parts of poses that differ by less are the same
+CLIENTS = count()  # of this process
 
 
 class TopicBackend:
@@ -86,7 +86,8 @@ class TopicBackend:
     """
 
     def __init__(self, node: str, timeout: float, gripper: str = GRIPPER) -> None:
-        self._name = '/' + node.strip('/')
+        self._name = full_name(node)
+        timeout = positive('timeout', timeout)
         self._news = Condition()
         self._answers: list[DiagnosticStatus] = []
         self._joints: JointState | None = None
@@ -94,9 +95,13 @@ class TopicBackend:
         self._pose: PoseStamped | None = None
         self._error: TwistStamped | None = None
         self._reached: PoseStamped | None = None
+        self._old: PoseStamped | None = None  # the newest one before the goal was set
         self._description: String | None = None
-        self._trouble, self._said, self._last_state = '', 'nothing', -np.inf
+        self._trouble, self._said = '', 'nothing'
+        self._last_state = self._last_command = -np.inf  # when they came [s]
         self._goal_since = np.inf  # time of the answer to the last motion [s]
+        self._goal: Array | None = None  # its end (4, 4); None: it has none
+        self._mark = 1 + (7 * os.getpid() + next(CLIENTS)) % 997  # of this client's stamps [ns]
         self._listener: Callable[[ArmState], None] | None = None
         self._set: list[Any] | None = None  # gains before `use_gains`
         self.joint_names: tuple[str, ...] = ()
@@ -109,12 +114,14 @@ class TopicBackend:
             enable_rosout=False, start_parameter_services=False)
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self._node)
+        self.services = Services(self._node, self._name, self._news)
         self._connect()
         self._gripper = GripperTopics(
             self._node, gripper if gripper.startswith('/')
             else f"{self._name.rpartition('/')[0]}/{gripper}", self._news)
         self._thread = Thread(target=self._spin, daemon=True, name='osc_client')
         self._thread.start()
+        atexit.register(self.close)  # a thread that still runs then would abort the program
         try:
             self._open(monotonic() + timeout, timeout)
         except BaseException:
@@ -130,20 +137,15 @@ class TopicBackend:
                                                 (MultiDOFJointTrajectory, 'target_trajectory'),
                                                 (MultiDOFJointTrajectory, 'target_chunk'),
                                                 (JointState, 'target_posture'))}
-        self._clients = {service: node.create_client(kind, f'{name}/{service}')
-                         for kind, service in (
-                             (Trigger, 'hold'), (SetBool, 'free_drive'), (GetState, 'get_state'),
-                             (SetParametersAtomically, 'set_parameters_atomically'),
-                             (GetParameters, 'get_parameters'))}
         self._answer_topic = node.create_subscription(
             DiagnosticStatus, f'{name}/answers', self._on_answer, 100)
         namespace = name.rpartition('/')[0]
         for kind, topic, field, qos in (
                 (PoseStamped, f'{name}/pose', '_pose', 10),
                 (TwistStamped, f'{name}/pose_error', '_error', 10),
-                (JointState, f'{name}/commands_stamped', '_command', 10),
                 (PoseStamped, f'{name}/goal_reached', '_reached', LATCHED_QOS)):
             node.create_subscription(kind, topic, self._keeper(field), qos)
+        node.create_subscription(JointState, f'{name}/commands_stamped', self._on_command, 10)
         node.create_subscription(JointState, f'{namespace}/joint_states', self._on_joints,
                                  qos_profile_sensor_data)
         node.create_subscription(String, f'{namespace}/robot_description',
@@ -171,22 +173,14 @@ class TopicBackend:
                 with self._news:
                     self._news.wait(0.05)
 
-        until(lambda: self._clients['get_state'].service_is_ready() and all(
+        until(self.services.are_there,
+              lambda: f"no controller '{self._name}' answers; {START}; none was there")
+        until(lambda: self.services.lifecycle() == 'active',
+              lambda: f'{self.services.advice()}; it was not active')
+        until(lambda: all(
             publisher.get_subscription_count() for publisher in self._publishers.values())
             and self._node.count_publishers(self._answer_topic.topic_name) > 0,
-            lambda: f"no controller '{self._name}' answers; {START}; none was there")
-        state = ['']
-
-        def is_active() -> bool:
-            state[0] = self._call('get_state', GetState.Request(), ANSWERED).current_state.label
-            return state[0] == 'active'
-
-        until(is_active, lambda: (
-            f"the controller '{self._name}' is {state[0]}: "
-            + ('its parameter autostart activates it when joint states come, or: '
-               if state[0] == 'inactive' else '')
-            + f'`ros2 lifecycle set {self._name} '
-            + f"{'activate' if state[0] == 'inactive' else 'configure'}`; it was not active"))
+            lambda: f"the topics of '{self._name}' were not all there")
         until(lambda: not self._missing(), lambda: f"{', '.join(self._missing())} did not come")
 
     def _missing(self) -> list[str]:
@@ -201,6 +195,11 @@ class TopicBackend:
     def _on_answer(self, message: DiagnosticStatus) -> None:
         with self._news:
             self._answers = [*self._answers[-99:], message]
+            self._news.notify_all()
+
+    def _on_command(self, message: JointState) -> None:
+        with self._news:
+            self._command, self._last_command = message, monotonic()
             self._news.notify_all()
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
@@ -243,55 +242,65 @@ class TopicBackend:
 
     # commands
 
-    def _call(self, service: str, request: Any, timeout: float) -> Any:
-        """Return the response of a service of the controller."""
-        future = self._clients[service].call_async(request)
-        deadline = monotonic() + timeout
-        while not future.done():
-            if monotonic() > deadline:
-                raise ArmTimeoutError(f"the controller '{self._name}' does not answer to "
-                                      f'{service}; {START}')
-            with self._news:
-                self._news.wait(0.002)
-        return future.result()
+    def _require_open(self) -> None:
+        if not self._is_open:
+            raise ArmError(CLOSED)
 
-    def _send(self, topic: str, message: Any, stamp: Any = None) -> str:
-        """Publish a command, and return the text of its answer."""
-        message.header.stamp = self._joints.header.stamp if stamp is None else stamp
+    def _send(self, topic: str, message: Any, stamp: Any = None, goal: Array | None = None
+              ) -> str:
+        """
+        Publish a command with the end (4, 4) of its motion, and return the text of its answer.
+
+        Its stamp is less than 1 µs early, by another time for each client: another client may send
+        a command for the same state, and its answer is not for this one.
+        """
+        self._require_open()
+        message.header.stamp = self._marked(
+            self._joints.header.stamp if stamp is None else stamp)
         label = messages.label_of(message.header.stamp)
         with self._news:
-            self._answers = []
+            self._answers, before = [], self._reached
             self._publishers[topic].publish(message)
             deadline = monotonic() + ANSWERED
             while True:
                 for answer in self._answers:
                     found = {pair.key: pair.value for pair in answer.values}
                     if answer.name == topic and found.get('stamp') == label:
-                        return self._accepted(topic, answer, float(found['time']))
+                        text = self._accepted(answer, float(found['time']), goal)
+                        if topic != 'target_wrench':
+                            self._old = before  # perhaps on a clock that was reset
+                        return text
                 self._news.wait(0.05)
                 if monotonic() > deadline:
                     raise ArmTimeoutError(f"the controller '{self._name}' did not answer to "
                                           f'{topic} within {ANSWERED:g} s; {START}')
 
-    def _accepted(self, topic: str, answer: DiagnosticStatus, time: float) -> str:
+    def _marked(self, stamp: Time) -> Time:
+        """Return a stamp that is less than 1 µs early, by the mark of this client."""
+        time = stamp.sec * 1_000_000_000 + stamp.nanosec
+        time += self._mark if time < self._mark else -self._mark  # not 0, which means now
+        return messages.time_of(divmod(time, 1_000_000_000))
+
+    def _accepted(self, answer: DiagnosticStatus, time: float, goal: Array | None) -> str:
         if answer.level == DiagnosticStatus.ERROR:
             raise InputError(answer.message)
-        if topic != 'target_wrench':
-            self._goal_since = time
+        if answer.name != 'target_wrench':
+            self._goal_since, self._goal = time, goal
         return str(answer.message)
 
     def go_to(self, pose: Array, duration: float | None) -> None:
         """Set a goal; see `Backend`."""
         if duration is None:
-            self._send('target_pose', messages.pose_message(pose, '', self._joints.header.stamp))
+            self._send('target_pose', messages.pose_message(
+                pose, '', self._joints.header.stamp), goal=pose)
         else:
             self._send('target_trajectory', messages.chunk_message(
-                np.array([duration]), pose[None], 0.0, ''))
+                np.array([duration]), pose[None], 0.0, ''), goal=pose)
 
     def follow_chunk(self, times: Array, poses: Array, observed_at: float) -> str:
         """Follow a chunk; see `Backend`."""
         message = messages.chunk_message(times, poses, observed_at, '')
-        return self._send('target_chunk', message, message.header.stamp)
+        return self._send('target_chunk', message, message.header.stamp, poses[-1])
 
     def jog(self, twist: Array) -> None:
         """Move with a twist; see `Backend`."""
@@ -304,7 +313,8 @@ class TopicBackend:
 
     def follow_path(self, times: Array, poses: Array) -> None:
         """Follow poses (m, 4, 4) at times (m,) from now on [s], from rest to rest."""
-        self._send('target_trajectory', messages.chunk_message(times, poses, 0.0, ''))
+        self._send('target_trajectory', messages.chunk_message(times, poses, 0.0, ''),
+                   goal=poses[-1])
 
     def set_posture(self, q: Array) -> None:
         """Set the joint positions (n,) that the nullspace motion approaches; without an answer."""
@@ -321,21 +331,10 @@ class TopicBackend:
             The controller refuses.
 
         """
-        answer = self._call('free_drive', SetBool.Request(data=is_on), CHANGED)
+        answer = self.services.call('free_drive', SetBool.Request(data=is_on), CHANGED)
         if not answer.success:
             raise InputError(f"the controller '{self._name}' says: {answer.message}")
         return str(answer.message)
-
-    def parameters(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return parameters of the controller by name; InputError if it lacks one."""
-        found = self._call('get_parameters', GetParameters.Request(names=list(names)),
-                           ANSWERED).values
-        if len(found) != len(names):
-            raise InputError(f"'{self._name}' lacks one of the parameters {', '.join(names)}: "
-                             'accepted is an osc_controller or osc_arm')
-        read = [rclpy.parameter.parameter_value_to_python(value) for value in found]
-        return {name: list(value) if hasattr(value, '__len__') and not isinstance(value, str)
-                else value for name, value in zip(names, read)}
 
     def description(self) -> str:
         """Return the URDF that came on robot_description; empty if none has come."""
@@ -352,23 +351,16 @@ class TopicBackend:
     def use_gains(self, spring: Stiffness | None) -> None:
         """Make the tip a spring, or not; see `Backend`."""
         if self._set is None:
-            self._set = list(self.parameters(GAINS).values())
+            self._set = list(self.services.parameters(GAINS).values())
         wanted = self._set if spring is None else [
             'impedance', *(part.tolist() for row in (spring.stiffness, spring.damping_ratio)
                            for part in (row[3:], row[:3]))]
-        self._set_parameters(dict(zip(GAINS, wanted)))
-
-    def _set_parameters(self, values: dict[str, Any]) -> None:
-        request = SetParametersAtomically.Request(parameters=[
-            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
-        result = self._call('set_parameters_atomically', request, CHANGED).result
-        if not result.successful:
-            raise InputError(result.reason)
+        self.services.set_parameters(dict(zip(GAINS, wanted)))
 
     def use_payload(self, mass: float, center_of_mass: Array, inertia: Array) -> None:
         """Set the payload; see `Backend`."""
         upper = inertia[np.triu_indices(3)]
-        self._set_parameters({'payload.mass': mass, 'payload.link': '',
+        self.services.set_parameters({'payload.mass': mass, 'payload.link': '',
                               'payload.center_of_mass': center_of_mass.tolist(),
                               'payload.inertia': upper.tolist()})
 
@@ -382,15 +374,32 @@ class TopicBackend:
 
     def hold(self) -> None:
         """Stop; see `Backend`."""
-        answer = self._call('hold', Trigger.Request(), ANSWERED)
-        if not answer.success:
-            raise ArmError(f"the controller '{self._name}' says: {answer.message}")
+        self._require_open()
+        self.services.trigger('hold')
         self._goal_since = np.inf
+
+    def recover(self) -> str:
+        """Get the arm under control again; see `Backend`."""
+        self._require_open()
+        said = self.services.recover()
+        self._goal_since = np.inf
+        with self._news:
+            self._trouble, self._last_command = '', monotonic()
+        return said
 
     def is_at_goal(self) -> bool:
         """Whether the goal has been reached; see `Backend`."""
-        return self._reached is not None and (
-            messages.seconds(self._reached.header.stamp) >= self._goal_since)
+        if self._reached is None or self._reached is self._old:
+            return False
+        time = messages.seconds(self._reached.header.stamp)
+        if messages.seconds(self._pose.header.stamp) < time - SAME:
+            return False  # the state would have a pose from before
+        later = time - self._goal_since
+        if abs(later) > SAME:
+            return later > 0.0
+        # one state: of this goal, or of the one before, which was reached in the same state
+        return self._goal is not None and bool(np.allclose(
+            messages.pose_array(self._reached.pose), self._goal, rtol=0.0, atol=SAME))
 
     def situation(self) -> str:
         """Return a text on the arm and its goal; see `Backend`."""
@@ -403,26 +412,42 @@ class TopicBackend:
 
     def wait(self, until: Callable[[], bool], timeout: float) -> bool:
         """Wait until a condition holds; see `Backend`."""
-        begin = messages.seconds(self._joints.header.stamp)
+        self._require_open()
+        now, passed = messages.seconds(self._joints.header.stamp), 0.0
         self._trouble = ''
         with self._news:
             while not until():
                 if self._trouble:
                     raise ArmError(f"the controller '{self._name}' says: {self._trouble}")
-                if monotonic() - self._last_state > SILENCE:
-                    raise ArmTimeoutError(f'no joint_states for {SILENCE:g} s')
-                if messages.seconds(self._joints.header.stamp) >= begin + timeout:
+                self._require_messages()
+                before, now = now, messages.seconds(self._joints.header.stamp)
+                passed += max(0.0, now - before)  # the clock may be reset
+                if passed >= timeout - SAME:
                     return False
                 self._news.wait(0.1)
         return True
+
+    def _require_messages(self) -> None:
+        """Raise ArmTimeoutError if the arm or the controller is silent."""
+        silent = [topic for topic, last in (('joint_states', self._last_state), (
+            f'{self._name}/commands_stamped', self._last_command))
+            if monotonic() - last > SILENCE]
+        if silent:
+            raise ArmTimeoutError(
+                f"no message on {' and '.join(silent)} for {SILENCE:g} s: has the "
+                + ('driver or simulator' if silent == ['joint_states'] else 'controller')
+                + f' ended? {START}')
 
     def listen(self, listener: Callable[[ArmState], None] | None) -> None:
         """Call a function with every state, in the node's thread; see `Backend`."""
         self._listener = listener
 
     def close(self) -> None:
-        """End the thread, the node and its context."""
+        """End the thread and the node."""
+        if not self._is_open:
+            return
         self._listener, self._is_open = None, False
+        atexit.unregister(self.close)
         self._thread.join()
         self._executor.shutdown()
         self._node.destroy_node()

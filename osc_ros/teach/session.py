@@ -113,13 +113,13 @@ class Session:
     def __init__(self, controller: str, timeout: float) -> None:
         self.backend = TopicBackend(controller, timeout)
         try:
-            values = self.backend.parameters(ROBOT)
+            values = self.backend.services.parameters(ROBOT)
             self.robot = description.robot(values, description.description(
                 values, self.backend.description()))
             if self.robot.nq != self.robot.n:
                 raise InputError(f"'{self.robot.name}' has spherical joints: accepted are "
                                  'revolute and prismatic ones')
-            self.limits = target_limits(self.backend.parameters(LIMITS))
+            self.limits = target_limits(self.backend.services.parameters(LIMITS))
         except BaseException:
             self.close()
             raise
@@ -145,7 +145,7 @@ class Session:
 
     def is_free(self) -> bool:
         """Whether the arm is in free drive."""
-        return bool(self.backend.parameters(('mode',))['mode'] == 'free')
+        return bool(self.backend.services.parameters(('mode',))['mode'] == 'free')
 
     def state(self) -> tuple[float, Array]:
         """Return time [s] and joint positions (n,) of the newest state."""

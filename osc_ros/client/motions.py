@@ -1,0 +1,313 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The commands of a client: they check what is given, and wait for the arm."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial.transform import Rotation
+
+from osc_ros.client.backend import ArmState, Backend
+from osc_ros.client.inputs import (
+    chunk_times,
+    finite,
+    goal_pose,
+    goal_poses,
+    LONGEST,
+    non_negative,
+    positive,
+)
+from osc_ros.control.task import Stiffness
+from osc_ros.dynamics.arrays import finite_array
+from osc_ros.errors import ArmTimeoutError, InputError
+
+Array = NDArray[np.float64]
+
+TIMEOUT = 30.0  # default of time-outs [s]
+
+
+class Motions:
+    """
+    The commands of `osc_ros.Arm`.
+
+    Parameters
+    ----------
+    backend : Backend
+        What moves the arm.
+
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._has_goal = False  # that the last command has set
+
+    # state
+
+    def state(self) -> ArmState:
+        """
+        Return the newest state.
+
+        >>> arm.state().q                                           # doctest: +SKIP
+        array([ 0. , -0.785, …])
+
+        """
+        return self._backend.state()
+
+    def pose(self, shift: ArrayLike = (0.0, 0.0, 0.0), turn: ArrayLike = (0.0, 0.0, 0.0)) -> Array:
+        """
+        Return the measured pose (4, 4) of the tip, moved by `shift` and `turn`.
+
+        >>> goal = arm.pose(shift=(0.0, 0.1, 0.0), turn=(0.0, 0.0, 0.5))    # doctest: +SKIP
+
+        Parameters
+        ----------
+        shift : (3,) [m]
+            In base axes.
+        turn : (3,) [rad]
+            Rotation vector in base axes.
+
+        """
+        T = self.state().pose.copy()
+        T[:3, 3] += finite_array('shift', shift, (3,))
+        turned = Rotation.from_rotvec(finite_array('turn', turn, (3,))).as_matrix()
+        T[:3, :3] = turned @ T[:3, :3]
+        return T
+
+    # motions
+
+    def move_to(self, pose: ArrayLike, duration: float | None = None, wait: bool = True,
+                timeout: float = TIMEOUT) -> ArmState:
+        """
+        Move the tip to a pose, and return the state there.
+
+        >>> arm.move_to([0.4, 0.1, 0.4], duration=2.0)              # doctest: +SKIP
+
+        Parameters
+        ----------
+        pose : (4, 4), (7,) or (3,)
+            See `Arm`.
+        duration : float, optional
+            Time of the motion [s]; as short as the limits of the target allow if not given, or if
+            it is too short.
+        wait : bool
+            Whether to wait until the tip has reached the pose.
+        timeout : float
+            Longest time to wait for it [s].
+
+        Raises
+        ------
+        InputError
+            The controller refuses the pose.
+        ArmTimeoutError
+            The pose was not reached in time; the arm goes on to it.
+        ArmError
+            The controller has stopped the arm.
+
+        """
+        if duration is not None:
+            duration = positive('duration', duration, LONGEST)
+        timeout = positive('timeout', timeout)
+        self._backend.go_to(goal_pose(pose, self.state()), duration)
+        self._has_goal = True
+        return self.wait(timeout) if wait else self.state()
+
+    def wait(self, timeout: float = TIMEOUT) -> ArmState:
+        """
+        Wait until the goal of the last command has been reached; return the state then.
+
+        >>> arm.move_to(goal, wait=False)                           # doctest: +SKIP
+        >>> arm.wait(timeout=5.0)
+
+        Raises
+        ------
+        InputError
+            The last command has no goal: it was `jog` or `hold`, or there was none.
+        ArmTimeoutError, ArmError
+            See `move_to`.
+
+        """
+        timeout = positive('timeout', timeout)
+        if not self._has_goal:
+            raise InputError('there is no goal to wait for: accepted after move_to and follow '
+                             '(after jog and hold, sleep lets time pass)')
+        if not self._backend.wait(self._backend.is_at_goal, timeout):
+            raise ArmTimeoutError(f'the goal was not reached in {timeout:g} s: '
+                                  + self._backend.situation())
+        return self.state()
+
+    def sleep(self, seconds: float) -> ArmState:
+        """
+        Let the arm go on for a time on its clock [s]; return the state then.
+
+        >>> arm.sleep(0.1)                                          # doctest: +SKIP
+
+        Raises
+        ------
+        ArmError
+            The controller has stopped the arm.
+
+        """
+        self._backend.wait(lambda: False, positive('seconds', seconds))
+        return self.state()
+
+    def follow(self, poses: ArrayLike, dt: float, observed_at: float | None = None) -> str:
+        """
+        Follow a chunk of poses, such as a policy predicts; return how the arm enters it.
+
+        The target goes over to the chunk from its present motion, without a stop, and slows down
+        at its end if no other chunk comes before: see doc/policies.md. This does not wait.
+
+        >>> observed = arm.state()                                  # doctest: +SKIP
+        >>> poses = policy(observed)
+        >>> arm.follow(poses, dt=0.1, observed_at=observed.time)
+        >>> arm.sleep(0.8)
+
+        Parameters
+        ----------
+        poses : (m, 4, 4), (m, 7) or (m, 3)
+            Pose k is for the time `observed_at` + (k + 1) dt.
+        dt : float [s]
+        observed_at : float, optional
+            Time of the state from which the poses were predicted [s]; now if not given.
+
+        Raises
+        ------
+        InputError
+            The controller refuses the chunk: too fast, out of the workspace, over.
+
+        """
+        now = self.state()
+        goals = goal_poses(poses, now)
+        said = self._backend.follow_chunk(
+            chunk_times(dt, len(goals)), goals,
+            now.time if observed_at is None else finite('observed_at', observed_at))
+        self._has_goal = True
+        return said
+
+    def jog(self, twist: ArrayLike) -> None:
+        """
+        Move the tip with a twist (6,) [rad/s, m/s], until the time-out of twists, 0.2 s.
+
+        >>> while stick.is_held():                                  # doctest: +SKIP
+        ...     arm.jog([0.0, 0.0, 0.0, *stick.velocity()])
+        ...     arm.sleep(0.05)
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers.
+
+        """
+        self._backend.jog(finite_array('twist', twist, (6,)))
+        self._has_goal = False
+
+    def push(self, wrench: ArrayLike) -> None:
+        """
+        Apply a wrench (6,) on the environment along the axes of force [N·m, N].
+
+        >>> arm.push([0.0, 0.0, 0.0, 0.0, 0.0, -10.0])              # doctest: +SKIP
+
+        The axes of force are those of the settings of the task (`Task.axes`), or of the
+        controller's parameters `translation.axes` and `rotation.axes`.
+
+        Raises
+        ------
+        InputError
+            Not six finite numbers; a number other than 0 along an axis without force control.
+
+        """
+        self._backend.push(finite_array('wrench', wrench, (6,)))
+
+    def impedance(self, stiffness: ArrayLike | None, damping_ratio: float = 1.0) -> None:
+        """
+        Make the tip a spring with a stiffness (6,) [N·m/rad, N/m]; None: the set gains again.
+
+        >>> arm.impedance([30.0] * 3 + [500.0, 500.0, 200.0])       # doctest: +SKIP
+
+        Raises
+        ------
+        InputError
+            Numbers that are not positive and finite; over ROS also what the rate of the loop does
+            not allow. The others reduce it to what the rate allows, without a message.
+
+        """
+        if stiffness is None:
+            self._backend.use_gains(None)
+            return
+        self._backend.use_gains(Stiffness(stiffness, [damping_ratio] * 6))
+
+    def payload(self, mass: float, center_of_mass: ArrayLike = (0.0, 0.0, 0.0),
+                inertia: ArrayLike | None = None) -> None:
+        """
+        Tell the controller what the tip carries, in place of what it was told before; 0: nothing.
+
+        >>> arm.payload(0.5)                    # half a kilogram at the tip   # doctest: +SKIP
+
+        The torque changes over 0.1 s or more. Call it when the load is lifted, not while it still
+        rests on something.
+
+        Parameters
+        ----------
+        mass : float [kg]
+        center_of_mass : (3,) [m]
+            In the frame of the tip.
+        inertia : (3, 3), optional
+            About the centre of mass, in the axes of the tip [kg m²]; default: a point mass.
+
+        Raises
+        ------
+        InputError, ModelError
+            Not possible physically, or more than the arm can hold.
+
+        """
+        mass = non_negative('mass', mass, 'kg')
+        moment = np.zeros((3, 3)) if inertia is None else finite_array('inertia', inertia, (3, 3))
+        self._backend.use_payload(
+            mass, finite_array('center_of_mass', center_of_mass, (3,)), moment)
+
+    def hold(self) -> None:
+        """
+        Stop as fast as the limits allow, and hold the pose.
+
+        >>> arm.hold()                                              # doctest: +SKIP
+
+        """
+        self._backend.hold()
+        self._has_goal = False
+
+    def recover(self) -> str:
+        """
+        Get the arm under control again after an ArmError; return what was done.
+
+        Latched reactions of watchdogs end, if their causes are gone. After an error of the arm
+        itself, such as a reflex, this clears the error and activates the controller again. The arm
+        then holds its pose; command its motion anew. The simulation of this process has neither.
+
+        >>> try:                                                    # doctest: +SKIP
+        ...     arm.move_to(goal)
+        ... except osc_ros.ArmError:
+        ...     input('Make room, then press Enter')
+        ...     arm.recover()
+
+        Raises
+        ------
+        ArmError
+            The cause is still there, or the arm does not recover, with the reason.
+
+        """
+        said = self._backend.recover()
+        self._has_goal = False
+        return said

@@ -1,0 +1,182 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""The services of a controller, for the client over ROS: calls that end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Condition
+from time import monotonic
+from typing import Any
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+import rclpy
+from rclpy.exceptions import InvalidTopicNameException
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.validate_full_topic_name import validate_full_topic_name
+from std_srvs.srv import SetBool, Trigger
+
+from osc_ros.errors import ArmError, ArmTimeoutError, InputError, require_type
+
+ANSWERED = 2.0  # longest time until a service answers [s]
+CHANGED = 10.0  # the same if it changes settings [s]
+STOPPING = 2.0  # longest time in which an arm comes to rest [s]
+STARTING = 30.0  # the same if it starts or recovers the arm [s]
+START = ('start one: `ros2 launch osc_ros simulation.launch.py` simulates an arm; for a real arm '
+         'see doc/real_arm.md and doc/arm.md')
+KINDS = {'hold': Trigger, 'release': Trigger, 'recover': Trigger, 'free_drive': SetBool,
+         'get_state': GetState, 'change_state': ChangeState,
+         'set_parameters_atomically': SetParametersAtomically, 'get_parameters': GetParameters}
+
+
+class Services:
+    """
+    Calls the services of a controller, and waits for their answers.
+
+    Another thread spins the node. Every method raises ArmTimeoutError if no answer comes, and
+    ArmError or InputError with the words of the controller if it refuses.
+
+    Parameters
+    ----------
+    node : Node
+        Owns the clients.
+    name : str
+        Of the controller, with its namespace.
+    news : Condition
+        Notified with each message.
+
+    """
+
+    def __init__(self, node: Node, name: str, news: Condition) -> None:
+        self._name, self._news, self._label = name, news, 'unknown'
+        self._clients = {service: node.create_client(kind, f'{name}/{service}')
+                         for service, kind in KINDS.items()}
+
+    def are_there(self) -> bool:
+        """Whether the controller offers its state."""
+        return bool(self._clients['get_state'].service_is_ready())
+
+    def call(self, service: str, request: Any, timeout: float = ANSWERED) -> Any:
+        """Return the response to a request."""
+        future = self._clients[service].call_async(request)
+        deadline = monotonic() + timeout
+        while not future.done():
+            if monotonic() > deadline:
+                raise ArmTimeoutError(f"the controller '{self._name}' does not answer to "
+                                      f'{service}; {START}')
+            with self._news:
+                self._news.wait(0.002)
+        return future.result()
+
+    def trigger(self, service: str, timeout: float = ANSWERED) -> str:
+        """Call a service std_srvs/Trigger; return what it says."""
+        answer = self.call(service, Trigger.Request(), timeout)
+        if not answer.success:
+            raise ArmError(f"the controller '{self._name}' says: {answer.message}")
+        return str(answer.message)
+
+    def lifecycle(self) -> str:
+        """Return the state of the node: 'active', 'inactive', …; 'busy' if it does not answer."""
+        try:
+            self._label = str(self.call('get_state', GetState.Request()).current_state.label)
+        except ArmTimeoutError:
+            self._label = 'busy'
+        return self._label
+
+    def advice(self) -> str:
+        """Return what `lifecycle` has found, and what to do."""
+        how = {'inactive': 'its parameter autostart activates it when joint states come, or: '
+                           f'`ros2 lifecycle set {self._name} activate`',
+               'unconfigured': 'its log says why; its parameter autostart configures it, or: '
+                               f'`ros2 lifecycle set {self._name} configure`',
+               'busy': 'it does not answer, because it compiles kernels for the first time, '
+                       'connects, or hangs'}.get(self._label, 'its log says more')
+        return f"the controller '{self._name}' is {self._label}: {how}"
+
+    def parameters(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return parameters of the controller by name; InputError if it lacks one."""
+        found = self.call('get_parameters', GetParameters.Request(names=list(names))).values
+        if len(found) != len(names):
+            raise InputError(f"'{self._name}' lacks one of the parameters {', '.join(names)}: "
+                             'accepted is an osc_controller or osc_arm')
+        read = [rclpy.parameter.parameter_value_to_python(value) for value in found]
+        return {name: list(value) if hasattr(value, '__len__') and not isinstance(value, str)
+                else value for name, value in zip(names, read)}
+
+    def set_parameters(self, values: dict[str, Any]) -> None:
+        """Set parameters, all or none of them."""
+        request = SetParametersAtomically.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        result = self.call('set_parameters_atomically', request, CHANGED).result
+        if not result.successful:
+            raise InputError(result.reason)
+
+    def recover(self) -> str:
+        """
+        Release latched watchdogs; or clear an error of the arm, and activate the controller.
+
+        Returns
+        -------
+        str
+            What was done.
+
+        """
+        label = self.lifecycle()
+        if label == 'busy':
+            raise ArmTimeoutError(f'{self.advice()}; {START}')
+        if label == 'active':
+            return self.trigger('release')
+        if label == 'unconfigured':  # the connection is opened anew: there is no error then
+            self._change('configure', Transition.TRANSITION_CONFIGURE)
+        elif self._clients['recover'].service_is_ready():  # osc_arm has it
+            self._recover_arm()
+        self._change('activate', Transition.TRANSITION_ACTIVATE)
+        return 'activated: the law controls the arm, and holds its pose'
+
+    def _recover_arm(self) -> None:
+        """Clear the error of the arm; the controller refuses while it still stops the arm."""
+        deadline = monotonic() + STOPPING
+        while True:
+            try:
+                self.trigger('recover', STARTING)
+                return
+            except ArmTimeoutError:
+                raise
+            except ArmError:
+                if monotonic() > deadline:
+                    raise
+            with self._news:
+                self._news.wait(0.05)
+
+    def _change(self, name: str, transition: int) -> None:
+        request = ChangeState.Request(transition=Transition(id=transition))
+        if not self.call('change_state', request, STARTING).success:
+            raise ArmError(f"the controller '{self._name}' refuses to {name}: its log says why")
+
+
+def full_name(node: str) -> str:
+    """Return the name of a node with its namespace; InputError if it is none."""
+    require_type('node', node, str, "the name of a controller, such as 'osc_controller'")
+    name = '/' + node.strip('/')
+    try:
+        validate_full_topic_name(name)
+    except InvalidTopicNameException as error:
+        raise InputError(f"node '{node}': accepted is the name of a controller with its "
+                         "namespace, such as '/left/osc_controller' "
+                         f"({' '.join(str(error).split())})") from None
+    return name
