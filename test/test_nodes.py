@@ -553,7 +553,8 @@ def test_bad_posture_is_refused_and_the_old_one_stays(spin):
 def test_clock_that_begins_again_drops_what_was_planned_and_holds(spin):
     rig = Rig(spin).activate()
     rig.hardware.tick = 10_000
-    rig.ask()
+    for _ in range(20):  # until that clock is accepted
+        rig.ask()
     rig.until_said('time went back', lambda: (setattr(rig.hardware, 'tick', 1), rig.ask()))
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-8)
 

@@ -26,6 +26,7 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.state_check import CLOCK_STATES
 from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,
@@ -263,8 +264,7 @@ def test_jump_is_what_the_velocity_limits_do_not_allow(factor, trips):
 
 
 @pytest.mark.parametrize('q, qd, after', [
-    (READY + 0.5, REST, PERIOD), (READY, REST + 50.0, PERIOD), (READY, REST, 1e5),
-    (READY, REST, -50.0)])
+    (READY + 0.5, REST, PERIOD), (READY, REST + 50.0, PERIOD)])
 def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, after):
     bench = Bench()
     believed = []
@@ -278,6 +278,22 @@ def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, a
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
     np.testing.assert_array_equal(bench.supervisor._gate.state.q, q)
+
+
+@pytest.mark.parametrize('other', [-50.0, 1e5])
+def test_states_of_two_arms_by_turns_hold_the_first_and_a_reset_clock_is_accepted(other):
+    bench, rng = Bench(), np.random.default_rng(5)
+    for _ in range(300):
+        believed = [bench.supervisor.accept_state(bench.time + other, READY + 0.5, REST)
+                    for _ in range(rng.integers(1, CLOCK_STATES + 1))]
+        assert not any(believed) and bench.supervisor.watch()
+        bench.see()
+        np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
+        assert bench.supervisor.cause == JUMP and bench.supervisor.reason.endswith(
+            'a simulation was reset, or two nodes publish the states')
+    believed = [bench.supervisor.accept_state(bench.time + other + k * PERIOD, READY + 0.5, REST)
+                for k in range(CLOCK_STATES + 3)]
+    assert believed == CLOCK_STATES * [False] + 3 * [True]
 
 
 def test_state_that_comes_late_is_of_no_use_and_no_cause():

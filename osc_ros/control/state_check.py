@@ -30,6 +30,7 @@ Array = NDArray[np.float64]
 JUMP_FACTOR = 2.0  # a change faster than this many times the velocity limit is a jump
 JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
 CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
+CLOCK_STATES = 10  # so many states in a row show that the clock was changed for good
 # A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
 # states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
 # [rad/s, m/s].
@@ -74,7 +75,8 @@ class StateCheck:
         """Reason why a state cannot follow another one; empty if it can."""
         dt = state.time - before.time
         if not CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]:
-            return f'the time of the states went from {before.time:.3f} s to {state.time:.3f} s'
+            return (f'the time of the states went from {before.time:.3f} s to {state.time:.3f} s: '
+                    'a simulation was reset, or two nodes publish the states')
         speed = JUMP_FACTOR * self._fastest
         for kind, step, allowed in (
                 ('', self._short_way.of(state.q - before.q), JUMP_FLOOR + speed * max(dt, period)),

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.state_check import (
+    CLOCK_STATES,
     CLOCK_STEPS,
     FreezeCheck,
     FROZEN,
@@ -80,8 +81,10 @@ class StateGate:
     Accepts the joint states that are plausible after the last accepted one.
 
     A state farther from the last one than the joints can move is rejected, unless the next state
-    confirms it: then that next state is accepted. A state with an earlier stamp than the last one
-    is rejected. Frozen positions of a moving arm are rejected until one changes.
+    confirms it: then that next state is accepted. A change of the clock must be confirmed by
+    CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with an
+    earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected until
+    one changes.
 
     Attributes
     ----------
@@ -120,6 +123,7 @@ class StateGate:
         self._check, self._freeze = StateCheck(robot), FreezeCheck(robot)
         self._speeds = SpeedCheck(robot.joint_names, limits, now)
         self._doubted: State | None = None
+        self._agreed = 0  # number of states in a row that agree with the one doubted first
         self.state, self.came, self.is_open = State(0.0, rest, rest), now, False
         self.interval = self.spacing = period
         self.faults: tuple[tuple[str, str], ...] = ()
@@ -207,7 +211,10 @@ class StateGate:
             return False
         if reason := self._check.jump(before, state, period):
             self.faults = ((JUMP, reason),)
-            if doubted is None or self._check.contradicts(doubted, state, period):
+            agrees = doubted is not None and not self._check.contradicts(doubted, state, period)
+            self._agreed = self._agreed + 1 if agrees else 0
+            is_regular = CLOCK_STEPS[0] <= state.time - before.time <= CLOCK_STEPS[1]
+            if self._agreed < (1 if is_regular else CLOCK_STATES):
                 self._doubted = state
                 return False
             self.has_jumped = True
