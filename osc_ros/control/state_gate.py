@@ -82,9 +82,9 @@ class StateGate:
 
     A state farther from the last one than the joints can move is rejected, unless the next state
     confirms it: then that next state is accepted. A change of the clock must be confirmed by
-    CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with an
-    earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected until
-    one changes.
+    CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with
+    an earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected
+    until one changes.
 
     Attributes
     ----------
