@@ -711,6 +711,16 @@ def test_client_without_ros_imports_no_rclpy():
     assert subprocess.run([sys.executable, '-c', code], check=False).returncode == 0
 
 
+def test_arm_that_was_closed_says_so():
+    with osc_ros.Arm.simulated('panda') as arm:
+        pose = arm.state().pose
+    for command in (arm.hold, lambda: arm.sleep(1.0), lambda: arm.move_to(pose, wait=False),
+                    lambda: arm.jog([0.0] * 6), lambda: arm.push([0.0] * 6)):
+        with pytest.raises(ArmError, match='this arm was closed: open it again'):
+            command()
+    arm.close()
+
+
 def test_program_opens_the_client_again_and_again(over_ros):
     for _ in range(5):
         with osc_ros.Arm.ros(timeout=30.0) as arm:

@@ -163,6 +163,12 @@ def test_unusable_options_are_refused(options, text):
         make('Reach', **options)
 
 
+def test_step_before_the_first_reset_says_what_is_missing():
+    env = make('Reach').unwrapped
+    with pytest.raises(gymnasium.error.ResetNeeded, match='before the first reset'):
+        env.step(np.zeros(6))
+
+
 def test_stiffness_of_an_action_is_in_force():
     env = make('Reach', variable_impedance=True).unwrapped
     env.reset(seed=0)

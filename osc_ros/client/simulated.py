@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.client.backend import ArmState
+from osc_ros.client.backend import ArmState, CLOSED
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control.arrival import Arrival, REACHED
 from osc_ros.control.gripper_state import goal_of, GripperState
@@ -33,7 +33,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
 from osc_ros.control.task import Stiffness
 from osc_ros.control.trajectory import Hold
-from osc_ros.errors import InputError
+from osc_ros.errors import ArmError, InputError
 from osc_ros.model.files import urdf_text
 from osc_ros.sim.hand import FINGERS as SHIPPED_HANDS
 from osc_ros.sim.hand import Hand, hand_of
@@ -89,6 +89,7 @@ class SimulatedBackend:
         self._set = law.settings.tasks[0].gains
         self._arrival, self._checked = Arrival(), -np.inf
         self._listener: Callable[[ArmState], None] | None = None
+        self._is_open = True
         self._advance()
 
     def _furnished(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -106,6 +107,8 @@ class SimulatedBackend:
 
     @property
     def _law(self) -> Law:
+        if not self._is_open:
+            raise ArmError(CLOSED)
         return self.arm.law
 
     def _advance(self) -> None:
@@ -222,5 +225,6 @@ class SimulatedBackend:
 
     def close(self) -> None:
         """Close the window and the law."""
+        self._is_open = False
         self.arm.close()
-        self._law.close()
+        self.arm.law.close()

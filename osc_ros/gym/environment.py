@@ -112,6 +112,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.observation_space: Any = gymnasium.spaces.Dict({
             name: gymnasium.spaces.Box(-bound, bound, bound.shape, np.float32)
             for name, bound in self._largest.items()})
+        self._goal: Any = None  # of the tip (4, 4), from `reset` on
         self._set_stiffness = np.zeros(2)
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
@@ -157,6 +158,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def step(self, action: NDArray[np.float32]
              ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Move for 50 ms; return observation, reward, whether it is done, False, and infos."""
+        if self._goal is None:
+            raise gymnasium.error.ResetNeeded('step before the first reset: accepted after reset()')
         given = self._checked(action)
         self._move_goal(given[:6])
         if self._is_variable:
