@@ -159,7 +159,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
              ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Move for 50 ms; return observation, reward, whether it is done, False, and infos."""
         if self._goal is None:
-            raise gymnasium.error.ResetNeeded('step before the first reset: accepted after reset()')
+            raise gymnasium.error.ResetNeeded(
+                'step before the first reset: accepted after reset()')
         given = self._checked(action)
         self._move_goal(given[:6])
         if self._is_variable:
