@@ -61,9 +61,9 @@ class GpuBatch:
         arguments = (('q', self._robot.nq), ('qd', n), ('gravity', 3), ('u', m), ('tau_null', n),
                      ('posture_acceleration', n))
         with self._on_device():
-            self._states = States(*(
-                None if values is None else self._view(name, values, (self.k, width))
-                for (name, width), values in zip(arguments, states)))
+            self._states = States._make([
+                *(None if values is None else self._view(name, values, (self.k, width))
+                  for (name, width), values in zip(arguments, states)), None])
             self._method = dynamics.on_gpu(self._number, self._device)
 
     def torques(self, out: Any, check: bool) -> Torques:
