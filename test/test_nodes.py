@@ -654,6 +654,20 @@ def test_node_that_is_destroyed_is_not_seen_any_more(ros):
     other.destroy_node()
 
 
+def test_garbage_is_collected_as_usual_only_after_the_last_of_two_controllers(ros):
+    nodes = [Controller(namespace=name, parameter_overrides=given(**ROBOT, autostart=False))
+             for name in ('left', 'right')]
+    for node in nodes:
+        assert node.trigger_configure() == SUCCESS
+    nodes[0].stop()
+    nodes[0].stop()
+    assert not gc.isenabled() and gc.get_freeze_count() > 0
+    nodes[1].stop()
+    assert gc.isenabled() and gc.get_freeze_count() == 0
+    for node in nodes:
+        node.destroy_node()
+
+
 def test_task_of_a_name_that_is_taken_is_refused(ros):
     with pytest.raises(InputError, match="'tasks' has 'posture': accepted are words other than"):
         Controller(parameter_overrides=given(tasks=['posture']))

@@ -334,7 +334,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: engine.end())
     said = set_system(start.system)
-    realtime.keep_garbage_out()
+    realtime.keep_garbage_out(engine)
     channel.events.put(pickle.dumps((EVENT, OPENED, (described, said))))
     try:
         engine.run()

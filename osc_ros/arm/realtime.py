@@ -28,17 +28,26 @@ TIMER_SLACK = 29  # PR_SET_TIMERSLACK of <sys/prctl.h>
 # A thread that runs Python code hands the GIL to a waiting thread after this time [s].
 SWITCH_INTERVAL = 1e-4
 
+_owners: set[int] = set()  # identities of those who called `keep_garbage_out`
+
 
 def switch_threads_quickly() -> None:
     """Limit the time that a thread waits for another thread's Python code to SWITCH_INTERVAL."""
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
-def keep_garbage_out() -> None:
-    """Disable automatic garbage collection, and exclude all present objects from it."""
+def keep_garbage_out(owner: object) -> None:
+    """
+    Disable automatic garbage collection, and exclude all present objects from it.
+
+    This holds until `collect_garbage_as_usual` was called for each owner, for example the nodes
+    of several arms in this process.
+
+    """
     gc.collect()
     gc.freeze()
     gc.disable()
+    _owners.add(id(owner))
 
 
 def collect_garbage() -> None:
@@ -46,10 +55,12 @@ def collect_garbage() -> None:
     gc.collect()
 
 
-def collect_garbage_as_usual() -> None:
-    """Enable automatic garbage collection of all objects."""
-    gc.enable()
-    gc.unfreeze()
+def collect_garbage_as_usual(owner: object) -> None:
+    """Enable automatic garbage collection of all objects, if no other owner needs it disabled."""
+    _owners.discard(id(owner))
+    if not _owners:
+        gc.enable()
+        gc.unfreeze()
 
 
 def prioritize(priority: int) -> str:

@@ -147,7 +147,7 @@ class Controller(ManagedNode):
             self._loop.close()
         if self._law is not None:
             self._law.close()
-        realtime.collect_garbage_as_usual()
+        realtime.collect_garbage_as_usual(self)
 
     @property
     def _active(self) -> bool:
@@ -224,7 +224,7 @@ class Controller(ManagedNode):
             self.get_logger().info(realtime.prioritize(found['realtime.priority']))
         if found['realtime.lock_memory']:
             self.get_logger().info(realtime.lock_memory())
-        realtime.keep_garbage_out()  # now, before the loop runs: it takes long
+        realtime.keep_garbage_out(self)  # now, before the loop runs: it takes long
 
     def _clean_up(self) -> None:
         self._cleans_up_at_rest = self._ending
@@ -233,7 +233,7 @@ class Controller(ManagedNode):
         self._made.close()
         self._law = self._loop = self._diagnosis = None
         self._cleans_up_at_rest = False
-        realtime.collect_garbage_as_usual()
+        realtime.collect_garbage_as_usual(self)
 
     # activation, start-up check and deactivation
 
