@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+import os
 import signal
 import sys
 from typing import NoReturn
@@ -45,7 +46,16 @@ def teach() -> NoReturn:
 def _print(name: str) -> NoReturn:
     """Run a command that only prints and writes files: it ends when its reader does (`| head`)."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    _run(name)
+    try:
+        try:
+            _run(name)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the parent has blocked the signal, or a library ignores it
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPIPE])
+        os.kill(os.getpid(), signal.SIGPIPE)
+        raise
 
 
 def _run(name: str) -> NoReturn:

@@ -112,9 +112,13 @@ def test_ctrl_c_ends_a_command_without_a_traceback(name):
     assert 'Traceback' not in rest
 
 
-def test_output_that_nobody_reads_ends_a_command_quietly():
-    with subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+@pytest.mark.parametrize('blocked', [set(), {signal.SIGPIPE}], ids=['', 'blocked'])
+def test_output_that_nobody_reads_ends_a_command_quietly(blocked):
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    process = subprocess.Popen([sys.executable, '-m', 'osc_ros.start', 'info', 'panda', '--check'],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    with process:
         process.stdout.close()  # as of `| head`, which has ended
         assert 'Error' not in process.stderr.read()  # it may say that it compiles
     assert process.returncode == -signal.SIGPIPE
