@@ -58,7 +58,7 @@ class Echo(Node):
         self._command.layout.dim = [MultiArrayDimension(size=JOINTS, stride=JOINTS)]
         self.create_subscription(JointState, 'joint_states', self._on_joint_states,
                                  qos_profile_sensor_data, raw=self.IS_RAW)
-        realtime.keep_garbage_out()
+        realtime.keep_garbage_out(self)
 
     def _on_joint_states(self, message: JointState) -> None:
         self._command.data = array('d', bytes(8 * JOINTS))

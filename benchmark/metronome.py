@@ -303,7 +303,7 @@ def found(given: Specification) -> dict[str, Any]:
     with _at_work(given) as metronome:
         while not metronome.is_answered():
             metronome.publish(10)
-        realtime.keep_garbage_out()
+        realtime.keep_garbage_out(None)
         results = {IDLE: asdict(metronome.measured())}
         if given.busy:
             with _busy():
@@ -314,7 +314,7 @@ def found(given: Specification) -> dict[str, Any]:
 def endless(given: Specification) -> None:
     """Publish states continuously; measure the commands on each line of input."""
     with _at_work(given) as metronome:
-        realtime.keep_garbage_out()
+        realtime.keep_garbage_out(None)
         print('true', flush=True)
         while True:
             metronome.publish(CHUNK)
