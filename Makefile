@@ -57,7 +57,7 @@ demo: $(venv)/.demo $(if $(findstring franka-sim,$(ARGS)),$(venv)/.franka $(fran
 	@$(bin)/osc_demo $(ARGS)
 
 test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
-	@$(bin)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@$(bin)/pytest $(ARGS)
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test

@@ -91,7 +91,7 @@ setup(
         'doc': DOC,
         # `colcon test` runs pytest only if this extra contains it.
         # An installed launch_pytest breaks pytest 8.4 and later.
-        'test': [*DEMO, *RECORD, *GYM, *DASK, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7,<8.4',
+        'test': [*DEMO, *RECORD, *GYM, *DASK, *MPI, *FRANKA, *DOC, 'mpich', 'pytest>=7.2,<8.4',
                  'pytest-xdist',
                  'hypothesis',
                  'rosbags>=0.10',

@@ -61,6 +61,16 @@ LONGEST = ('test_demo.py', 'test_general_joints.py', 'test_operational_space.py'
            'test_nodes.py', 'test_compiled.py', 'test_soak.py', 'test_relay.py', 'test_texts.py')
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Run the suite in several processes, if pytest-xdist is installed and no file is named."""
+    option, is_worker = config.option, 'PYTEST_XDIST_WORKER' in os.environ
+    if (config.args_source is config.ArgsSource.TESTPATHS and not is_worker
+            and not option.collectonly and getattr(option, 'numprocesses', 0) is None):
+        option.numprocesses, option.maxprocesses = 'auto', option.maxprocesses or 4
+        option.dist, option.loadscopereorder = 'loadfile', False
+
+
 def pytest_configure(config):
     """Let hypothesis try fewer examples if the slow tests are left out."""
     is_quick = config.option.markexpr == 'not slow'

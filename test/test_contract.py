@@ -180,6 +180,10 @@ class TestContract:
         expected = np.linalg.solve(at.terms.M, at.tau)
         assert difference(at.method.apply_M_inv(at.q, at.tau), expected) < AGREEMENT
 
+    # the lanes of 'recursive' are compiled for this test only
+    @pytest.mark.parametrize('each', [
+        pytest.param(one, marks=pytest.mark.slow if one[0] == 'recursive' else ())
+        for one in EACH], ids='-'.join, indirect=True, scope='module')
     def test_batch_is_every_state_by_itself(self, at):
         states = [at, at.other(), at]
         found = Terms.empty(at.robot, len(states))

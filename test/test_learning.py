@@ -150,3 +150,19 @@ def test_tensors_of_pytorch_share_their_memory():
     np.testing.assert_allclose(still.numpy(), expected, atol=1e-9 * np.abs(expected).max())
     with pytest.raises(InputError, match='requires a gradient'):
         space.torque(tensors[0].requires_grad_(), *tensors[1:])
+
+
+def test_arrays_of_jax_come_back_as_arrays_of_jax():
+    jax = pytest.importorskip('jax', exc_type=ImportError)
+    q, qd, u = states()
+    expected = panda().torque_batch(q, qd, u).tau
+    with jax.enable_x64(True):
+        arrays = [jax.numpy.asarray(one) for one in (q, qd, u)]
+        tau = TensorSpace(panda()).torque(*arrays)
+        assert isinstance(tau, jax.Array) and tau.dtype == np.float64
+        np.testing.assert_array_equal(np.asarray(tau), expected)
+        tip = TensorSpace(panda()).tip(*arrays[:2])
+        assert isinstance(tip.pose, jax.Array) and tip.pose.shape == (K, 7)
+    single = TensorSpace(panda()).torque(*(jax.numpy.asarray(one) for one in (q, qd, u)))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, atol=1e-3 * np.abs(expected).max())

@@ -271,3 +271,5 @@ def test_record_without_a_controller_ends_with_one(tmp_path):
     assert ended.returncode == 1, ended.stderr
     assert "no node 'nobody' was found" in ended.stderr
     assert "topic '/none' is not recorded: nobody publishes it" in ended.stdout
+    assert 'is not kept' in ended.stdout
+    assert not any(tmp_path.iterdir())

@@ -14,6 +14,7 @@
 
 """osc_teach: a hand guides the simulated arm over ROS, its path is recorded and played back."""
 
+import json
 import re
 from threading import Thread
 from time import sleep
@@ -307,6 +308,8 @@ def test_poses_are_recorded_by_lines_and_by_the_service_and_played(hand, tmp_pat
 
 def test_without_a_controller_it_says_what_to_start(ros, file, capsys):
     with pytest.raises(SystemExit) as caught:
-        main(['play', str(file), '--controller', 'kitchen', '--timeout', '0.3'])
+        main(['play', str(file), '--controller', 'kitchen', '--timeout', '0.3', '--json'])
     assert caught.value.code == 1
-    assert "no controller '/kitchen' answers; start one" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "no controller '/kitchen' answers; start one" in said.err
+    assert json.loads(said.out)['problem'] in said.err

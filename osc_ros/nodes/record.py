@@ -238,6 +238,8 @@ def _record(options: argparse.Namespace) -> int:
             recorder.destroy_node()
             rclpy.try_shutdown()
             bag.close()
+            if not bag.count:
+                bag.remove()
     with stdout_for_json(options.json):
         _tell(options, bag, recorder, perf_counter() - began)
     if not recorder.is_found:
@@ -279,13 +281,17 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
 def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took: float) -> None:
     is_exact = recorder.journal > 0 and not any('gap' in one for one in recorder.problems)
     if options.json:
-        write_json(options.json, {'folder': str(bag.folder), 'seconds': took, 'exact': is_exact,
-                                  'messages': bag.counts, 'problems': recorder.problems})
+        write_json(options.json, {'folder': str(bag.folder) if bag.count else None,
+                                  'seconds': took, 'exact': is_exact, 'messages': bag.counts,
+                                  'problems': recorder.problems})
     for name, count in bag.counts.items():
         if count:
             print(f'{count:8d}  {name}')
     for problem in recorder.problems:
         print(f'note: {problem}')
+    if not bag.count:
+        print(f'nothing came in {took:.1f} s: {bag.folder} is not kept')
+        return
     print(f'{bag.folder}: {bag.count} messages in {took:.1f} s; '
           + (f'osc_replay {bag.folder} computes the run again, to the last bit' if is_exact
              else 'without a complete journal, so osc_replay computes only parts of it'

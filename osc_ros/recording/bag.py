@@ -180,6 +180,12 @@ class BagWriter:
         """Close the file as it is, after an error."""
         self._stream.close()
 
+    def remove(self) -> None:
+        """Remove the folder again, after `close`."""
+        self.file.unlink()
+        (self.folder / METADATA).unlink()
+        self.folder.rmdir()
+
     def _metadata(self) -> dict[str, Any]:
         start = {'nanoseconds_since_epoch': self._first}
         duration = {'nanoseconds': self._last - self._first}

@@ -59,17 +59,25 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with raised_signals(), stdout_for_json(options.json):
             run = {'record': _record, 'play': _play, 'show': _show}[options.action]
-            status, figures = run(options)
+            try:
+                status, figures = run(options)
+            except ArmError as error:
+                _complain(error)
+                status, figures = 1, {'problem': str(error)}
             if options.json:
                 write_json(options.json, figures)
         sys.exit(status)
     except OscError as error:
-        sys.stdout.flush()
-        print(f'osc_teach: {error}', file=sys.stderr)
-        sys.exit(1 if isinstance(error, ArmError) else 2)
+        _complain(error)
+        sys.exit(2)
     except KeyboardInterrupt:
         print('interrupted', file=sys.stderr)
         sys.exit(130)
+
+
+def _complain(error: OscError) -> None:
+    sys.stdout.flush()
+    print(f'osc_teach: {error}', file=sys.stderr)
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
