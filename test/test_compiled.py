@@ -19,11 +19,14 @@ import os
 from pathlib import Path
 import subprocess
 import sys
+from threading import Event
+from time import sleep
 
 from numba import njit
 import numpy as np
 import pytest
 
+from conftest import PATIENCE
 from judge import robot_cases
 from osc_ros import OperationalSpace, Robot
 from osc_ros.arm import channel
@@ -37,6 +40,7 @@ from osc_ros.control.task import ForceControl, Gains, Stiffness, Task
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.dynamics import compiled as compiled_module
 from osc_ros.dynamics import kernel_source as source_module
+from osc_ros.dynamics.compilation import _Team
 from osc_ros.dynamics.compiled import KERNELS, OPERATIONS
 from osc_ros.dynamics.kernel_source import kernel_modules, kernel_source, stored_digest
 from osc_ros.dynamics.kinematics import LinkAxes
@@ -252,3 +256,18 @@ def test_digest_is_found_again_without_parsing_until_a_source_file_changes(tmp_p
     assert stored_digest(tmp_path, '1') != first
     assert not list(tmp_path.glob('tmp*'))
     assert stored_digest(tmp_path / 'no folder', '1') == compute('1')
+
+
+def test_nothing_is_told_after_the_compilation():
+    entered, left = Event(), Event()
+
+    def tell(progress):
+        entered.set()
+        sleep(0.2)
+        left.set()
+
+    team = _Team(None, tell)
+    team.observe('kernel', begins=True)
+    assert entered.wait(PATIENCE)
+    team.close()
+    assert left.is_set()

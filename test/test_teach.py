@@ -306,10 +306,12 @@ def test_poses_are_recorded_by_lines_and_by_the_service_and_played(hand, tmp_pat
     np.testing.assert_allclose(hand.tip(), found.poses[-1, :3, 3], atol=3e-3)
 
 
-def test_without_a_controller_it_says_what_to_start(ros, file, capsys):
+def test_without_a_controller_it_says_what_to_start(ros, file, capsys, tmp_path):
+    figures = tmp_path / 'figures.json'
     with pytest.raises(SystemExit) as caught:
-        main(['play', str(file), '--controller', 'kitchen', '--timeout', '0.3', '--json'])
+        main(['play', str(file), '--controller', 'kitchen', '--timeout', '0.3', '--json',
+              str(figures)])
     assert caught.value.code == 1
-    said = capsys.readouterr()
-    assert "no controller '/kitchen' answers; start one" in said.err
-    assert json.loads(said.out)['problem'] in said.err
+    said = capsys.readouterr().err
+    assert "no controller '/kitchen' answers; start one" in said
+    assert json.loads(figures.read_text())['problem'] in said

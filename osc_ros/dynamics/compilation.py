@@ -73,6 +73,7 @@ class _Team:
         self._ready = self._depth = self._total = 0
         self._name = ''
         self._has_ended = Event()
+        self._teller = Thread(target=self._tell_regularly, daemon=True)
 
     def observe(self, name: str, begins: bool) -> None:
         """Record that the compilation of a kernel in this process begins, or has ended."""
@@ -86,14 +87,16 @@ class _Team:
             self._name = name
 
     def close(self) -> None:
-        """End the helpers: their work is not needed any more."""
+        """End the helpers: their work is not needed any more; after this, `tell` is not called."""
         self._has_ended.set()
+        if self._teller.is_alive():
+            self._teller.join()
         for helper in self._helpers:
             helper.kill()
             helper.wait()
 
     def _start(self) -> None:
-        Thread(target=self._tell_regularly, daemon=True).start()
+        self._teller.start()
         if self._job is None:
             return
         for _ in range(min(_cores() - 1, MOST_HELPERS)):
