@@ -218,12 +218,19 @@ def _terms() -> list[_Way]:
 
 
 def section() -> list[Throughput]:
-    """Return a row for every way; all of them are timed in turns."""
+    """
+    Return a row for every way; all of them are timed in turns.
+
+    In its turn each way is called twice and the second call timed: threads of the way before may
+    still be busy during the first.
+
+    """
     ways = [*_laws(), *_terms()]
     residuals = [way.residual and way.residual(way.call()) for way in ways]
     times: list[list[float]] = [[] for _ in ways]
     for _ in range(ROUNDS):
         for way, found in zip(ways, times):
+            way.call()
             started = perf_counter()
             way.call()
             found.append((perf_counter() - started) / way.count)
