@@ -649,5 +649,7 @@ def test_batch_of_no_states_and_bad_batches(method):
         osc.evaluate_batch(np.zeros((3, 6)), np.zeros((3, 6)))
     with pytest.raises(InputError, match=r'qd has shape \(2, 7\), accepted is \(3, 7\)'):
         osc.evaluate_batch(np.zeros((3, 7)), np.zeros((2, 7)))
+    with pytest.raises(InputError, match='q is not made of numbers'):
+        osc.evaluate_batch([[0.0, 0.0], [0.0]], np.zeros((2, 7)))
     with pytest.raises(InputError, match='q is not finite'):
         osc.evaluate_batch(np.full((3, 7), np.nan), np.zeros((3, 7)))

@@ -59,6 +59,23 @@ def float_array(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
     return kernel_array(array)
 
 
+def row_count(name: str, values: ArrayLike) -> int:
+    """
+    Return the number of rows of a matrix; 1 for a vector.
+
+    Raises
+    ------
+    InputError
+        Rows of different lengths.
+
+    """
+    try:
+        shape = np.shape(values)
+    except ValueError as error:
+        raise InputError(f'{name} is not made of numbers: {error}') from None
+    return shape[0] if len(shape) > 1 else 1
+
+
 def kernel_array(values: Array) -> Array:
     """Return values as a contiguous, writeable float64 array; the same array if it is one."""
     # the kernels are compiled for writeable and aligned arrays only

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.dynamics import arrays
-from osc_ros.dynamics.arrays import float_array, require_output
+from osc_ros.dynamics.arrays import float_array, require_output, row_count
 from osc_ros.dynamics.method import EVALUATED, Method, States, Terms
 from osc_ros.dynamics.payloads import Payloads
 from osc_ros.errors import InputError
@@ -119,7 +119,7 @@ class Batches:
         if on_gpu is not None:
             found: Torques = on_gpu.torques(out, check)
             return found
-        k, n = len(np.atleast_2d(q)), self.robot.n
+        k, n = row_count('q', q), self.robot.n
         states = self._states(k, q, qd, gravity, payloads)._replace(
             u=float_array('u', u, (k, *self._task)),
             tau=None if tau_null is None else float_array('tau_null', tau_null, (k, n)),
@@ -170,7 +170,7 @@ class Batches:
         if on_gpu is not None:
             terms_there: Terms = on_gpu.terms(chosen, out, bool(check))
             return terms_there
-        k = len(np.atleast_2d(q))
+        k = row_count('q', q)
         states = self._states(k, q, qd, gravity, payloads)
         found = Terms.empty(self.robot, k, chosen)
         if out is not None:
