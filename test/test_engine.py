@@ -25,6 +25,7 @@ import pytest
 from arm import PANDA, READY
 from osc_ros import Law, Robot, Settings
 from osc_ros.control import requests
+from osc_ros.control.driver import Driver
 from osc_ros.control.engine import Engine
 from osc_ros.control.friction import Friction
 from osc_ros.control.settings import Observation
@@ -39,6 +40,7 @@ from osc_ros.control.supervision import (
     Supervision,
     Watchdog,
 )
+from osc_ros.control.task import Task
 from osc_ros.control.trajectory import Hold
 
 PERIOD = 0.002
@@ -132,6 +134,49 @@ def test_torques_are_sent_ahead_and_are_the_same(settings):
         assert_array_equal(engine.guard.last_torque, pair.engines[0].guard.last_torque)
 
 
+def _early(law, count, first=0):
+    """Pass the states of a smooth motion; return how many torques were known early."""
+    known = 0
+    for k in range(first, first + count):
+        phase = 2.0 * k * PERIOD
+        state = 10.0 + k * PERIOD, READY + 0.1 * np.sin(phase), np.full(7, 0.2 * np.cos(phase))
+        early = law.early_torque(*state)
+        tau = law.torque(*state)
+        if early is not None:
+            assert_array_equal(early, tau)
+            known += 1
+    return known
+
+
+@pytest.mark.parametrize('settings', [
+    pytest.param(Settings(), id='plain'),
+    pytest.param(Settings(observation=Observation()), id='observer'),
+    pytest.param(Settings(tasks=(
+        Task(axes=('free',) * 3 + ('motion',) * 3),
+        Task(name='elbow', link='panda_link4'))), id='two tasks'),
+    pytest.param(Settings(tasks=(Task(frame='panda_link5'),)), id='frame that turns')])
+def test_torque_is_known_early_and_is_that_of_the_tick(settings):
+    law = Law(Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip), settings)
+    assert _early(law, 1) == 0  # the state before is not known
+    assert _early(law, 110, 1) == 100  # the loads are computed at every 11th tick
+    goal = law.pose.copy()
+    goal[:3, 3] += 0.05
+    law.follow(Hold(goal), 10.0 + 111 * PERIOD, 'tip')
+    assert 200 < _early(law, 300, 111) <= 273
+
+
+def test_torque_is_not_known_early_while_other_torques_are_added():
+    robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    law = Law(robot)
+    _early(law, 22)
+    rubs = Friction(np.full(7, 0.5), np.full(7, 0.2))
+    for settings in (replace(law.settings, friction=rubs),
+                     replace(law.settings, driver=Driver(robot, 'gravity')), law.settings):
+        law.change(settings)
+        k = round((law._time - 10.0) / PERIOD) + 1
+        assert _early(law, 100, k) == 0  # the difference fades out
+
+
 def _follow(pair, x):
     shift = np.eye(4)
     shift[0, 3] = x
@@ -193,10 +238,11 @@ def _slow_law(pair):
 def _failing_law(pair):
     for engine in pair.engines:
         def fail(*given, law=engine.law, **options):
-            del law.torque
+            del law.torque, law.early_torque
             raise ArithmeticError('of this test')
 
         engine.law.torque = fail
+        engine.law.early_torque = lambda *given: None
     pair.step()
     assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
 

@@ -145,6 +145,18 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
 
 
 @kernel
+def clip(torques, limits, clipped):
+    """Write torques (n,) within ± limits (n,), both [N·m; N]; NaN remains."""
+    for i in range(len(torques)):
+        if torques[i] > limits[i]:
+            clipped[i] = limits[i]
+        elif torques[i] < -limits[i]:
+            clipped[i] = -limits[i]
+        else:
+            clipped[i] = torques[i]
+
+
+@kernel
 def allowed_share(last, wanted, table, duration):
     """
     Largest share, at most 1, of the step from the last to the wanted torques that rates allow.
@@ -164,3 +176,24 @@ def allowed_share(last, wanted, table, duration):
         if step > 0.0 and rate < np.inf:
             share = min(share, rate * duration / step)
     return share
+
+
+@kernel
+def passes(accelerations, q, qd, tau, table, quickest, last, duration):
+    """
+    Whether torques of the law are finite, and the limits of the joints change none of them.
+
+    Parameters
+    ----------
+    accelerations, q, qd, tau, table, quickest
+        See `exceeds`.
+    last, duration
+        See `allowed_share`.
+
+    """
+    if exceeds(accelerations, q, qd, tau, table, quickest):
+        return False
+    for i in range(len(tau)):
+        if not np.isfinite(tau[i]):
+            return False
+    return allowed_share(last, tau, table, duration) == 1.0

@@ -159,7 +159,8 @@ class ControlCycle:
     @property
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
-        return self.settings.disturbance is not None or self._compensation is not self._rest
+        return (self._compensation is not self._rest
+                or (self._next or self._setup).settings.disturbance is not None)
 
     def external_report(self) -> Report | None:
         """Return copies of `external` and `compensation`; None without an observer."""
@@ -311,6 +312,22 @@ class ControlCycle:
             tau = tau + more
         self._compensation = self._rest if more is None else more
         return self._leave(time, q, qd, tau)
+
+    def early_torque(self, time: float, q: Array, qd: Array) -> Array | None:
+        """
+        Return the torques (n,) [N·m] that `torque` will return for a state, in a shorter time.
+
+        None while something else than the state changes, at the limits, and with a friction
+        compensation or other torques than those of posture and tasks. This changes nothing that
+        `torque` does not compute again. The gains are those of the period so far: if they are
+        changed by the period that ends with this state, `torque` returns other torques.
+
+        """
+        if (not self._is_placed or self._next is not None or self._fade.left is not None
+                or self._gravity.is_moving or self._posture.is_moving
+                or self._friction.at(time) is not None):
+            return None
+        return self._setup.early_torque(time, q, qd, self._posture)
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""

@@ -250,12 +250,14 @@ class Engine:
         Do as `accept` and `answer`; return whether the state is plausible.
 
         In normal motion the torque of the law is sent first, and everything that does not change
-        it follows. Parameters are those of `accept`.
+        it follows; if it is known early (`ControlCycle.early_torque`), even before the law's whole
+        tick, which computes it again. Should the two differ, that of the tick is sent, too.
+        Parameters are those of `accept`.
 
         """
         early = None
         if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
-            early = self.guard.ahead(time, q, qd, partial(
+            early = self.guard.ahead(time, q, qd, self.law.early_torque, partial(
                 self.law.torque, time, q, qd, is_observed=True))
         if early is not None:
             self._deliver(early, stamp)
@@ -270,9 +272,7 @@ class Engine:
     @property
     def _observes_first(self) -> bool:
         """Whether a torque depends on the estimate of external torques for the same state."""
-        watchdog = self.guard.settings.watchdogs.get(CONTACT)
-        return self.law.compensates or (
-            watchdog is not None and watchdog.reaction not in HARMLESS)
+        return self.law.compensates or self.guard.settings.reacts_to_contact
 
     @journaled
     def answer(self, began: float) -> None:

@@ -246,6 +246,8 @@ class Guide:
     def _advance(self, time: float) -> None:
         """Set the time [s]; a pause of the clock delays the motion."""
         step = time - self._now
+        if step == 0.0:
+            return
         if not 0.0 <= step <= LONGEST_STEP and self._now > -np.inf:
             longest = min(max(LONGEST_STEP, LONGEST_STEPS * self._pace), LONGEST_BACK)
             if not 0.0 <= step <= longest:

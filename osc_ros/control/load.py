@@ -299,6 +299,11 @@ class Loads(Weight):
         self.rows, self.most, self.joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
         self._idle = 0
 
+    @property
+    def will_be_due(self) -> bool:
+        """What `is_due` will return next."""
+        return self._idle <= 0
+
     def is_due(self) -> bool:
         """Whether to `update` at this tick; while all loads are low, every IDLE + 1 ticks."""
         self._idle -= 1

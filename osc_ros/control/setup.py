@@ -205,6 +205,10 @@ class Setup:
         self.reference = Reference(self.levels, self.dynamics, self.solver, self.J,
                                    self.limiter.table, self.inverse_dynamics)
         self._find_bandwidth()
+        # no torques are added to those of posture and tasks, which one compiled call computes
+        self._is_alone = (
+            self._kernel is not None and self.guidance is None and self.settings.driver is None
+            and (self.unmodelled is None or self.unmodelled.compensation is None))
         if before is not None:
             if self.least_inertia is None:  # the previous friction compensation fades out
                 self.least_inertia = before.least_inertia
@@ -331,6 +335,26 @@ class Setup:
         if self.guidance is not None:
             tau += self._guided(self.guidance, beside)
         return tau if more is None else tau + more
+
+    def early_torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint
+                     ) -> Array | None:
+        """
+        Torques (n,) [N·m] of `torque`, if these are all torques of the next tick; else None.
+
+        Changes nothing that the tick does not compute again, with the same result.
+
+        """
+        if not (self._is_alone and self.limiter.is_out_of_the_way):
+            return None
+        for level in self.levels:
+            if level.impedance is not None:
+                return None
+        self.set_targets(time, q)
+        tau = np.empty(len(q))
+        solves = self._kernel(  # type: ignore[misc]  # not None, see `start`
+            *self._given, NO_REFERENCE, 0.0, q, qd, posture.now, posture.wraps,
+            *self.posture_gains, self._rest, tau)
+        return tau if solves >= 0 and self.limiter.passes(time, q, qd, tau) else None
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:

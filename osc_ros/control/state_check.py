@@ -194,6 +194,8 @@ class SpeedCheck:
 
     Attributes
     ----------
+    limits : (n,)
+        The limits in force [rad/s, m/s].
     slack : (n,)
         Speeds above which joints are too fast for the limits in force [rad/s, m/s].
 
@@ -212,12 +214,8 @@ class SpeedCheck:
         self._use(limits)
 
     def _use(self, limits: Array) -> None:
-        self._limits = limits
+        self.limits: Array = limits
         self.slack: Array = OVERSPEED_TWICE * limits + OVERSPEED_FLOOR
-
-    def has(self, limits: Array) -> bool:
-        """Whether these limits (n,) are in force."""
-        return self._limits is limits
 
     def pass_slow(self, now: float) -> None:
         """Record at a time [s] that no speed is above `slack`."""
@@ -235,8 +233,8 @@ class SpeedCheck:
         blend_time, now : float [s]
 
         """
-        if self._limits is not limits:
-            kept = self._limits * np.exp(-(now - self._time) / blend_time)
+        if self.limits is not limits:
+            kept = self.limits * np.exp(-(now - self._time) / blend_time)
             found = np.where(np.isfinite(kept) & (kept > limits), kept, limits)
             self._use(limits if np.array_equal(found, limits) else found)
         speed = np.abs(qd)
@@ -244,8 +242,8 @@ class SpeedCheck:
         was_fast = self._was_fast
         self._time, self._was_fast = now, bool(fast.any())
         if self._was_fast:
-            i = int(np.argmax(np.where(fast, speed / self._limits, 0.0)))
-            if was_fast or speed[i] > OVERSPEED_ONCE * self._limits[i] + OVERSPEED_FLOOR:
+            i = int(np.argmax(np.where(fast, speed / self.limits, 0.0)))
+            if was_fast or speed[i] > OVERSPEED_ONCE * self.limits[i] + OVERSPEED_FLOOR:
                 return (f"'{self._names[i]}' moves at {speed[i]:.4g}: its limit is "
-                        f'{self._limits[i]:.4g}')
+                        f'{self.limits[i]:.4g}')
         return ''

@@ -45,7 +45,7 @@ _NUMBERS, _STEP, _SPEED, _REPEATED, _STUCK = 1, 2, 4, 8, 16
 
 
 @kernel
-def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, lasted):
+def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
     """
     Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
 
@@ -55,11 +55,13 @@ def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, d
         The state, the last accepted state, and the last one whose positions had changed.
     fastest, slack : (n,)
         Velocity limits; speeds above which a joint is too fast.
-    dt, lasted : float
-        Time for a step of the positions; time for which they were repeated [s].
+    dt, period, lasted : float
+        Time since the last accepted state, and the expected one; time since the last one whose
+        positions had changed [s].
 
     """
     found, is_repeated, is_stuck = 0, True, False
+    dt, lasted = max(dt, period), min(lasted, FROZEN_TIME)
     for i in range(len(q)):
         if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
             return _NUMBERS
@@ -128,7 +130,7 @@ class StateGate:
         self.interval = self.spacing = period
         self.faults: tuple[tuple[str, str], ...] = ()
         self.has_jumped = self.has_frozen = False
-        self._find(self.state, period)  # compiles the kernel now, and not in the loop
+        self._find(0.0, rest, rest, period)  # compiles the kernel now, and not in the loop
 
     def accept(self, state: State, now: float, settings: Supervision, limits: Array) -> bool:
         """
@@ -145,7 +147,7 @@ class StateGate:
             Limits of the speeds [rad/s, m/s]; lower ones come into force gradually.
 
         """
-        found = self._find(state, settings.period)
+        found = self._find(*state, settings.period)
         self.has_jumped = self.has_frozen = False
         self.faults = ()
         if found & _NUMBERS:
@@ -163,7 +165,7 @@ class StateGate:
         if self.is_open:
             self._average(now - self.came, state.time - self.state.time)
         self.state, self.came, self.is_open = state, now, True
-        if found & _SPEED or not self._speeds.has(limits):
+        if found & _SPEED or self._speeds.limits is not limits:
             too_fast = self._speeds.reason(state.qd, limits, settings.blend_time, now)
             if too_fast:
                 self.faults = (*self.faults, (OVERSPEED, too_fast))
@@ -171,7 +173,7 @@ class StateGate:
             self._speeds.pass_slow(now)
         return True
 
-    def is_clear(self, state: State, period: float, limits: Array) -> bool:
+    def is_clear(self, time: float, q: Array, qd: Array, period: float, limits: Array) -> bool:
         """
         Whether `accept` will accept a state without a fault; this changes nothing.
 
@@ -179,21 +181,21 @@ class StateGate:
 
         """
         return (self.is_open and self._doubted is None
-                and 0.0 < state.time - self.state.time <= CLOCK_STEPS[1]
-                and self._speeds.has(limits)
-                and not self._find(state, period) & ~_REPEATED)
+                and 0.0 < time - self.state.time <= CLOCK_STEPS[1]
+                and self._speeds.limits is limits
+                and not self._find(time, q, qd, period) & ~_REPEATED)
 
     def believe(self) -> None:
         """Take repeated positions for those of an arm at rest, until they change."""
         self._freeze.believe()
 
-    def _find(self, state: State, period: float) -> int:
+    def _find(self, time: float, q: Array, qd: Array, period: float) -> int:
         """Return the bits of `_doubts`."""
-        before, changed = self.state, self._freeze.changed if self.is_open else self.state
-        return int(_doubts(
-            state.q, state.qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
-            self._speeds.slack, max(state.time - before.time, period),
-            min(state.time - changed.time, FROZEN_TIME)))
+        before = self.state
+        changed = self._freeze.changed if self.is_open else before
+        found: int = _doubts(q, qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
+                             self._speeds.slack, time - before.time, period, time - changed.time)
+        return found
 
     def _withstands(self, state: State, found: int, period: float) -> bool:
         """Whether a state is plausible after a closer look; set `faults` and the attributes."""

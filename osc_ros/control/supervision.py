@@ -173,6 +173,12 @@ class Supervision:
                    contact=Contact.of(robot, Disturbance(), False))
 
     @cached_property
+    def reacts_to_contact(self) -> bool:
+        """Whether another torque than that of the law is sent at a contact."""
+        watchdog = self.watchdogs.get(CONTACT)
+        return watchdog is not None and watchdog.reaction not in HARMLESS
+
+    @cached_property
     def hardest(self) -> float:
         """Highest damping rate before a joint limit that is stable at this period [1/s]."""
         carried = largest_damping_rate(self.period) - self.stop_rate  # 'hold' damps by both

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
 from time import perf_counter
@@ -25,6 +26,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bounds import clip
 from osc_ros.control.causes import Causes
 from osc_ros.control.prediction import Prediction
 from osc_ros.control.state_check import State
@@ -106,6 +108,7 @@ class Supervisor:
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
         self._rest = self.load = np.zeros_like(self._fastest)
+        clip(self._rest, self._rest, np.zeros_like(self._rest))  # compiled now, not in the loop
         self.begin()
 
     def begin(self, tau: Array | None = None) -> None:
@@ -231,7 +234,9 @@ class Supervisor:
         self._update()
         return self.reaction not in HARMLESS or self.blind
 
-    def ahead(self, time: float, q: Array, qd: Array, law: Callable[[], Array]) -> Array | None:
+    def ahead(self, time: float, q: Array, qd: Array,
+              early: Callable[[float, Array, Array], Array | None], law: Callable[[], Array]
+              ) -> Array | None:
         """
         Return the torque that `torque` will return for a state that comes now.
 
@@ -243,18 +248,23 @@ class Supervisor:
         ----------
         time, q, qd
             As of `accept_state`.
+        early : callable
+            Returns the torque (n,) of the law for such a state, or None if that takes as long as
+            `law`; see `ControlCycle.early_torque`.
         law : callable
             As of `torque`, for this state.
 
         """
-        self._ahead, settings, dt = (), self.settings, time - self._time
+        self._ahead, settings, dt, now = (), self.settings, time - self._time, self.clock()
         if (self._source != 'law' or self._fade is not None or self._limit_change is not None
                 or settings.effort_limits is not self._wanted or not 0.0 < dt < PATIENCE
-                or not self._causes.will_stay_calm(settings, self.clock()) and self.watch()
-                or not self._gate.is_clear(State(time, q, qd), settings.period,
-                                           self._wanted_speeds())):
+                or not self._causes.will_stay_calm(settings, now) and self.watch()
+                or not self._gate.is_clear(time, q, qd, settings.period, self._wanted_speeds())):
             return None
-        tau = self._law_torque(law)
+        with suppress(Exception):  # of any kind: `law` will tell it
+            if (tau := early(time, q, qd)) is not None:
+                return self._bounded(tau, self._limits, dt)
+        tau = self._law_torque(law, now)
         self._ahead = (tau,)
         return None if tau is None or self._causes.has_tripped and self.watch() else (
             self._bounded(tau, self._limits, dt))
@@ -278,7 +288,7 @@ class Supervisor:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
         found, self._ahead, tau = self._ahead, (), None
         if not self.watch() and law is not None:
-            tau = found[0] if found else self._law_torque(law)
+            tau = found[0] if found else self._law_torque(law, self.clock())
             if self._causes.has_tripped:  # it was too late, or not finite
                 self.watch()
         if tau is None or self.reaction not in HARMLESS or self.blind:
@@ -295,9 +305,8 @@ class Supervisor:
         self._predict(self.clock())
         return np.clip(self._stop_torque(self.settings.idle), -limits, limits)
 
-    def _law_torque(self, law: Callable[[], Array]) -> Array | None:
-        """Torque (n,) of the law; None if it fails or is not finite."""
-        began = self.clock()
+    def _law_torque(self, law: Callable[[], Array], began: float) -> Array | None:
+        """Torque (n,) of the law, whose update began then; None if it fails or is not finite."""
         try:
             tau = law()
         except Exception as error:  # of any kind: the arm needs a torque
@@ -366,7 +375,8 @@ class Supervisor:
         was sent during a gap.
 
         """
-        tau, rates = np.minimum(np.maximum(wanted, -limits), limits), self.settings.effort_rates
+        tau, rates = np.empty_like(wanted), self.settings.effort_rates
+        clip(wanted, limits, tau)
         if rates is None or self._tau is None:
             return tau
         step = rates * min(dt, LONGEST_GAP * max(self._gate.spacing, self.settings.period))

@@ -215,7 +215,10 @@ class VelocitySource:
         if self.mode == 'measured' and measured is None:
             raise InputError(missing)
         if self.mode == 'auto' and measured is not None:
-            self._check(time, q, measured)
+            if any(measured.tolist()):
+                self._still, self._is_wrong = None, False
+            else:
+                self._check_zeros(time, q)
         is_measured = measured is not None and (
             self.mode == 'measured' or self.mode == 'auto' and not self._is_wrong)
         if not is_measured and self.used == 'measured':
@@ -271,11 +274,9 @@ class VelocitySource:
             return 0.0
         return np.asarray((1.0 - x * x * (3.0 - 2.0 * x)) * away)
 
-    def _check(self, time: float, q: Array, measured: Array) -> None:
+    def _check_zeros(self, time: float, q: Array) -> None:
         """Detect measured velocities that are zero only because the driver measures none."""
-        if any(measured.tolist()):
-            self._still, self._is_wrong = None, False
-        elif self._still is None or not 0.0 <= time - self._still[0] <= SOON:
+        if self._still is None or not 0.0 <= time - self._still[0] <= SOON:
             self._still = time, q
         elif not self._is_wrong and (np.abs(q - self._still[1]) > MOVED).any():
             # a jump of the position is not a motion

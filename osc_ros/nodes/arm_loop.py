@@ -35,10 +35,10 @@ from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.supervision import Supervision
 from osc_ros.nodes import messages
-from osc_ros.nodes.loop import POST_PERIOD
 
 Array = NDArray[np.float64]
 
+POST_PERIOD = 0.005  # period of the node's thread for what the process of the loop tells [s]
 STATES_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.RELIABLE)  # lose no message
 
 

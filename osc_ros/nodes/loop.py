@@ -47,7 +47,7 @@ from osc_ros.nodes.states import StateInput
 Array = NDArray[np.float64]
 R = TypeVar('R')
 
-POST_PERIOD = 0.005  # period of the owner's thread for events of the loop [s]
+POST_PERIOD = 0.02  # period of the owner's thread for events of the loop [s]
 MOST_POSTED = 1000  # length of the queue of these events
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]

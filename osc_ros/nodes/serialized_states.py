@@ -58,6 +58,8 @@ class JointStateReader:
     ----------
     stamp : (int, int)
         Seconds and nanoseconds of the last message.
+    time : float
+        The same [s].
     has_all_joints : bool
         Whether the last message names all joints.
 
@@ -70,21 +72,19 @@ class JointStateReader:
     """
 
     def __init__(self, names: Sequence[str], topic: str = 'joint_states') -> None:
-        self.names, self.stamp, self.has_all_joints = tuple(names), (0, 0), False
+        self.names, self.has_all_joints = tuple(names), False
+        self.stamp, self.time = (0, 0), 0.0
         self._topic = topic
         self._values = np.zeros((len(FIELDS), len(self.names)))
         self._words = self._values.view(np.uint64)
         self._record = np.zeros(_SIZE, dtype=np.int64)
+        # of the last message: the record, and the rows of the values
+        self._found: list[int] = self._record.tolist()
+        self._rows: tuple[Array, ...] = tuple(self._values.copy())
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compiled here, and not when the first message comes
         _read(np.frombuffer(LITTLE_ENDIAN, dtype=np.uint8), self._known, self._places,
               self._words, self._record)
-
-    @property
-    def time(self) -> float:
-        """Stamp of the last message [s]."""
-        sec, nanosec = self.stamp
-        return sec + 1e-9 * nanosec
 
     def read(self, data: bytes) -> tuple[Array, Array]:
         """
@@ -112,7 +112,17 @@ class JointStateReader:
 
         """
         self.has_all_joints = False
-        self._load(data)
+        if data[:2] != LITTLE_ENDIAN:
+            data = self._converted(data)
+        status = _read(np.frombuffer(data, dtype=np.uint8), self._known, self._places, self._words,
+                       self._record)
+        if status != _READ:
+            self._read_again(data, status)
+        self._found = found = self._record.tolist()
+        self.stamp = sec, nanosec = found[_SEC], found[_NANOSEC]
+        self.time = sec + 1e-9 * nanosec
+        values = self._values.copy()
+        self._rows = values[0], values[1], values[2]
         self.has_all_joints = True
         return self._chosen(0)
 
@@ -130,26 +140,22 @@ class JointStateReader:
 
     def efforts(self) -> Array:
         """Return efforts (n,) [N·m; N] of the message that was read last; NaN if it has none."""
-        if self._record[_COUNTS + 2] != self._record[_NAMES]:
+        if self._found[_COUNTS + 2] != self._found[_NAMES]:
             return np.full(len(self.names), np.nan)
-        return self._values[2].copy()
+        return self._rows[2]
 
-    def _load(self, data: bytes) -> None:
-        if data[:2] != LITTLE_ENDIAN:
-            data = self._converted(data)
-        body = np.frombuffer(data, dtype=np.uint8)
-        status = _read(body, self._known, self._places, self._words, self._record)
+    def _read_again(self, data: bytes, status: int) -> None:
+        """Read a message that has other names than the last one; raise if it is no state."""
         if status == _OTHER_NAMES:
             self._learn_names(data)
-            status = _read(body, self._known, self._places, self._words, self._record)
+            status = _read(np.frombuffer(data, dtype=np.uint8), self._known, self._places,
+                           self._words, self._record)
         if status == _CUT_SHORT:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
                              'short')
         if status == _TOO_LONG:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes has '
                              f'more than {MOST_TRAILING} bytes after its last field')
-        sec, nanosec = self._record[:2].tolist()
-        self.stamp = sec, nanosec
 
     def _converted(self, data: bytes) -> bytes:
         """Return a message of another encapsulation in plain little-endian CDR."""
@@ -187,16 +193,16 @@ class JointStateReader:
         return [names.index(name) for name in self.names]
 
     def _chosen(self, field: int) -> Array:
-        names, count = self._record[_NAMES], self._record[_COUNTS + field]
+        found = self._found
+        names, count, i = found[_NAMES], found[_COUNTS + field], found[_BAD + field]
         if count != names:
             raise InputError(f'{self._topic} has {names} names and {count} '
                              f'entries of {FIELDS[field]}: accepted is one {FIELDS[field]} for '
                              'each name')
-        i = int(self._record[_BAD + field])
         if i != _FINITE:
             raise InputError(f"{self._topic}: {FIELDS[field]} of '{self.names[i]}' is "
-                             f'{self._values[field, i]}: accepted are finite numbers')
-        return self._values[field].copy()
+                             f'{self._rows[field][i]}: accepted are finite numbers')
+        return self._rows[field]
 
 
 @inlined
