@@ -63,8 +63,8 @@ parent = os.getppid()
 while os.getppid() == parent: pass
 """
 LAST = 0.2  # time to wait for answers after the last state [s]
-# Of the joints: amplitude [rad], angular frequency [rad/s]. No torque moves them: with 0.01 rad the
-# torques against this motion would be external ones to the controller, and a contact.
+# Of the joints: amplitude [rad], angular frequency [rad/s]. No torque moves them: with 0.01 rad
+# the torques against this motion would be external ones to the controller, and a contact.
 SWAY, SLOWLY = 0.002, 2.0
 CHUNK = 5  # number of states published between two checks of the standard input
 CALM, CALM_TIME = 8.0, 0.3  # commands are regular: no gap longer than this [periods], for [s]
