@@ -145,18 +145,6 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
 
 
 @kernel
-def clip(torques, limits, clipped):
-    """Write torques (n,) within ± limits (n,), both [N·m; N]; NaN remains."""
-    for i in range(len(torques)):
-        if torques[i] > limits[i]:
-            clipped[i] = limits[i]
-        elif torques[i] < -limits[i]:
-            clipped[i] = -limits[i]
-        else:
-            clipped[i] = torques[i]
-
-
-@kernel
 def allowed_share(last, wanted, table, duration):
     """
     Largest share, at most 1, of the step from the last to the wanted torques that rates allow.

@@ -257,7 +257,7 @@ class Engine:
         """
         early = None
         if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
-            early = self.guard.ahead(time, q, qd, self.law.early_torque, partial(
+            early = self.guard.ahead(arrived, time, q, qd, self.law.early_torque, partial(
                 self.law.torque, time, q, qd, is_observed=True))
         if early is not None:
             self._deliver(early, stamp)

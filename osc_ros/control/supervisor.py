@@ -26,7 +26,6 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import clip
 from osc_ros.control.causes import Causes
 from osc_ros.control.prediction import Prediction
 from osc_ros.control.state_check import State
@@ -108,7 +107,6 @@ class Supervisor:
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
         self._rest = self.load = np.zeros_like(self._fastest)
-        clip(self._rest, self._rest, np.zeros_like(self._rest))  # compiled now, not in the loop
         self.begin()
 
     def begin(self, tau: Array | None = None) -> None:
@@ -234,7 +232,7 @@ class Supervisor:
         self._update()
         return self.reaction not in HARMLESS or self.blind
 
-    def ahead(self, time: float, q: Array, qd: Array,
+    def ahead(self, now: float, time: float, q: Array, qd: Array,
               early: Callable[[float, Array, Array], Array | None], law: Callable[[], Array]
               ) -> Array | None:
         """
@@ -246,6 +244,8 @@ class Supervisor:
 
         Parameters
         ----------
+        now : float [s]
+            Time of its arrival, on `clock`.
         time, q, qd
             As of `accept_state`.
         early : callable
@@ -255,7 +255,7 @@ class Supervisor:
             As of `torque`, for this state.
 
         """
-        self._ahead, settings, dt, now = (), self.settings, time - self._time, self.clock()
+        self._ahead, settings, dt = (), self.settings, time - self._time
         if (self._source != 'law' or self._fade is not None or self._limit_change is not None
                 or settings.effort_limits is not self._wanted or not 0.0 < dt < PATIENCE
                 or not self._causes.will_stay_calm(settings, now) and self.watch()
@@ -375,8 +375,7 @@ class Supervisor:
         was sent during a gap.
 
         """
-        tau, rates = np.empty_like(wanted), self.settings.effort_rates
-        clip(wanted, limits, tau)
+        tau, rates = np.minimum(np.maximum(wanted, -limits), limits), self.settings.effort_rates
         if rates is None or self._tau is None:
             return tau
         step = rates * min(dt, LONGEST_GAP * max(self._gate.spacing, self.settings.period))

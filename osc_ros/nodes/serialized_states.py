@@ -83,8 +83,7 @@ class JointStateReader:
         self._rows: tuple[Array, ...] = tuple(self._values.copy())
         self._known, self._places = np.zeros(0, dtype=np.uint8), np.zeros(0, dtype=np.int64)
         # compiled here, and not when the first message comes
-        _read(np.frombuffer(LITTLE_ENDIAN, dtype=np.uint8), self._known, self._places,
-              self._words, self._record)
+        _read(LITTLE_ENDIAN, self._known, self._places, self._words, self._record)
 
     def read(self, data: bytes) -> tuple[Array, Array]:
         """
@@ -114,8 +113,7 @@ class JointStateReader:
         self.has_all_joints = False
         if data[:2] != LITTLE_ENDIAN:
             data = self._converted(data)
-        status = _read(np.frombuffer(data, dtype=np.uint8), self._known, self._places, self._words,
-                       self._record)
+        status = _read(data, self._known, self._places, self._words, self._record)
         if status != _READ:
             self._read_again(data, status)
         self._found = found = self._record.tolist()
@@ -148,8 +146,7 @@ class JointStateReader:
         """Read a message that has other names than the last one; raise if it is no state."""
         if status == _OTHER_NAMES:
             self._learn_names(data)
-            status = _read(np.frombuffer(data, dtype=np.uint8), self._known, self._places,
-                           self._words, self._record)
+            status = _read(data, self._known, self._places, self._words, self._record)
         if status == _CUT_SHORT:
             raise InputError(f'{self._topic}: the serialized message of {len(data)} bytes is cut '
                              'short')
@@ -224,7 +221,8 @@ def _read(data, known, places, words, record):
 
     Parameters
     ----------
-    data : (s,) uint8
+    data : bytes
+        An array of its bytes would have to be made.
     known : (k,) uint8
         Names of the last message, without the bytes between them, whose values are arbitrary.
     places : (n,) int
