@@ -330,6 +330,25 @@ def test_command_has_the_label_of_its_state(sec, nanosec):
         assert message == deserialize_message(serialize_message(message), Float64MultiArray)
 
 
+@pytest.mark.parametrize('names', [
+    ('a',), ('a', '', 'zürich'), tuple(f'joint_{i}' for i in range(7)),
+    ('long' * 99, 'b')], ids=len)
+def test_stamped_command_is_what_rclpy_reads(names):
+    rng = np.random.default_rng(3)
+    command = commands.StampedCommand(names)
+    for answered, time in (((-1, 0), 5.0), ((2**31 - 1, 999999999), 5.0), (None, 12.25),
+                           (None, -3.0), ((7, 8), 0.0)):
+        tau = rng.normal(size=len(names))
+        tau[0] = np.nan if answered is None else tau[0]
+        message = deserialize_message(command.fill(tau, answered, time), JointState)
+        assert tuple(message.name) == names
+        np.testing.assert_array_equal(message.effort, tau)
+        assert not message.position and not message.velocity
+        assert message.header.frame_id == ('' if answered else commands.HOLD_LABEL)
+        wanted = answered or divmod(round(1e9 * max(0.0, time)), 10**9)
+        assert (message.header.stamp.sec, message.header.stamp.nanosec) == wanted
+
+
 def test_commands_that_were_returned_stay_as_they_are():
     command = commands.Command(2)
     first = command.fill(np.ones(2), 'hold')

@@ -92,6 +92,7 @@ class Diagnosis:
         self._force = publisher(WrenchStamped, '~/external_wrench')
         self._quality = publisher(Float64MultiArray, '~/external_quality')
         self._commands = publisher(JointState, '~/commands_stamped', DEPTH)
+        self._stamped = commands.StampedCommand(loop.joints)
         self._diagnostics = publisher(DiagnosticArray, '/diagnostics')
 
     def close(self) -> None:
@@ -160,8 +161,7 @@ class Diagnosis:
     def _publish_command(self, stamp: Stamp | None, time: float, tau: Array) -> None:
         """Publish a command (n,), with the stamp of its state, or a time [s] if it has none."""
         if self._publishers:
-            self._commands.publish(commands.command_message(
-                self._loop.joints, tau, time if stamp is None else messages.time_of(stamp)))
+            self._commands.publish(self._stamped.fill(tau, stamp, time))
 
     def publish_status(self, timing: Timing | None = None) -> None:
         """Publish the diagnostics, with the present timing statistics if they are not given."""
