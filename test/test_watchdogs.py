@@ -31,6 +31,7 @@ from geometry_msgs.msg import PoseStamped  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from osc_ros.control.supervision import HARMLESS  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.controller_parameters import WATCHDOGS  # noqa: E402
 from test_nodes import given, gravity, JOINTS, READY, Rig, ROBOT, SUCCESS  # noqa: E402
@@ -267,7 +268,7 @@ def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(
     rig = Rig(spin, state_timeout=1.0).activate()
     rig.ask()
     rig.until_held(gravity(READY))
-    assert not rig.controller._loop.engine.guard.reaction
+    assert rig.controller._loop.engine.guard.reaction in HARMLESS  # a late update is reported
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
 
 

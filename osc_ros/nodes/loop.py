@@ -47,7 +47,9 @@ from osc_ros.nodes.states import StateInput
 Array = NDArray[np.float64]
 R = TypeVar('R')
 
-POST_PERIOD = 0.02  # period of the owner's thread for events of the loop [s]
+# Periods of the owner's thread: for events of the loop, and for its commands if there is a
+# listener [s]. Bursts of commands would occupy a subscriber, and thereby a core, for longer.
+POST_PERIOD, LISTEN_PERIOD = 0.02, 0.005
 MOST_POSTED = 1000  # length of the queue of these events
 AGED = 8  # the age of every AGED-th state is measured
 WATCH_PERIOD = 0.01  # longest wall time between checks of the state's age [s]
@@ -102,7 +104,7 @@ class Loop:
         Names of the joints in the order of a command.
     listener : callable or None
         Called in the owner's thread with (stamp, time, command (n,)) for each command, within
-        POST_PERIOD. The stamp is that of the state; for a command that was not computed from a
+        LISTEN_PERIOD. The stamp is that of the state; for a command that was not computed from a
         state, it is None. The time is on the same clock [s].
 
     Parameters
@@ -131,7 +133,7 @@ class Loop:
         self._lock, self._handlers = RLock(), handlers
         self._command = commands.Command(law.robot.n)
         self.joints = tuple(law.robot.joint_names[i] for i in output.order)
-        self.listener: Callable[[Stamp | None, float, Array], None] | None = None
+        self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._on_timer, self._is_new, self._aged = on_timer, False, 0
         # a queue, because the owner's executor must not be called from another thread; of bounded
@@ -179,6 +181,18 @@ class Loop:
     def has_enough_states(self) -> bool:
         """Whether states for the start-up check have come, see `Rest.is_enough`."""
         return self.engine.rest.is_enough
+
+    @property
+    def listener(self) -> Callable[[Stamp | None, float, Array], None] | None:
+        """What is called with each command; see `Loop`."""
+        return self._listener
+
+    @listener.setter
+    def listener(self, listener: Callable[[Stamp | None, float, Array], None] | None) -> None:
+        if (listener is None) != (self._listener is None):
+            period = POST_PERIOD if listener is None else LISTEN_PERIOD
+            self._poster.timer_period_ns = round(1e9 * period)
+        self._listener = listener
 
     def request(self, what: Callable[..., R], *arguments: Any) -> R:
         """
@@ -231,8 +245,8 @@ class Loop:
             self._handlers[event](*arguments)
         while self._sent:
             command = self._sent.popleft()
-            if self.listener is not None:
-                self.listener(*command)
+            if self._listener is not None:
+                self._listener(*command)
 
     def _post(self, event: str, *arguments: Any) -> None:
         """Queue an event for the owner's thread."""
@@ -309,5 +323,5 @@ class Loop:
         ordered = tau[self._output.order]
         self._output.publisher.publish(self._command.fill(
             ordered, commands.HOLD_LABEL if stamp is None else messages.stamp_label(stamp)))
-        if self.listener is not None:
+        if self._listener is not None:
             self._sent.append((stamp, self.engine.time + self.engine.state_age, ordered))
