@@ -32,6 +32,7 @@ from scipy.spatial.transform import Rotation
 
 from contenders import Frax, MuJoCo, Pinocchio, SWAP
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.compiled_tick import UNCHECKED
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.friction import Friction
@@ -206,8 +207,8 @@ def _stages(law: Law) -> list[tuple[str, Callable[[State], Any]]]:
     setup, posture, tau = law._setup, law._posture, np.zeros(7)
 
     def kernel(s):
-        return setup._kernel(*setup._given, NO_REFERENCE, 0.0, s.q, s.qd, posture.now,
-                             posture.wraps, *setup.posture_gains, setup._rest, tau)
+        return setup._kernel(*setup._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
+                             *setup.posture_gains, setup._rest, *UNCHECKED, 0.0, s.q, s.qd, tau)
 
     def limited(s):
         setup.limiter.accelerations[0] = 0.0

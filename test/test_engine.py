@@ -47,12 +47,19 @@ PERIOD = 0.002
 
 
 class Pair:
-    """Two engines with the same inputs: by `update`, and by `accept` and `answer`."""
+    """
+    Two engines with the same inputs: by `update`, and by `accept` and `answer`.
 
-    def __init__(self, settings=None, **given):
+    `known` counts the torques that `send_early` has sent, `early` all that were sent before
+    `accept`. If `anticipates`, `send_early` is called as by osc_controller; else by `update`.
+
+    """
+
+    def __init__(self, settings=None, anticipates=True, **given):
         self.robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
         self.now, self.k = 10.0, 0
-        self.sent, self.early = ([], []), 0
+        self.sent, self.early, self.known = ([], []), 0, 0
+        self.anticipates = anticipates
         watchdogs = {NOT_FINITE: Watchdog('hold'), STALE_STATE: Watchdog('damp', timeout=0.05),
                      JUMP: Watchdog('hold'), OVERSPEED: Watchdog('damp'),
                      DEADLINE: Watchdog('hold'), STALE_TARGET: Watchdog('report'),
@@ -75,6 +82,11 @@ class Pair:
     def _stamp(self):
         return divmod(round(1e9 * self.now), 10**9)
 
+    def state(self):
+        """Return positions and velocities of the smooth motion."""
+        phase = 2.0 * self.k * PERIOD
+        return READY + 0.1 * np.sin(phase), np.full(7, 0.2 * np.cos(phase))
+
     def _take(self, i, tau, stamp):
         self.sent[i].append(tau.copy())
         self.early += i == 0 and stamp is not None and self.engines[0].stamp != stamp
@@ -83,27 +95,42 @@ class Pair:
         """Do the same with both engines."""
         for engine in self.engines:
             what(engine, *arguments)
+            engine.anticipates = False  # `what` may be no call of the engine
         return self
 
     def step(self, q=None, qd=None, dt=PERIOD):
         """Pass the next state of a smooth motion, or another one; compare what is sent."""
         self.k += 1
         self.now += dt
-        phase = 2.0 * self.k * PERIOD
         if q is None:
-            q, qd = READY + 0.1 * np.sin(phase), np.full(7, 0.2 * np.cos(phase))
+            q, qd = self.state()
         for sent in self.sent:
             sent.clear()
         quick, plain = self.engines
+        if self.anticipates:
+            given = q.copy(), qd.copy()
+            quick.send_early(self.now, *given, self._stamp(), self.now)
+            for array in given:
+                array[:] = np.nan  # the caller may use it again
+            self.known += len(self.sent[0])
         good = quick.update(self.now, q.copy(), qd.copy(), self._stamp(), self.now)
         assert plain.accept(self.now, q.copy(), qd.copy(), self._stamp(), self.now) == good
         if good and plain.acts:
             plain.answer(self.now)
-        self.each(lambda engine: engine.watch(0.01))
+        for engine in self.engines:
+            engine.watch(0.01)
+        if self.anticipates:
+            quick.anticipate()
         assert len(self.sent[0]) == len(self.sent[1])
         assert_array_equal(self.sent[0], self.sent[1])
         assert quick.guard.cause == plain.guard.cause
         return self
+
+    def step_without_early(self):
+        """Do as `step`, with a state whose torque is not computed early."""
+        self.engines[0]._early_torque.forget()
+        self.engines[0].anticipates = True
+        return self.step()
 
     def run(self, count):
         """Pass the states of a smooth motion; return how many commands were sent ahead."""
@@ -134,20 +161,6 @@ def test_torques_are_sent_ahead_and_are_the_same(settings):
         assert_array_equal(engine.guard.last_torque, pair.engines[0].guard.last_torque)
 
 
-def _early(law, count, first=0):
-    """Pass the states of a smooth motion; return how many torques were known early."""
-    known = 0
-    for k in range(first, first + count):
-        phase = 2.0 * k * PERIOD
-        state = 10.0 + k * PERIOD, READY + 0.1 * np.sin(phase), np.full(7, 0.2 * np.cos(phase))
-        early = law.early_torque(*state)
-        tau = law.torque(*state)
-        if early is not None:
-            assert_array_equal(early, tau)
-            known += 1
-    return known
-
-
 @pytest.mark.parametrize('settings', [
     pytest.param(Settings(), id='plain'),
     pytest.param(Settings(observation=Observation()), id='observer'),
@@ -155,26 +168,88 @@ def _early(law, count, first=0):
         Task(axes=('free',) * 3 + ('motion',) * 3),
         Task(name='elbow', link='panda_link4'))), id='two tasks'),
     pytest.param(Settings(tasks=(Task(frame='panda_link5'),)), id='frame that turns')])
-def test_torque_is_known_early_and_is_that_of_the_tick(settings):
-    law = Law(Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip), settings)
-    assert _early(law, 1) == 0  # the state before is not known
-    assert _early(law, 110, 1) == 100  # the loads are computed at every 11th tick
-    goal = law.pose.copy()
-    goal[:3, 3] += 0.05
-    law.follow(Hold(goal), 10.0 + 111 * PERIOD, 'tip')
-    assert 200 < _early(law, 300, 111) <= 273
+@pytest.mark.parametrize('rates', [None, 2000.0])
+def test_torques_are_sent_by_one_compiled_call_and_are_the_same(settings, rates):
+    pair = Pair(settings, effort_rates=None if rates is None else np.full(7, rates))
+    pair.run(110)
+    assert pair.known >= 108  # not before the first torque of the law
+    _follow(pair, 0.05)
+    pair.run(300)
+    assert pair.known > 330  # not while the target's motion reaches a limit
+    _follow(pair, -0.05)
+    before = pair.known
+    pair.step()
+    assert pair.known == before + 1
 
 
-def test_torque_is_not_known_early_while_other_torques_are_added():
+def test_the_torque_is_not_known_while_others_are_added():
     robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
-    law = Law(robot)
-    _early(law, 22)
+    pair = Pair()
+    pair.run(22)
     rubs = Friction(np.full(7, 0.5), np.full(7, 0.2))
-    for settings in (replace(law.settings, friction=rubs),
-                     replace(law.settings, driver=Driver(robot, 'gravity')), law.settings):
-        law.change(settings)
-        k = round((law._time - 10.0) / PERIOD) + 1
-        assert _early(law, 100, k) == 0  # the difference fades out
+    settings = pair.engines[0].law.settings
+    for changed in (replace(settings, friction=rubs),
+                    replace(settings, driver=Driver(robot, 'gravity')), settings):
+        pair.each(lambda engine, changed=changed: engine.use_setup(
+            engine.law.new_setup(changed), engine.guard.settings))
+        known = pair.known
+        assert pair.run(100) > 95
+        assert pair.known == known  # the difference fades out
+    pair.run(200)
+    assert pair.known > known
+
+
+@pytest.mark.parametrize('change', ['efforts', 'rates', 'speeds'])
+def test_no_torque_is_sent_early_beyond_limits_of_the_supervisor(change):
+    pair = Pair()
+    pair.run(20)
+    tau = np.abs(pair.engines[0].guard.last_torque)
+    changed = {'efforts': {'effort_limits': 0.5 * tau + 1e-3},
+               'rates': {'effort_rates': np.full(7, 0.01)},
+               'speeds': {'velocity_limits': np.full(7, 0.05)}}[change]
+    pair.each(lambda engine: engine.use_setup(
+        engine.law.new_setup(), replace(engine.guard.settings, blend_time=0.02, **changed)))
+    pair.run(100)
+    known = pair.known
+    pair.run(50)
+    assert pair.known == known
+    if change == 'efforts':
+        assert (np.abs(pair.sent[0][-1]) <= 0.5 * tau + 1e-3).all()
+
+
+def test_no_torque_is_sent_early_while_a_load_is_near_its_bound():
+    robot = Robot.from_urdf(PANDA.urdf_text, PANDA.base, PANDA.tip)
+    load = np.abs(Law(robot).inverse_dynamics(READY, np.zeros(7), np.zeros(7)))
+    limits = Settings().with_limits_of(robot).limits
+    effort = np.maximum(limits.effort, 0.0)
+    heavy = int(np.argmax(load))
+    effort[heavy] = load[heavy] / 0.72
+    pair = Pair(Settings(limits=replace(limits, effort=effort)))
+    assert pair.run(50) > 45
+    assert pair.known == 0
+
+
+def test_an_error_after_the_early_torque_is_answered_with_a_torque_of_the_supervisor():
+    pair = Pair()
+    pair.run(30)
+    quick = pair.engines[0]
+    usual = quick.law.torque
+
+    def fail(*given, **options):
+        raise ArithmeticError('of this test')
+
+    quick.law.torque = fail
+    pair.sent[0].clear()
+    pair.k += 1
+    pair.now += PERIOD
+    q, qd = pair.state()
+    quick.send_early(pair.now, q, qd, pair._stamp(), pair.now)
+    assert len(pair.sent[0]) == 1
+    quick.update(pair.now, q, qd, pair._stamp(), pair.now)
+    quick.law.torque = usual
+    assert quick.guard.cause == NOT_FINITE
+    assert len(pair.sent[0]) == 2
+    assert_array_equal(pair.sent[0][1], quick.guard.last_torque)
 
 
 def _follow(pair, x):
@@ -225,6 +300,8 @@ def _slow_law(pair):
     quick, plain = pair.engines
     now = pair.now = pair.now + PERIOD
     q, qd, stamp = READY + 0.1 * np.sin(2.0 * pair.k * PERIOD), np.zeros(7), pair._stamp()
+    quick._early_torque.forget()
+    quick.anticipates = True
     for sent in pair.sent:
         sent.clear()
     quick.update(now, q, qd, stamp, now)
@@ -238,12 +315,11 @@ def _slow_law(pair):
 def _failing_law(pair):
     for engine in pair.engines:
         def fail(*given, law=engine.law, **options):
-            del law.torque, law.early_torque
+            del law.torque
             raise ArithmeticError('of this test')
 
         engine.law.torque = fail
-        engine.law.early_torque = lambda *given: None
-    pair.step()
+    pair.step_without_early()
     assert {engine.guard.cause for engine in pair.engines} == {NOT_FINITE}
 
 
@@ -260,8 +336,9 @@ def _stop(pair):
     _not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _slow_law, _failing_law,
     _lower_limits, _stop], ids=lambda one: one.__name__.strip('_'))
 @pytest.mark.parametrize('rates', [None, 200.0])
-def test_after_a_fault_the_torques_are_the_same_and_go_ahead_again(fault, rates):
-    pair = Pair(effort_rates=None if rates is None else np.full(7, rates))
+@pytest.mark.parametrize('anticipates', [False, True], ids=['', 'anticipates'])
+def test_after_a_fault_the_torques_are_the_same_and_go_ahead_again(fault, rates, anticipates):
+    pair = Pair(anticipates=anticipates, effort_rates=None if rates is None else np.full(7, rates))
     pair.run(30)
     fault(pair)
     pair.run(150)
@@ -279,9 +356,10 @@ def test_torques_are_sent_ahead_while_a_watchdog_only_reports():
     assert pair.early == before + 50
 
 
-def test_random_states_and_commands_give_the_same_torques():
+@pytest.mark.parametrize('anticipates', [False, True], ids=['', 'anticipates'])
+def test_random_states_and_commands_give_the_same_torques(anticipates):
     rng = np.random.default_rng(7)
-    pair = Pair(effort_rates=np.full(7, 500.0))
+    pair = Pair(anticipates=anticipates, effort_rates=np.full(7, 500.0))
     faults = [_not_a_number, _jump, _too_fast, _gap, _old_stamp, _frozen, _failing_law]
     for _ in range(60):
         choice = rng.integers(12)

@@ -68,5 +68,6 @@ class Rehearsal:
             if other.update(engine.time, engine.q, engine.qd, engine.stamp, began,
                             engine.effort) and not other.acts:
                 other.activate()
+            other.anticipate()
         except Exception:  # of any kind: nothing depends on it
             self._other = None

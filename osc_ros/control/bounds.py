@@ -166,7 +166,7 @@ def allowed_share(last, wanted, table, duration):
     return share
 
 
-@kernel
+@inlined
 def passes(accelerations, q, qd, tau, table, quickest, last, duration):
     """
     Whether torques of the law are finite, and the limits of the joints change none of them.

@@ -99,9 +99,19 @@ class Causes:
         for name, watch in self._watches.items():
             watch.active = self.is_present(name, settings, now)
 
+    def calm_until(self, settings: Supervision) -> float:
+        """Time [s] up to which `update` will find that nothing is active; -inf if that is open."""
+        if self._calm_until == -np.inf or settings is not self._settings or self.stops:
+            return -np.inf
+        return self._first_timeout(settings)
+
     def will_stay_calm(self, settings: Supervision, now: float) -> bool:
         """Whether `update` at a time [s] will find that nothing is active."""
         return now <= self._calm_until and settings is self._settings and not self.stops
+
+    def _first_timeout(self, settings: Supervision) -> float:
+        return min((watch.fed + settings.watchdogs[name].timeout
+                    for name, watch in self._watches.items()), default=np.inf)
 
     def update(self, settings: Supervision, now: float) -> None:
         """Find the active causes, and select the reaction of highest priority."""
@@ -127,8 +137,7 @@ class Causes:
             self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'
         self._settings = settings
         self._calm_until = -np.inf if any(watch.active for watch in self._watches.values()) else (
-            min((watch.fed + dogs[name].timeout for name, watch in self._watches.items()),
-                default=np.inf))
+            self._first_timeout(settings))
 
 
 class Acting(Protocol):

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Torque of posture and tasks from the joint state, in one compiled call."""
+"""Torque of posture and tasks from the joint state in one compiled call, unchecked or checked."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.control.bounds import passes
 from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
+from osc_ros.control.state_gate import doubts, REPEATED
 from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.chain import bodies
 from osc_ros.dynamics.chain.layout import A0, FORCE, parts_of, POSE, TWIST
 from osc_ros.dynamics.chain.passes import acceleration_response, inward, jacobian, outward
 from osc_ros.dynamics.chain.sweep import Sweep
-from osc_ros.dynamics.compiled import kernel, view
+from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.method import DONE, Method
 from osc_ros.dynamics.trees import tree
 from osc_ros.dynamics.trees.bodies import put_motion_torques
@@ -44,10 +46,45 @@ from osc_ros.dynamics.trees.tree import Tree
 Array = NDArray[np.float64]
 Kernel: TypeAlias = Callable[..., int]
 
+# What a state and its torque are compared with: rows of an array (ROWS, n), and entries of an
+# array (TIMES,) [s].
+(BEFORE_Q, BEFORE_QD, CHANGED_Q, CHANGED_QD, FASTEST, SLACK, LAST, SENT, EFFORT_LIMIT,
+ EFFORT_RATE) = range(10)
+ROWS = EFFORT_RATE + 1
+BEFORE, CHANGED, PERIOD, LONGEST = range(4)
+TIMES = LONGEST + 1
+UNCHECKED = np.zeros((0, 0)), np.zeros(0)
+LONGEST_STEP = 1.0  # longest time between two states of normal motion [s]
+
+
+@kernel
+def follows(known, times, time, q, qd):
+    """Whether a state follows the last one in normal motion; parameters as of `chain_torque`."""
+    dt = time - times[BEFORE]
+    return 0.0 < dt <= LONGEST_STEP and not doubts(
+        q, qd, known[BEFORE_Q], known[BEFORE_QD], known[CHANGED_Q], known[CHANGED_QD],
+        known[FASTEST], known[SLACK], dt, times[PERIOD], time - times[CHANGED]) & ~REPEATED
+
+
+@inlined
+def _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
+    """Whether no limit changes torques of the law, and all are finite."""
+    dt = time - times[BEFORE]
+    if not passes(accelerations, q, qd, tau, table, 0.5 / dt, known[LAST], dt):
+        return False
+    dt = min(dt, times[LONGEST])
+    for i in range(len(tau)):
+        step, limit = known[EFFORT_RATE, i] * dt, known[EFFORT_LIMIT, i]
+        if not (-limit <= tau[i] <= limit
+                and known[SENT, i] - step <= tau[i] <= known[SENT, i] + step):
+            return False
+    return True
+
 
 @kernel
 def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, length, low, high,
-                 reference, dt, q, qd, posture, wraps, frequency, rate, push, more, tau):
+                 reference, dt, posture, wraps, frequency, rate, push, more, known, times, time,
+                 q, qd, tau):
     """
     Write the torques of posture and tasks, and the accelerations that they cause.
 
@@ -68,17 +105,28 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
         `osc_ros.control.reference.Reference.numbers`, to be advanced by `dt`; empty if friction
         is not compensated.
     dt : float [s]
-    q, qd : (n,)
     more : (n,) [N·m]
         Torques that act in addition to those of posture and tasks.
+    known : (ROWS, n)
+        Checks: the last state, and the last one with new positions; velocity limits and speeds
+        that are too fast; the law's last torque, the one sent last, and limits of the next one
+        and of its rate [N·m, N·m/s]. Empty: nothing is checked.
+    times : (TIMES,) [s]
+        Stamps of these two states, expected period, longest time step of the limit of the rate.
+    time : float
+        Stamp of the state [s].
+    q, qd : (n,)
     tau : (n,), written [N·m]
 
     Returns
     -------
     int
-        Number of solves; -1 if the motion of the tip is not finite.
+        Number of solves; -1 if the motion of the tip is not finite, or if the state or its torques
+        need a closer look: see `known`.
 
     """
+    if len(known) > 0 and not follows(known, times, time, q, qd):
+        return -1
     qdd = accelerations[3]
     posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
     if outward(chain, q, qd, None, qdd) != DONE:
@@ -100,13 +148,15 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
         at.rate[0] = put_motion(integers, dt, at.change, table, Lambda_inv, at.rates, at.buffer,
                                 at.motion)
         bodies.put_motion_torques(links, ends, qd, at.motion[1], work, factor, at.motion[2])
+    if len(known) > 0 and not _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
+        return -1
     return count
 
 
 @kernel
 def tree_torque(constants, parameters, room, table, accelerations, integers, numbers, tasks, J,
-                length, low, high, reference, dt, q, qd, posture, wraps, frequency, rate, push,
-                more, tau):
+                length, low, high, reference, dt, posture, wraps, frequency, rate, push, more,
+                known, times, time, q, qd, tau):
     """
     Compute one tick of the law for a robot that is a tree; see `chain_torque`.
 
@@ -115,6 +165,8 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
     constants, parameters, room : `Tree.arrays`
 
     """
+    if len(known) > 0 and not follows(known, times, time, q, qd):
+        return -1
     qdd = accelerations[3]
     none = qdd[:0]
     posture_acceleration(q, qd, posture, wraps, table, frequency, rate, push, qdd)
@@ -138,6 +190,8 @@ def tree_torque(constants, parameters, room, table, accelerations, integers, num
         robot = constants_in(constants, parameters)
         put_motion_torques(robot.tree, robot.bodies, robot.gravity, robot.rotors, at.motion[1],
                            memory.work, at.motion[2])
+    if len(known) > 0 and not _may_be_sent(known, times, time, q, qd, table, accelerations, tau):
+        return -1
     return count
 
 
@@ -146,8 +200,9 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
     tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
     tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((4, 1)), *solver.arrays, tasks,
-         np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x, x, x, np.zeros(1, dtype=np.bool_),
-         1.0, 1.0, 1.0, x, x.copy())
+         np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x, np.zeros(1, dtype=np.bool_), 1.0,
+         1.0, 1.0, x, *UNCHECKED, 0.0, x, x, x.copy())
+    follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)
     return tick
 
 

@@ -313,21 +313,19 @@ class ControlCycle:
         self._compensation = self._rest if more is None else more
         return self._leave(time, q, qd, tau)
 
-    def early_torque(self, time: float, q: Array, qd: Array) -> Array | None:
+    @property
+    def steady(self) -> tuple[Setup, PostureSetPoint] | None:
         """
-        Return the torques (n,) [N·m] that `torque` will return for a state, in a shorter time.
+        Setup and posture, if the next torque depends only on these, the targets and the state.
 
-        None while something else than the state changes, at the limits, and with a friction
-        compensation or other torques than those of posture and tasks. This changes nothing that
-        `torque` does not compute again. The gains are those of the period so far: if they are
-        changed by the period that ends with this state, `torque` returns other torques.
+        None before the first tick, at the limits, while something fades, and with a friction
+        compensation or other torques than those of posture and tasks.
 
         """
-        if (not self._is_placed or self._next is not None or self._fade.left is not None
-                or self._gravity.is_moving or self._posture.is_moving
-                or self._friction.at(time) is not None):
-            return None
-        return self._setup.early_torque(time, q, qd, self._posture)
+        is_steady = (self._is_placed and self._next is None and self._fade.left is None
+                     and self._friction.is_none and not self._gravity.is_moving
+                     and not self._posture.is_moving and self._setup.is_alone)
+        return (self._setup, self._posture) if is_steady else None
 
     def _enter(self, time: float, q: Any, qd: Any) -> tuple[Array, Array]:
         """Return q and qd as arrays for the kernels; update gains, gravity and posture for now."""

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from osc_ros.control.causes import state_text
 from osc_ros.control.check import Rest
 from osc_ros.control.contact import ContactSense
+from osc_ros.control.early import EarlyTorque
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
@@ -58,10 +59,11 @@ class Engine:
     Computes torques from joint states by a law; a supervisor checks them.
 
     The caller passes every state to `update`, or to `accept` and then calls `answer`; it calls
-    `watch` in any case. The engine passes the commands to `send`. In the modes ACTIVE and ENDING
-    there is a command for each state. When the arm is at rest in mode ENDING, the engine sends the
-    idle command as the last one, and the mode becomes IDLE. After a reaction to a contact the law
-    holds the pose of the arm. All calls come from one thread, or under one lock.
+    `watch` in any case. A command comes sooner if the caller calls `anticipate` after all else,
+    and `send_early` before `update`. The engine passes the commands to `send`. In the modes ACTIVE
+    and ENDING there is a command for each state. When the arm is at rest in mode ENDING, the
+    engine sends the idle command as the last one, and the mode becomes IDLE. After a reaction to a
+    contact the law holds the pose of the arm. All calls come from one thread, or under one lock.
 
     Attributes
     ----------
@@ -93,6 +95,8 @@ class Engine:
         Time between two reports [s].
     journal : Journal, optional
         Records the inputs, see `keep`.
+    anticipates : bool
+        Whether `anticipate` was the last call.
     present : dict of str to str
         Causes that are present until they are removed, and their reasons; see `Supervisor.trip`.
 
@@ -128,8 +132,7 @@ class Engine:
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
         self._last_good, self._holds_next = -np.inf, False
-        self._early: Array | None = None  # torque that was sent ahead of `answer`
-        self._took = math.nan
+        self._begin_early()
         self.reset_counts()
 
     def keep(self, journal: Journal) -> None:
@@ -148,7 +151,13 @@ class Engine:
         self.journal, self.rest, self.ages = None, Rest(), Window(1)
         self.updates, self.periods = Window(1), Window(1)
         self._send = self._post = _ignore
-        self._early, self._took = None, math.nan
+        self._begin_early()
+
+    def _begin_early(self) -> None:
+        self._early_torque, self.anticipates = EarlyTorque(self.law, self.guard), False
+        self._asked: Stamp | None = None  # the state for which `send_early` was called
+        self._early: Array | None = None  # torque that was sent before `answer`
+        self._took = math.nan
 
     def connect(self, send: Callable[[Array, Stamp | None], None],
                 post: Callable[..., None]) -> None:
@@ -243,26 +252,51 @@ class Engine:
             self.law.latch(q)
         return True
 
+    def anticipate(self) -> None:
+        """Prepare all that does not depend on the next state, so that its torque comes earlier."""
+        self.anticipates = True
+        if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
+            self._early_torque.prepare()
+        else:
+            self._early_torque.forget()
+
+    def send_early(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float) -> None:
+        """
+        Send the torque for a state if one compiled call can compute it; then call `update`.
+
+        The arrays may change after the call. Parameters are those of `accept`.
+
+        """
+        if not self.anticipates:
+            self.anticipate()
+        self._asked, self._early = stamp, self._early_torque.torque(arrived, time, q, qd)
+        if self._early is not None:
+            self._send(self._early, stamp)
+            self._took = perf_counter() - arrived
+
     @journaled
     def update(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,
                effort: Array | None = None) -> bool:
         """
         Do as `accept` and `answer`; return whether the state is plausible.
 
-        In normal motion the torque of the law is sent first, and everything that does not change
-        it follows; if it is known early (`ControlCycle.early_torque`), even before the law's whole
-        tick, which computes it again. Should the two differ, that of the tick is sent, too.
-        Parameters are those of `accept`.
+        In normal motion the torque is sent first, and everything that does not change it follows:
+        by `send_early`, unless the caller has called it for this state, and otherwise when the
+        law has computed it. The law's whole tick computes a torque that was sent early again;
+        should it differ, that of the tick is sent, too. Parameters are those of `accept`.
 
         """
-        early = None
-        if self.mode == ACTIVE and not self._holds_next and not self._observes_first:
-            early = self.guard.ahead(arrived, time, q, qd, self.law.early_torque, partial(
+        if self._asked != stamp:
+            self.send_early(time, q, qd, stamp, arrived)
+        self._asked = None
+        if self._early is not None:
+            self._note_sent(self._early, stamp)
+        elif self.mode == ACTIVE and not self._holds_next and not self._observes_first:
+            self._early = self.guard.ahead(arrived, time, q, qd, partial(
                 self.law.torque, time, q, qd, is_observed=True))
-        if early is not None:
-            self._deliver(early, stamp)
-            self._took = self._clock() - arrived
-        self._early = early
+            if self._early is not None:
+                self._deliver(self._early, stamp)
+                self._took = self._clock() - arrived
         accepted = self.accept(time, q, qd, stamp, arrived, effort)
         if accepted and self.acts:
             self.answer(arrived)
@@ -277,14 +311,14 @@ class Engine:
     @journaled
     def answer(self, began: float) -> None:
         """Send the command for the newest state; then plan the targets, and report."""
-        sent, is_early = self.guard.last_torque, self._early is not None
+        sent, early, self._early = self.guard.last_torque, self._early, None
         observes_first = self._observes_first
         if observes_first:
             self._observe(sent)
-        self._command(self.guard.torque(self._law_torque), self.stamp)
+        self._command(self.guard.torque(self._law_torque), self.stamp, early)
         if not observes_first:
             self._observe(sent)
-        self._count(self._took if is_early else self._clock() - began)
+        self._count(self._clock() - began if early is None else self._took)
         try:
             self.law.plan()
         except OscError as error:
@@ -374,9 +408,8 @@ class Engine:
             self.law.hold_at(self.q)
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
-    def _command(self, tau: Array, stamp: Stamp | None) -> None:
-        """Send torques (n,), unless the same were sent ahead."""
-        early, self._early = self._early, None
+    def _command(self, tau: Array, stamp: Stamp | None, early: Array | None = None) -> None:
+        """Send torques (n,), unless the same were sent early."""
         if early is None or early.tobytes() != tau.tobytes():
             self._deliver(tau, stamp)
         self.torque_use = np.maximum(
@@ -386,8 +419,11 @@ class Engine:
         try:
             self._send(tau, stamp)
         finally:
-            if self.journal is not None:
-                self.journal.sent(tau, stamp)
+            self._note_sent(tau, stamp)
+
+    def _note_sent(self, tau: Array, stamp: Stamp | None) -> None:
+        if self.journal is not None:
+            self.journal.sent(tau, stamp)
 
     def _conclude(self) -> None:
         """Send the idle command and end, if the supervisor has finished stopping the arm."""

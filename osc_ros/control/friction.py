@@ -247,6 +247,11 @@ class FrictionInForce:
         self._start, self._end = old, friction
         self._time, self._age, self._duration = time, 0.0, max(blend_time, fastest)
 
+    @property
+    def is_none(self) -> bool:
+        """Whether no friction is in force, and none will be."""
+        return self._start is None and self._end is None
+
     def at(self, time: float) -> Friction | None:
         """Return the friction in force at a time [s]; times must not go back."""
         if self._start is None:

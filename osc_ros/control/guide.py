@@ -177,6 +177,12 @@ class Guide:
             guide.target = Target(pose, twist)
         return guide
 
+    @property
+    def rest(self) -> Target | None:
+        """The target of the next tick, if nothing moves it or will move it; else None."""
+        is_settled = not self._pending and self._open is None and self._event == np.inf
+        return self._rest if is_settled else None
+
     def add(self, motion: Motion, start: float) -> None:
         """Schedule a motion at `start` [s]; motions scheduled for then or later are dropped."""
         self._pending = [entry for entry in self._pending if entry[0] < start]

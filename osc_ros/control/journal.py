@@ -389,14 +389,22 @@ class Journal:
 
 
 def journaled(method: Method) -> Method:
-    """Decorate a method of an engine, or a function of an engine, whose calls are recorded."""
+    """
+    Decorate a method of an engine, or a function of an engine, whose calls are recorded.
+
+    What the engine anticipated before such a call is out of date after it.
+
+    """
     name = method.__name__
 
     @wraps(method)
     def call(engine: Any, *arguments: Any) -> Any:
         journal = engine.journal
         if journal is None or journal.is_open:  # within another call
-            return method(engine, *arguments)
+            try:
+                return method(engine, *arguments)
+            finally:
+                engine.anticipates = False
         journal.is_open, has_failed = True, True
         journal.clock.readings.clear()
         try:
@@ -404,6 +412,7 @@ def journaled(method: Method) -> Method:
             has_failed = False
             return result
         finally:
+            engine.anticipates = False
             journal.close(name, arguments, has_failed)
 
     return call  # type: ignore[return-value]

@@ -342,6 +342,12 @@ class Level:
         if self._since > -math.inf:
             self._advance_activation(time)
 
+    @property
+    def rests(self) -> bool:
+        """Whether `set_target` will write at the next tick what is there already."""
+        return (self._written is not None and self.guide.rest is self._written
+                and self._since == -math.inf and self.impedance is None)
+
     def set_wrench(self, time: float, axes: Array, is_saturated: bool) -> None:
         """
         Compute the wrench along the axes of force at a time [s]; write it to WRENCH of the row.

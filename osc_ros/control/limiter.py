@@ -26,7 +26,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import allowed_share, exceeds, passes
+from osc_ros.control.bounds import allowed_share, exceeds
 from osc_ros.control.fade import smooth_step
 from osc_ros.control.limits import EFFORT, EFFORT_RATE, Limits
 from osc_ros.control.load import Loads
@@ -187,19 +187,19 @@ class Limiter:
 
     @property
     def is_out_of_the_way(self) -> bool:
-        """Whether no bound was active, and nothing changes the bounds until the next tick."""
-        return self._from is None and not self._was_at_bound and not self.loads.will_be_due
-
-    def passes(self, time: float, q: Array, qd: Array, tau: Array) -> bool:
         """
-        Whether the torques tau (n,) of the law are finite, and the next tick will not change them.
+        Whether no bound was active or near, and nothing changes the bounds until the next tick.
 
-        Call it if `is_out_of_the_way`; parameters and requirements are those of `torque_within`.
+        A load may come near its bound just then: it is computed at some ticks only.
 
         """
-        dt = time - self._time
-        return (self._last is not None and dt > 0.0
-                and passes(self.accelerations, q, qd, tau, self.table, 0.5 / dt, self._last, dt))
+        return (self._from is None and not self._was_at_bound and self.loads.are_low
+                and self._last is not None)
+
+    @property
+    def last(self) -> tuple[float, Array | None]:
+        """Time [s] and torques (n,) [N·m; N] of the last tick, from which a rate is counted."""
+        return self._time, self._last
 
     def _torque_at_bounds(self, qd: Array, tau: Array, dt: float, is_beyond: bool, count: int,
                           solver: Priorities, length: float) -> Array:
@@ -248,5 +248,4 @@ class Limiter:
         limited_torques(*Priorities([0], 1, n).arrays, 1, *self._given, loads.rows, loads.most,
                         loads.joints, rest, rest.copy(), 1.0, 0, 0.0)
         allowed_share(rest, rest, self.table, 0.0)
-        passes(bounds, rest, rest, rest, self.table, 1.0, rest, 0.0)
         self.forget()

@@ -285,6 +285,8 @@ class Loads(Weight):
     ----------
     rows, most, joints
         See `bounded_loads`; written by the last `update`.
+    are_low : bool
+        Whether no load was near its bound then.
 
     Parameters
     ----------
@@ -297,12 +299,7 @@ class Loads(Weight):
         n = robot.n
         self._load = np.zeros(n)
         self.rows, self.most, self.joints = np.zeros((n, n)), np.zeros(n), np.zeros((n, 2))
-        self._idle = 0
-
-    @property
-    def will_be_due(self) -> bool:
-        """What `is_due` will return next."""
-        return self._idle <= 0
+        self._idle, self.are_low = 0, False
 
     def is_due(self) -> bool:
         """Whether to `update` at this tick; while all loads are low, every IDLE + 1 ticks."""
@@ -323,9 +320,10 @@ class Loads(Weight):
         """
         count: int = bounded_loads(self._bodies, gravity, q, qd, effort, NEAR, self._work,
                                    self._load, self.rows, self.most, self.joints)
-        self._idle = IDLE if count < 0 else 0
+        self.are_low = count < 0
+        self._idle = IDLE if self.are_low else 0
         return max(count, 0)
 
     def forget(self) -> None:
         """Make the next tick call `update`."""
-        self._idle = 0
+        self._idle, self.are_low = 0, False

@@ -16,13 +16,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
-from osc_ros.control.compiled_tick import compiled_tick, Kernel
+from osc_ros.control.compiled_tick import compiled_tick, Kernel, UNCHECKED
 from osc_ros.control.feedback import task_forces
 from osc_ros.control.free import Guidance, guidance_of
 from osc_ros.control.friction import least_inertia
@@ -100,7 +102,6 @@ class Setup:
         Gains in force now: natural frequency, rate, repulsion [rad/s, 1/s, rad/s].
     guidance : Guidance, optional
         The free drive, if `settings.free` is given; from `start` on.
-
     """
 
     def __init__(self, robot: Robot, settings: Settings, method: str, workers: int | str,
@@ -321,8 +322,9 @@ class Setup:
         dt = reference.since(time)
         if self._kernel is not None:
             solves = self._kernel(
-                *self._given, reference.numbers if has_friction else NO_REFERENCE, dt, q, qd,
-                posture.now, posture.wraps, *self.posture_gains, beside, tau)
+                *self._given, reference.numbers if has_friction else NO_REFERENCE, dt,
+                posture.now, posture.wraps, *self.posture_gains, beside, *UNCHECKED, time, q, qd,
+                tau)
         else:
             solves = self._torque(time, q, qd, posture, beside, tau)
         if solves < 0:
@@ -336,25 +338,30 @@ class Setup:
             tau += self._guided(self.guidance, beside)
         return tau if more is None else tau + more
 
-    def early_torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint
-                     ) -> Array | None:
-        """
-        Torques (n,) [N·m] of `torque`, if these are all torques of the next tick; else None.
+    @property
+    def is_alone(self) -> bool:
+        """Whether the next torques will be those of posture and tasks, if no limit is reached."""
+        return (self._is_alone and self.limiter.is_out_of_the_way
+                and all(level.impedance is None for level in self.levels))
 
-        Changes nothing that the tick does not compute again, with the same result.
+    @property
+    def rests(self) -> bool:
+        """Whether `set_targets` will change nothing at the next tick."""
+        return not self._turning and all(level.rests for level in self.levels)
+
+    def checked_torque(self, posture: PostureSetPoint, known: Array, times: Array
+                       ) -> Callable[[float, Array, Array, Array], int]:
+        """
+        Return a function (time, q, qd, tau) that writes the torques of a state to tau (n,).
+
+        It returns a negative number if state or torques need a closer look. Call it for one state
+        of which `is_alone` was true, after `set_targets`; known and times are those of
+        `osc_ros.control.compiled_tick.chain_torque`.
 
         """
-        if not (self._is_alone and self.limiter.is_out_of_the_way):
-            return None
-        for level in self.levels:
-            if level.impedance is not None:
-                return None
-        self.set_targets(time, q)
-        tau = np.empty(len(q))
-        solves = self._kernel(  # type: ignore[misc]  # not None, see `start`
-            *self._given, NO_REFERENCE, 0.0, q, qd, posture.now, posture.wraps,
-            *self.posture_gains, self._rest, tau)
-        return tau if solves >= 0 and self.limiter.passes(time, q, qd, tau) else None
+        assert self._kernel is not None  # since `is_alone`
+        return partial(self._kernel, *self._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
+                       *self.posture_gains, self._rest, known, times)
 
     def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
                 tau: Array) -> int:

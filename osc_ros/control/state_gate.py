@@ -40,12 +40,12 @@ Array = NDArray[np.float64]
 
 LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
 INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
-# What `_doubts` finds: bits.
-_NUMBERS, _STEP, _SPEED, _REPEATED, _STUCK = 1, 2, 4, 8, 16
+# What `doubts` finds: bits.
+_NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
 
 
 @kernel
-def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
+def doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
     """
     Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
 
@@ -74,7 +74,7 @@ def _doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, d
         is_repeated = is_repeated and q[i] == changed_q[i]
         is_stuck = is_stuck or np.abs(changed_qd[i]) * lasted > FROZEN
     if is_repeated:
-        found |= _REPEATED | (_STUCK if is_stuck else 0)
+        found |= REPEATED | (_STUCK if is_stuck else 0)
     return found
 
 
@@ -121,7 +121,7 @@ class StateGate:
 
     def __init__(self, robot: Robot, period: float, limits: Array, now: float) -> None:
         rest = np.zeros(robot.n)
-        self._fastest = np.asarray(robot.velocity_limits)
+        self._fastest = np.array(robot.velocity_limits)  # writable, as all arrays of kernels
         self._check, self._freeze = StateCheck(robot), FreezeCheck(robot)
         self._speeds = SpeedCheck(robot.joint_names, limits, now)
         self._doubted: State | None = None
@@ -160,7 +160,7 @@ class StateGate:
                              ) and not self._withstands(state, found, settings.period):
             return False
         self._doubted = None
-        if not (found & _REPEATED and self.is_open and state.time >= self._freeze.changed.time):
+        if not (found & REPEATED and self.is_open and state.time >= self._freeze.changed.time):
             self._freeze.record(state, now)
         if self.is_open:
             self._average(now - self.came, state.time - self.state.time)
@@ -173,6 +173,22 @@ class StateGate:
             self._speeds.pass_slow(now)
         return True
 
+    @property
+    def changed(self) -> State:
+        """The last accepted state with new positions, or the first state; if `is_open`."""
+        return self._freeze.changed
+
+    def slack(self, limits: Array) -> Array | None:
+        """
+        Speeds (n,) up to which a joint is not too fast [rad/s, m/s].
+
+        None if the next state needs a closer look: before the first state, after one in doubt,
+        and if these limits (n,) are not in force.
+
+        """
+        is_settled = self.is_open and self._doubted is None and self._speeds.limits is limits
+        return self._speeds.slack if is_settled else None
+
     def is_clear(self, time: float, q: Array, qd: Array, period: float, limits: Array) -> bool:
         """
         Whether `accept` will accept a state without a fault; this changes nothing.
@@ -183,17 +199,17 @@ class StateGate:
         return (self.is_open and self._doubted is None
                 and 0.0 < time - self.state.time <= CLOCK_STEPS[1]
                 and self._speeds.limits is limits
-                and not self._find(time, q, qd, period) & ~_REPEATED)
+                and not self._find(time, q, qd, period) & ~REPEATED)
 
     def believe(self) -> None:
         """Take repeated positions for those of an arm at rest, until they change."""
         self._freeze.believe()
 
     def _find(self, time: float, q: Array, qd: Array, period: float) -> int:
-        """Return the bits of `_doubts`."""
+        """Return the bits of `doubts`."""
         before = self.state
         changed = self._freeze.changed if self.is_open else before
-        found: int = _doubts(q, qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
+        found: int = doubts(q, qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
                              self._speeds.slack, time - before.time, period, time - changed.time)
         return found
 
@@ -203,7 +219,7 @@ class StateGate:
         if CLOCK_STEPS[0] <= state.time - before.time < 0.0:
             return False
         doubted, self._doubted = self._doubted, None
-        if found & _REPEATED and state.time >= freeze.changed.time and (
+        if found & REPEATED and state.time >= freeze.changed.time and (
                 frozen := freeze.reason(state)):
             if state.time - freeze.changed.time > FROZEN_LONG:
                 self.faults = ((JUMP, frozen),)

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
 from math import isfinite
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.causes import Causes
+from osc_ros.control.fade import TimedFade
 from osc_ros.control.prediction import Prediction
 from osc_ros.control.state_check import State
 from osc_ros.control.state_gate import LATE_PERIODS, StateGate
@@ -50,19 +50,32 @@ LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 
 
-@dataclass(eq=False)
-class _Fade:
-    """Difference of two vectors that decays to zero in a given time, C¹."""
+class Calm(NamedTuple):
+    """
+    What the next state and its torque are compared with, while nothing is wrong.
 
-    duration: float
-    start: Array
-    age: float = field(default=0.0)
+    Attributes
+    ----------
+    until : float
+        Time on the supervisor's clock after which something may be wrong without a new event [s].
+    before, changed : float
+        Stamps of the last state, and of the last one with new positions [s].
+    period, longest : float
+        Expected period; longest time step of the limit of the torques' rates [s].
+    states : tuple of 6 (n,)
+        Positions and velocities of these two states; velocity limits, speeds that are too fast.
+    bounds : tuple of 3 (n,)
+        Torque sent last, limits of the next one and of its rate [N·m, N·m/s].
 
-    def remaining(self, dt: float) -> Array:
-        """Remaining difference (n,), dt [s] after the previous call."""
-        self.age = min(self.age + dt, self.duration)
-        s = self.age / self.duration
-        return (1.0 - s * s * (3.0 - 2.0 * s)) * self.start
+    """
+
+    until: float
+    before: float
+    changed: float
+    period: float
+    longest: float
+    states: tuple[Array, ...]
+    bounds: tuple[Array, ...]
 
 
 class Supervisor:
@@ -107,6 +120,7 @@ class Supervisor:
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
         self._rest = self.load = np.zeros_like(self._fastest)
+        self._any_rate = np.full_like(self._fastest, np.inf)
         self.begin()
 
     def begin(self, tau: Array | None = None) -> None:
@@ -123,10 +137,10 @@ class Supervisor:
         self._causes.reset(self.settings, now)
         self.blind = False
         self._tau, self._source, self._at = tau, '', now
-        self._fade: _Fade | None = None
+        self._fade: TimedFade | None = None
         self._limits = self._wanted = self.settings.effort_limits
         self._gate = StateGate(self._robot, self.settings.period, self._wanted_speeds(), now)
-        self._limit_change: _Fade | None = None
+        self._limit_change: TimedFade | None = None
         self._began, self._rests = now, False
         self._time = 0.0  # stamp of the state of the last torque
         self._ahead: tuple[Array | None, ...] = ()  # torque of the law that `ahead` has called
@@ -232,8 +246,23 @@ class Supervisor:
         self._update()
         return self.reaction not in HARMLESS or self.blind
 
-    def ahead(self, now: float, time: float, q: Array, qd: Array,
-              early: Callable[[float, Array, Array], Array | None], law: Callable[[], Array]
+    @property
+    def calm(self) -> Calm | None:
+        """What the next state and its torque are compared with; None if that is not simple."""
+        gate, settings = self._gate, self.settings
+        slack = gate.slack(self._wanted_speeds())
+        if (self._source != 'law' or self._fade is not None or self._limit_change is not None
+                or settings.effort_limits is not self._wanted or slack is None
+                or gate.state.time != self._time or self._tau is None):
+            return None
+        before, changed, rates = gate.state, gate.changed, settings.effort_rates
+        return Calm(
+            self._causes.calm_until(settings), before.time, changed.time, settings.period,
+            LONGEST_GAP * max(gate.spacing, settings.period),
+            (before.q, before.qd, changed.q, changed.qd, self._fastest, slack),
+            (self._tau, self._limits, self._any_rate if rates is None else rates))
+
+    def ahead(self, now: float, time: float, q: Array, qd: Array, law: Callable[[], Array]
               ) -> Array | None:
         """
         Return the torque that `torque` will return for a state that comes now.
@@ -248,9 +277,6 @@ class Supervisor:
             Time of its arrival, on `clock`.
         time, q, qd
             As of `accept_state`.
-        early : callable
-            Returns the torque (n,) of the law for such a state, or None if that takes as long as
-            `law`; see `ControlCycle.early_torque`.
         law : callable
             As of `torque`, for this state.
 
@@ -261,9 +287,6 @@ class Supervisor:
                 or not self._causes.will_stay_calm(settings, now) and self.watch()
                 or not self._gate.is_clear(time, q, qd, settings.period, self._wanted_speeds())):
             return None
-        with suppress(Exception):  # of any kind: `law` will tell it
-            if (tau := early(time, q, qd)) is not None:
-                return self._bounded(tau, self._limits, dt)
         tau = self._law_torque(law, now)
         self._ahead = (tau,)
         return None if tau is None or self._causes.has_tripped and self.watch() else (
@@ -352,7 +375,7 @@ class Supervisor:
         is_late = self.blind and dt > LATE_PERIODS * self.settings.period
         if self._tau is not None and (
                 source != self._source or self.blind != self._was_blind or is_late):
-            self._fade = _Fade(self.settings.fade_time, self._tau - wanted)
+            self._fade = TimedFade(self.settings.fade_time, self._tau - wanted)
         self._was_blind = self.blind
         is_answer = state.time != self._time and not self.blind
         self._source, self._time, self._at = source, state.time, now
@@ -403,7 +426,7 @@ class Supervisor:
         if wanted is not self._wanted:
             both = np.isfinite(self._limits) & np.isfinite(wanted)
             away = np.subtract(self._limits, wanted, out=np.zeros(len(wanted)), where=both)
-            self._wanted, self._limit_change = wanted, _Fade(self.settings.blend_time, away)
+            self._wanted, self._limit_change = wanted, TimedFade(self.settings.blend_time, away)
         if self._limit_change is not None:
             self._limits = wanted + self._limit_change.remaining(dt)
             if self._limit_change.age >= self._limit_change.duration:
