@@ -26,10 +26,12 @@ import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
+import domains
+
 CHECKOUT = Path(__file__).parents[1]
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
-os.environ['ROS_DOMAIN_ID'] = str(1 + os.getpid() % 50)
+os.environ['ROS_DOMAIN_ID'] = str(domains.reserved())
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
     os.environ[name] = str(CHECKOUT / 'config' / 'fastdds.xml')

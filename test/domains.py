@@ -1,0 +1,76 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""A ROS domain for each test process, in which neither another suite nor a running robot is."""
+
+import fcntl
+import os
+from pathlib import Path
+import socket
+import tempfile
+
+# Domain 0 is where users work; the ports of domains above 101 are ephemeral ports of Linux.
+DOMAINS = range(1, 102)
+# DDS (RTPS 2.5, 9.6.2): metatraffic of domain d arrives at 7400 + 250 d (multicast) and, for
+# the first participant of a host, at 7410 + 250 d (unicast).
+PORTS = 7400, 7410
+
+_KEPT = []  # open lock files: a domain is reserved until the process ends
+
+
+def reserved():
+    """
+    Return the number of a free domain, and reserve it for this process.
+
+    Raises
+    ------
+    RuntimeError
+        All domains are taken.
+
+    """
+    first = os.getpid()
+    for k in range(len(DOMAINS)):
+        number = DOMAINS[(first + k) % len(DOMAINS)]
+        lock = _lock(number)
+        if lock is not None and all(_is_free(port + 250 * number) for port in PORTS):
+            _KEPT.append(lock)
+            return number
+        if lock is not None:
+            lock.close()
+    raise RuntimeError(f'the ROS domains {DOMAINS.start} to {DOMAINS.stop - 1} are all taken: '
+                       'end some of the programs that use them')
+
+
+def _lock(number):
+    """Return the locked file of a domain; None if another process has it."""
+    path = Path(tempfile.gettempdir(), f'osc_ros_test_domain_{number}')
+    lock = None
+    try:
+        lock = path.open('a')
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # locked, or the file of another user
+        if lock is not None:
+            lock.close()
+        return None
+    return lock
+
+
+def _is_free(port):
+    """Return whether no socket of this machine is bound to a UDP port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind(('', port))
+        except OSError:
+            return False
+    return True

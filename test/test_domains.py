@@ -1,0 +1,48 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Each test process has a ROS domain of its own."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import domains
+
+
+def reserved_elsewhere(**environment):
+    """Return the domain that another process reserves, while this process keeps its own."""
+    program = ('import os; os.getpid = lambda: int(os.environ["PRETENDED"]); '
+               'import domains; print(domains.reserved())')
+    return int(subprocess.run(
+        [sys.executable, '-c', program], check=True, capture_output=True, text=True,
+        env={**os.environ, 'PYTHONPATH': os.path.dirname(domains.__file__), **environment}).stdout)
+
+
+def test_two_processes_never_reserve_the_same_domain():
+    mine = domains.reserved()
+    # the other process begins its search at the domain that this one has
+    assert reserved_elsewhere(PRETENDED=str(mine - domains.DOMAINS.start)) != mine
+
+
+def test_domain_of_a_running_participant_is_left_alone():
+    number = 77
+    for port in domains.PORTS:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as running:
+            try:
+                running.bind(('127.0.0.1', port + 250 * number))
+            except OSError:
+                pass  # somebody uses this domain already
+            assert reserved_elsewhere(PRETENDED=str(number - domains.DOMAINS.start)) != number
