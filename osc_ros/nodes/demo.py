@@ -55,6 +55,7 @@ from osc_ros.nodes.demo_run import (
     START,
 )
 from osc_ros.nodes.demonstration import Demonstration, demonstration
+from osc_ros.nodes.profile import profile_variable
 from osc_ros.nodes.share import share_directory
 
 EXAMPLE = """examples:
@@ -275,9 +276,7 @@ def _isolate(work: Path) -> None:
     os.environ.setdefault('ROS_LOG_DIR', str(work))
     os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
-    profile = str(share_directory() / 'config' / 'fastdds.xml')
-    for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):
-        os.environ.setdefault(name, profile)
+    os.environ.setdefault(profile_variable(), str(share_directory() / 'config' / 'fastdds.xml'))
 
 
 def _own_parameters(options: argparse.Namespace) -> dict[str, Any]:

@@ -93,6 +93,8 @@ def trajectory(data: bytes) -> Trajectory:
     words = body[:len(body) // 8 * 8].view(np.uint32)
     numbers = body[:len(body) // 8 * 8].view(np.float64)
     size = len(data) - 4
+    if size > 0 and size % 4 == 0:  # bits of the options: padding (DDS-XTypes 7.6.3.1.2)
+        size -= data[3] & 3
     seconds, nanoseconds, length = words[:3].tolist()
     end = 12 + length
     frame = body[12:end - 1].tobytes().decode('utf-8', 'replace')

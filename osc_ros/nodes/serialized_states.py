@@ -254,6 +254,8 @@ def _read(data, known, places, words, record):
     size = len(data)
     if size < HEAD + 12:
         return _CUT_SHORT
+    if size % 4 == 0:  # two bits of the options: padding at the end (DDS-XTypes 7.6.3.1.2)
+        size -= data[3] & 3
     record[_SEC], record[_NANOSEC] = np.int32(_word(data, HEAD)), _word(data, HEAD + 4)
     at = HEAD + 12 + _word(data, HEAD + 8)  # the end of the frame
     at = _aligned(at, 4)
