@@ -120,7 +120,8 @@ def test_user_learns_what_a_contact_is_and_the_arm_retracts_from_one(spin):
     rig.push(0.0, 0.0, 0.0)
     rig.wait(0.5)
     assert rig.engine.guard.reaction == 'retract'  # latched
-    assert rig.call('release').success
+    # the estimate of the external torque falls below the small learned thresholds late
+    spin(lambda: rig.call('release').success, why='for the release')
     rig.wait(0.5)
     assert rig.engine.guard.cause in ('', 'deadline')
     assert np.abs(rig.engine.qd).max() < 1e-2

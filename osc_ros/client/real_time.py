@@ -57,7 +57,7 @@ Array = NDArray[np.float64]
 
 POST_PERIOD = 0.005  # period at which events and states are taken from the loop [s]
 REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distance to the goal [Hz]
-RESUMES = 1.0  # a reaction of a watchdog that lasts longer is an error of a waiting call [s]
+RESUMES = 1.0  # a longer reaction of a watchdog is an error of a waiting call [s of the arm]
 SILENCE = 5.0  # longest time between two states [s]
 SYSTEM = System()
 CHECKS = 'off', 'warn', 'refuse'  # reactions to the result of the start-up check
@@ -189,7 +189,7 @@ class RealTimeBackend:
         elif event == 'change':
             _, reaction, text = arguments
             is_held = reaction not in HARMLESS
-            self._held = (monotonic() + RESUMES, text) if is_held else (np.inf, '')
+            self._held = (self._loop.time + RESUMES, text) if is_held else (np.inf, '')
             LOGGER.log(logging.WARNING if is_held else logging.INFO, text)
         elif event == 'lost':
             text = f'the arm has failed: {arguments[0]}'
@@ -385,9 +385,9 @@ class RealTimeBackend:
         end = self._loop.time + timeout
         with self._news:
             while not until():
-                if monotonic() > self._held[0]:
+                if self._loop.time > self._held[0]:
                     self._take_events()  # it may be over, if this program was slow
-                if self._trouble or monotonic() > self._held[0]:
+                if self._trouble or self._loop.time > self._held[0]:
                     raise ArmError(self._trouble or self._held[1])
                 if self._loop.state_age > SILENCE:
                     raise ArmTimeoutError(f'no state for {SILENCE:g} s')

@@ -134,8 +134,9 @@ class Relay(Node):  # type: ignore[misc]
         self._input = self.create_subscription(
             Float64MultiArray, 'osc_controller/commands', with_info(self._on_command), INPUT_QOS)
         self.create_service(Trigger, '~/forward', self._on_forward)
+        # rclpy 9 passes the time to a callback that may have an argument, as `conclude` may
         for period, callback in ((self._watch_period, self._watch), (1.0, self._diagnose),
-                                 (1.0, self._reactions.conclude)):
+                                 (1.0, lambda: self._reactions.conclude())):
             self.create_timer(period, callback, clock=self._steady)
 
     # the robot
