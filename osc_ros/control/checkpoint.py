@@ -15,20 +15,25 @@
 """
 The state of an engine as bytes, and the engine back from them, equal to the last bit.
 
-A checkpoint is a pickle with three rules of its own. An array that is a view stays a view of the
-same memory, because compiled kernels write to buffers that several objects share. A kernel is
-stored by its name. And reading creates only objects of the control law: a file that somebody else
-sent cannot run other code.
+The control loop writes a checkpoint by pickle, which is fast, with two rules: an array that is a
+view stays a view of the same memory, because compiled kernels write to buffers that several
+objects share; a kernel is stored by its name. A checkpoint is not unpickled: `_Reader` knows only
+the opcodes that `_Writer` uses, makes objects of the package's own classes without calling them,
+and calls no function but those in `_MAKERS`. Bytes that somebody else has sent cannot run code.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Callable
+from importlib import import_module
 import io
+import math
 import pickle
-from sys import modules
-from types import MappingProxyType, MethodType
-from typing import Any
+import pickletools
+from time import perf_counter
+from types import MappingProxyType, MemberDescriptorType, MethodType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,22 +41,16 @@ from osc_ros.dynamics.compiled import KERNELS
 from osc_ros.errors import InputError
 
 LONG = 16  # a deque with more items is stored column by column, which is faster
-PACKAGES = 'osc_ros.control.', 'osc_ros.dynamics.', 'osc_ros.model.'
-SPAWNING = 'osc_ros.dynamics.teams.', 'osc_ros.dynamics.papers.'  # never part of a checkpoint
-OTHERS = {
-    ('builtins', 'set'), ('builtins', 'frozenset'), ('builtins', 'bytearray'),
-    ('builtins', 'slice'), ('builtins', 'range'), ('builtins', 'complex'),
-    ('collections', 'deque'), ('collections', 'Counter'), ('collections', 'OrderedDict'),
-    ('collections', 'defaultdict'), ('copyreg', '_reconstructor'), ('builtins', 'object'),
-    ('types', 'MappingProxyType'), ('time', 'perf_counter'),
-    *((module, name) for module in ('numpy', 'numpy.core.multiarray', 'numpy._core.multiarray',
-                                    'numpy.core.numeric', 'numpy._core.numeric')
-      for name in ('ndarray', 'dtype', '_reconstruct', 'scalar', '_frombuffer'))}
-
-MAKERS = {  # functions that make objects
-    *(('osc_ros.control.checkpoint', name)
-      for name in ('deque_of', 'array_view', 'bound_method', 'named_kernel')),
-    ('osc_ros.control.engine', '_bare_engine'), ('osc_ros.control.engine', '_ignore')}
+# A checkpoint may have objects of all classes that are defined below CLASSES, and kernels; not of
+# parts that start processes, or compile for lanes and GPUs.
+CLASSES = 'osc_ros.control.', 'osc_ros.dynamics.', 'osc_ros.model.robot.'
+EXCLUDED = 'osc_ros.control.checkpoint.', *(
+    f'osc_ros.dynamics.{name}.' for name in ('teams', 'papers', 'cuda', 'lanes'))
+METHODS = 'inverse_dynamics', '_on_change'  # accepted if bound to such an object
+NUMBERS = 'b1', 'u1', 'i4', 'u4', 'i8', 'u8', 'f4', 'f8'  # types of arrays
+SCALARS = bool, int, float, str, type(None)  # accepted in keys, whose hashes then take no time
+EXPANSION, LEAST = 16, 10 ** 6  # size of all copies: at most EXPANSION times the data + LEAST
+OBJECT = 200  # bytes of a small array or tuple without its contents
 
 
 class _Writer(pickle.Pickler):
@@ -73,18 +72,149 @@ class _Writer(pickle.Pickler):
         return NotImplemented
 
 
-class _Reader(pickle.Unpickler):
-    """Reads such a pickle."""
+class _Maker(NamedTuple):
+    """A name in `_MAKERS`; the function behind it is not the one that the bytes name."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class of the control law, or one of OTHERS."""
-        own = module.startswith(PACKAGES) and not module.startswith(SPAWNING)
-        if (module, name) in OTHERS or own and '.' not in name:
-            found = super().find_class(module, name)
-            if not own or isinstance(found, type) or (module, name) in MAKERS:
-                return found
-        raise InputError(f"a checkpoint with '{module}.{name}' is not read: accepted are classes "
-                         'of the control law')
+    name: str
+
+
+class _Reader:
+    """Reads what `_Writer` writes; refuses any other opcode."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._stack: list[Any] = []
+        self._marked: list[list[Any]] = []
+        self._memo: list[Any] = []
+        self._left = EXPANSION * len(data) + LEAST
+
+    def read(self) -> Any:
+        """Return the value that the bytes describe."""
+        for opcode, argument, _ in pickletools.genops(self._data):
+            if opcode.name in _LITERALS:
+                self._stack.append(argument)
+            elif opcode.name in _CONSTANTS:
+                self._stack.append(_CONSTANTS[opcode.name]())
+            elif opcode.name in _STEPS:
+                _STEPS[opcode.name](self, argument)
+            elif opcode.name == 'STOP':
+                [value] = self._stack
+                return value
+            elif opcode.name not in ('PROTO', 'FRAME'):
+                raise InputError(f'opcode {opcode.name}')
+        raise InputError('no end')
+
+    def spend(self, size: int) -> None:
+        """Count bytes that are copied; raise if the data describes too much."""
+        self._left -= size
+        if self._left < 0:
+            raise InputError('more is described than the bytes have')
+
+    def _mark(self, argument: Any) -> None:
+        self._marked.append(self._stack)
+        self._stack = []
+
+    def _items(self) -> list[Any]:
+        items, self._stack = self._stack, self._marked.pop()
+        return items
+
+    def _last(self, count: int) -> list[Any]:
+        if len(self._stack) < count:
+            raise InputError('an empty stack')
+        items = self._stack[-count:]
+        del self._stack[-count:]
+        return items
+
+    def _memoize(self, argument: Any) -> None:
+        self._memo.append(self._stack[-1])
+
+    def _get(self, argument: int) -> None:
+        self._stack.append(self._memo[argument])
+
+    def _tuple(self, argument: Any) -> None:
+        items = tuple(self._items())
+        self._stack.append(items)
+
+    def _extend(self, items: list[Any]) -> None:
+        if type(self._stack[-1]) not in (list, deque):
+            raise InputError(f'items for a {type(self._stack[-1]).__name__}')
+        self._stack[-1].extend(items)
+
+    def _update(self, items: list[Any]) -> None:
+        if type(self._stack[-1]) not in (dict, Counter):
+            raise InputError(f'keys for a {type(self._stack[-1]).__name__}')
+        dict.update(self._stack[-1], zip(map(_key, items[::2]), items[1::2]))
+
+    def _add(self, items: list[Any]) -> None:
+        if type(self._stack[-1]) is not set:
+            raise InputError(f'members for a {type(self._stack[-1]).__name__}')
+        self._stack[-1].update(map(_key, items))
+
+    def _frozen(self, argument: Any) -> None:
+        items = frozenset(map(_key, self._items()))
+        self._stack.append(items)
+
+    def _global(self, argument: Any) -> None:
+        module, name = self._last(2)
+        self._stack.append(_global(module, name))
+
+    def _reduce(self, argument: Any) -> None:
+        maker, given = self._last(2)
+        if type(maker) is not _Maker or type(given) is not tuple:
+            raise InputError(f'a call of {maker!r}')
+        self._stack.append(_MAKERS[maker.name](self, *given))
+
+    def _new(self, argument: Any) -> None:
+        kind, given = self._last(2)
+        if not _is_own(kind) or type(given) is not tuple:
+            raise InputError(f'an object of {kind!r}')
+        if issubclass(kind, tuple) and len(given) == len(kind._fields):
+            self._stack.append(tuple.__new__(kind, given))
+        elif not given:
+            self._stack.append(object.__new__(kind))
+        else:
+            raise InputError(f'{kind.__name__} with {len(given)} values')
+
+    def _build(self, argument: Any) -> None:
+        [state] = self._last(1)
+        made = self._stack[-1]
+        if isinstance(made, np.dtype):
+            return  # a type of numbers has no state besides its name
+        if not _is_own(type(made)):
+            raise InputError(f'a state for a {type(made).__name__}')
+        attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+        for values in (attributes, slots):
+            if values is not None and (type(values) is not dict
+                                       or any(type(name) is not str for name in values)):
+                raise InputError(f'a {type(values).__name__} as state')
+        if hasattr(made, '__setstate__'):
+            made.__setstate__(attributes or {})
+        elif attributes is not None:
+            made.__dict__.update(attributes)
+        for name, value in (slots or {}).items():
+            member = vars(type(made)).get(name)
+            if type(member) is not MemberDescriptorType:
+                raise InputError(f"{type(made).__name__} with '{name}'")
+            member.__set__(made, value)
+
+
+_LITERALS = {'BININT', 'BININT1', 'BININT2', 'LONG1', 'BINFLOAT', 'SHORT_BINUNICODE',
+             'BINUNICODE', 'SHORT_BINBYTES', 'BINBYTES', 'BYTEARRAY8'}
+_CONSTANTS: dict[str, Callable[[], Any]] = {
+    'NONE': lambda: None, 'NEWTRUE': lambda: True, 'NEWFALSE': lambda: False,
+    'EMPTY_TUPLE': tuple, 'EMPTY_LIST': list, 'EMPTY_DICT': dict, 'EMPTY_SET': set}
+_STEPS: dict[str, Callable[[_Reader, Any], None]] = {
+    'MARK': _Reader._mark, 'MEMOIZE': _Reader._memoize, 'BINGET': _Reader._get,
+    'LONG_BINGET': _Reader._get, 'TUPLE': _Reader._tuple,
+    **{f'TUPLE{k}': lambda self, _, k=k: self._stack.append(  # type: ignore[misc]
+        tuple(self._last(k))) for k in (1, 2, 3)},
+    'APPEND': lambda self, _: self._extend(self._last(1)),
+    'APPENDS': lambda self, _: self._extend(self._items()),
+    'SETITEM': lambda self, _: self._update(self._last(2)),
+    'SETITEMS': lambda self, _: self._update(self._items()),
+    'ADDITEMS': lambda self, _: self._add(self._items()), 'FROZENSET': _Reader._frozen,
+    'STACK_GLOBAL': _Reader._global, 'REDUCE': _Reader._reduce, 'NEWOBJ': _Reader._new,
+    'BUILD': _Reader._build}
 
 
 def dumped(state: object) -> bytes:
@@ -105,12 +235,46 @@ def loaded(data: bytes) -> Any:
 
     """
     try:
-        return _Reader(io.BytesIO(data)).load()
-    except InputError:
-        raise
+        return _Reader(data).read()
     except Exception as error:  # of any kind: a class has changed, bytes are missing
         raise InputError('the state of the controller cannot be read, accepted are recordings of '
                          f'this version ({type(error).__name__}: {error})') from None
+
+
+# names
+
+
+def _is_inside(module: str) -> bool:
+    return f'{module}.'.startswith(CLASSES) and not f'{module}.'.startswith(EXCLUDED)
+
+
+def _is_own(value: Any) -> bool:
+    """Return whether a value is a class of which a checkpoint may have objects."""
+    return (isinstance(value, type) and _is_inside(value.__module__)
+            and not issubclass(value, BaseException))
+
+
+def _global(module: Any, name: Any) -> Any:
+    """Return a class by its name, or what stands for a function of `_MAKERS`."""
+    if type(module) is str and type(name) is str:
+        if f'{module}.{name}' in _MAKERS:
+            return _Maker(f'{module}.{name}')
+        if (module, name) == ('time', 'perf_counter'):
+            return perf_counter
+        found = getattr(import_module(module), name, None) if _is_inside(module) else None
+        if _is_own(found) and found.__module__ == module:  # and not one that it has imported
+            return found
+    raise InputError(f"'{module}.{name}', accepted are classes of the control law")
+
+
+def _key(value: Any) -> Any:
+    for one in value if type(value) is tuple else (value,):
+        if type(one) not in SCALARS:
+            raise InputError(f'a {type(one).__name__} in a key')
+    return value
+
+
+# what is stored as the call of a function: how it is stored, and what a reader makes
 
 
 def _array_reduction(array: Any) -> Any:
@@ -135,38 +299,94 @@ def _columns(items: deque[Any]) -> Any:
     return deque_of, (columns, isinstance(first, tuple), items.maxlen)
 
 
-def deque_of(columns: list[Any], has_tuples: bool, longest: int | None) -> deque[Any]:
+def deque_of(reader: _Reader, columns: list[Any], has_tuples: bool,
+             longest: int | None) -> deque[Any]:
     """Return the deque whose columns these are."""
     parts = []
     for column in columns:
-        if isinstance(column, tuple):
+        if type(column) is tuple:
             size, data = column
+            reader.spend(len(data) + OBJECT * len(data) // (8 * size))
             table = np.frombuffer(bytearray(data)).reshape(-1, size)
             parts.append([row.copy() for row in table])
         else:
             parts.append(column)
+    reader.spend(OBJECT * len(parts[0]))
     return deque(zip(*parts) if has_tuples else parts[0], longest)
 
 
-def array_view(base: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...],
-               is_writeable: bool) -> Any:
+def array_view(reader: _Reader, base: Any, offset: int, shape: tuple[int, ...],
+               strides: tuple[int, ...], is_writeable: bool) -> Any:
     """Return a view of the memory of an array."""
+    if math.prod(shape) > base.size or is_writeable and not base.flags.writeable:
+        raise InputError(f'a view of {shape} of {base.size} numbers')
     memory = base if base.flags.c_contiguous else base.T
     found = np.ndarray(shape, base.dtype, memory, offset, strides)
     found.flags.writeable = is_writeable
     return found
 
 
-def bound_method(owner: Any, name: str) -> Any:
+def bound_method(reader: _Reader, owner: Any, name: str) -> Any:
     """Return a method of an object of the control law."""
-    if not type(owner).__module__.startswith(PACKAGES):
-        raise InputError(f"a checkpoint with a method of '{type(owner).__module__}' is not read")
+    if not _is_own(type(owner)) or name not in METHODS:
+        raise InputError(f"method '{name}' of a {type(owner).__name__}")
     return MethodType(getattr(type(owner), name), owner)
 
 
-def named_kernel(module: str, name: str) -> Any:
+def named_kernel(reader: _Reader, module: str, name: str) -> Any:
     """Return a kernel of the package."""
-    if not module.startswith(PACKAGES) or '.' in name:
-        raise InputError(f"a checkpoint with '{module}.{name}' is not read: accepted are kernels")
-    __import__(module)
-    return getattr(modules[module], name)
+    found = getattr(import_module(module), name, None) if _is_inside(module) else None
+    if not any(found is one for one in KERNELS):
+        raise InputError(f"kernel '{module}.{name}'")
+    return found
+
+
+def _numbers(reader: _Reader, name: str, *flags: bool) -> Any:
+    if name not in NUMBERS:
+        raise InputError(f"an array of '{name}'")
+    return np.dtype(name)
+
+
+def _array(reader: _Reader, data: bytes | bytearray, dtype: Any, shape: tuple[int, ...],
+           order: str, axes: tuple[int, ...] | None = None) -> Any:
+    if math.prod(shape) * dtype.itemsize != len(data):
+        raise InputError(f'{len(data)} bytes for an array of {shape}')
+    array = np.ndarray(shape, dtype, data, order='F' if order == 'F' else 'C')
+    return array if axes is None else array.transpose(axes)
+
+
+def _number(reader: _Reader, dtype: Any, data: bytes) -> Any:
+    return np.frombuffer(data, dtype, 1)[0]
+
+
+def _deque(reader: _Reader, items: tuple[()], longest: int | None = None) -> deque[Any]:
+    return deque(items, longest)
+
+
+def _counter(reader: _Reader, items: dict[str, int]) -> Counter[str]:
+    reader.spend(OBJECT * len(items))
+    return Counter(dict(items))
+
+
+def _proxy(reader: _Reader, items: dict[str, Any]) -> MappingProxyType[str, Any]:
+    reader.spend(OBJECT * len(items))
+    return MappingProxyType(dict(items))
+
+
+def _own(module: str, name: str) -> Callable[..., Any]:
+    """Return a maker that calls a class or function of the package."""
+    def made(reader: _Reader, *given: Any) -> Any:
+        return getattr(import_module(module), name)(*given)
+    return made
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    **{f'{__name__}.{one.__name__}': one
+       for one in (deque_of, array_view, bound_method, named_kernel)},
+    **{f'{module}.{name}': _own(module, name) for module, name in (
+        ('osc_ros.control.engine', '_bare_engine'), ('osc_ros.control.journal', 'ReplayClock'),
+        ('osc_ros.model.robot', 'Robot'))},
+    **{f'numpy.{core}.numeric._frombuffer': _array for core in ('core', '_core')},
+    **{f'numpy.{core}.multiarray.scalar': _number for core in ('core', '_core')},
+    'numpy.dtype': _numbers, 'collections.deque': _deque, 'collections.Counter': _counter,
+    'types.MappingProxyType': _proxy}

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from osc_ros.control import checkpoint
 from osc_ros.control.setup import Precomputed, Setup
+from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 Method = TypeVar('Method', bound=Callable[..., Any])
@@ -53,6 +54,7 @@ SEGMENTS = 2  # in the kept duration: a checkpoint is taken SEGMENTS times in it
 NUMBER = 8  # bytes of a number of the tape
 PART = 2 ** 16  # bytes of a part of the tape: a longer one would be moved as it grows
 _PACKED = tuple(Struct(f'={k}d').pack for k in range(64))  # numbers as bytes
+MAGIC = b'OSC2'  # beginning of a piece of this version
 BEGINNING = -1  # place before the checkpoint of a segment
 FACTS = 'facts'  # name of the pseudo-call that changes what is known about the controller
 
@@ -119,8 +121,28 @@ class Piece(NamedTuple):
                 self.first_call + len(self.calls))
 
     def dumped(self) -> bytes:
-        """Return the piece as bytes, for `loaded_piece`."""
-        return checkpoint.dumped(tuple(self))
+        """Return the piece as bytes, for `loaded_piece`: _HEAD, then the piece itself."""
+        return (_HEAD.pack(MAGIC, self.segment, self.start, self.first_call, *self.following[1:])
+                + checkpoint.dumped(tuple(self)))
+
+
+def piece_places(data: bytes) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """
+    Return where a piece begins, and where the next piece of its segment begins.
+
+    Reads only the six numbers at the beginning of the bytes.
+
+    Raises
+    ------
+    InputError
+        Other bytes, or of another version.
+
+    """
+    if len(data) < _HEAD.size or not data.startswith(MAGIC):
+        raise InputError('this is no journal of this version of osc_ros: accepted are recordings '
+                         f"that begin with '{MAGIC.decode()}'")
+    _, segment, start, call, next_start, next_call = _HEAD.unpack_from(data)
+    return (segment, start, call), (segment, next_start, next_call)
 
 
 def loaded_piece(data: bytes) -> Piece:
@@ -133,7 +155,18 @@ def loaded_piece(data: bytes) -> Piece:
         Other bytes, or of another version.
 
     """
-    return Piece(*checkpoint.loaded(data))
+    piece_places(data)
+    values = checkpoint.loaded(memoryview(data)[_HEAD.size:].tobytes())
+    if (type(values) is not tuple or tuple(map(type, values)) != _PIECE
+            or len(values[6]) % NUMBER or not all(
+                type(call) is tuple and tuple(map(type, call)) == (str, tuple)
+                for call in values[7])):
+        raise InputError('this is no piece of a journal')
+    return Piece(*values)
+
+
+_HEAD = Struct('<4s5q')
+_PIECE = int, int, int, int, bytes, dict, bytes, list, bool  # types of its fields
 
 
 class ReplayClock:
