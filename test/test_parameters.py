@@ -59,7 +59,8 @@ A node refuses a value that is not accepted, and gives the reason. If one value 
 accepted, the node refuses the whole set (`ros2 param load` sets the parameters one by one). An
 integer is accepted for a number, and an array of integers for an array of numbers. A parameter
 that is not "live" can be set only while osc_controller is unconfigured; for the other nodes, only
-when the node starts.
+when the node starts. A parameter that is "fixed" names a file, a program or a machine: it keeps
+the value of the start, so that no participant of the network can choose another.
 
 In a parameter file, the section `/**:` is for all nodes, the section `/**/osc_controller:` for
 osc_controller in any namespace. If both set a parameter, the later section takes precedence. `ros2
@@ -76,7 +77,8 @@ def row(entry):
     default = list(entry.default) if isinstance(entry.default, tuple) else entry.default
     shown = '' if default == '' else f'`{json.dumps(default)}`'
     cells = [f'`{entry.name}`', entry.ros_type.name.lower().replace('_', ' '), shown,
-             unit[1] if unit else '', accepted, 'yes' if entry.live else '', said]
+             unit[1] if unit else '', accepted,
+             'yes' if entry.live else 'fixed' if entry.fixed else '', said]
     return '| ' + ' | '.join(cells) + ' |\n'
 
 
@@ -237,3 +239,34 @@ def test_set_with_one_bad_value_is_refused_whole_over_the_service(spin, bad, rea
     results = other.call(SetParameters, 'set_parameters', parameters=wanted).results
     assert [result.successful for result in results] == [True, True, False]
     assert other.dump() == {**before, **good}
+
+
+FIXED = [(name, entry) for name, table in TABLES.items() for entry in table if entry.fixed]
+
+
+def test_what_names_files_programs_and_machines_is_fixed():
+    from osc_ros.hardware.franka import FrankaArm
+    fixed = {entry.name for _, entry in FIXED}
+    assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
+                     'hardware', 'record_cycles'}
+    assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == ['hardware.address']
+
+
+def test_participant_cannot_choose_files_of_the_black_box(spin, tmp_path):
+    node = controller.Controller(parameter_overrides=[Parameter('autostart', value=False)])
+    other = Other(spin, node)
+    before = other.dump()
+    for name, value in (('black_box.directory', str(tmp_path)), ('black_box.files', 1),
+                        ('robot_description_file', '/etc/passwd')):
+        wanted = [Parameter(name, value=value).to_parameter_msg()]
+        for kind, service in ((SetParameters, 'set_parameters'),
+                              (SetParametersAtomically, 'set_parameters_atomically')):
+            answer = other.call(kind, service, parameters=wanted)
+            result = answer.results[0] if kind is SetParameters else answer.result
+            assert not result.successful
+            assert f"'{name}' is fixed when the node starts" in result.reason
+    assert other.dump() == before
+    # `ros2 param load` sets all that `ros2 param dump` wrote
+    same = [Parameter(name, value=value).to_parameter_msg() for name, value in before.items()]
+    assert all(one.successful
+               for one in other.call(SetParameters, 'set_parameters', parameters=same).results)

@@ -111,6 +111,9 @@ class Setting:
         Accepted texts; empty: any.
     of : type
         Type of the entries of an array, float or str.
+    fixed : bool
+        True if it keeps the value that it has when the node starts: what names files, programs
+        or other machines is not for the network to set.
 
     """
 
@@ -122,6 +125,7 @@ class Setting:
     size: int | None = None
     choices: tuple[str, ...] = ()
     of: type = float
+    fixed: bool = False
 
     @property
     def accepted(self) -> str:

@@ -88,7 +88,8 @@ class FrankaArm:
     """
 
     settings = (
-        Setting('address', '', 'IP address or host name of the control unit of the arm'),
+        Setting('address', '', 'IP address or host name of the control unit of the arm',
+                fixed=True),
         Setting('realtime', 'enforce',
                 'enforce: refuse to run without a real-time kernel and SCHED_FIFO; ignore: run',
                 choices=('enforce', 'ignore')),

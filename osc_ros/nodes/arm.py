@@ -42,7 +42,7 @@ from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.settings import supervision
 
 HARDWARE = Entry('hardware', 'mujoco', f"Kind of the arm: {', '.join(sorted(known()))}; read "
-                 'when the node starts')
+                 'when the node starts', fixed=True)
 OWN = (
     HARDWARE,
     Entry('joint_state_rate', 100.0, 'Rate of the joint states that the node publishes [Hz]',
@@ -50,7 +50,7 @@ OWN = (
     Entry('realtime.cpus', '', "CPUs on which the control loop runs, as in '2' or '2,3'; empty: "
           'all'),
     Entry('record_cycles', '', 'File (.npy) for the times of the cycles [ns], written when the '
-          "loop ends: read's return, write's call, write's return; empty: none"),
+          "loop ends: read's return, write's call, write's return; empty: none", fixed=True),
 )
 GRIPPER_PERIOD = 0.02  # between two states of the gripper [s]
 RATE = 1000.0  # default of `rate` [Hz]

@@ -47,7 +47,7 @@ def shipped_robots() -> list[str]:
 ENTRIES = (
     Entry('robot_description', '', 'URDF text; takes precedence over robot_description_file'),
     Entry('robot_description_file', '', 'Path of a URDF, or the name of a robot of this package: '
-          + ', '.join([*shipped_robots(), PAIR])),
+          + ', '.join([*shipped_robots(), PAIR]), fixed=True),
     Entry('base', '', 'Link that is fixed to the ground; its axes are those of the task'),
     Entry('tip', '', 'Link whose pose is controlled'),
     Entry('further_tips', (), 'Further links, such as the tip of a second arm; the robot is the '

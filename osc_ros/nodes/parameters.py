@@ -78,7 +78,7 @@ class Entry(Setting):
         """
         descriptor = ParameterDescriptor(
             type=self.ros_type.value, description=self.description, dynamic_typing=True,
-            additional_constraints=self.accepted)
+            additional_constraints=self.accepted, read_only=self.fixed)
         kind = self.of if isinstance(self.default, tuple) else type(self.default)
         if kind is float and (self.lower > -math.inf or self.upper < math.inf):
             descriptor.floating_point_range = [
@@ -248,16 +248,19 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     set_all = node.set_parameters_atomically
 
     def set_declared(parameters: list[Parameter]) -> SetParametersResult:
-        for one in parameters:
+        changed = [one for one in parameters if not _keeps_its_value(node, one)]
+        for one in changed:
             reason = ''
             if not node.has_parameter(one.name):
                 reason = f"parameter '{one.name}' is unknown{_meant(one.name, entries)}"
             elif one.name in entries and one.type_ == Parameter.Type.NOT_SET:
                 reason = f"parameter '{one.name}' cannot be deleted; set it to another value"
+            elif one.name in entries and entries[one.name].fixed:
+                reason = (f"parameter '{one.name}' is fixed when the node starts: set it in the "
+                          'parameter file of the node or on its command line')
             if reason:
                 node.get_logger().warning(f'parameters refused, nothing changed: {reason}')
                 return SetParametersResult(successful=False, reason=reason)
-        changed = [one for one in parameters if not _keeps_its_value(node, one)]
         if parameters and not changed:
             return SetParametersResult(successful=True)
         return set_all(changed)
@@ -267,5 +270,6 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
 
 def _keeps_its_value(node: Node, parameter: Parameter) -> bool:
     """Whether a parameter is read-only and has this value already."""
-    return bool(node.describe_parameter(parameter.name).read_only
+    return bool(node.has_parameter(parameter.name)
+                and node.describe_parameter(parameter.name).read_only
                 and node.get_parameter(parameter.name).value == parameter.value)

@@ -25,7 +25,7 @@ RECORDING = (
     Entry('black_box.megabytes', 32.0, 'Most memory for that, which shortens the time if '
           'necessary [MB]', lower=2.0, upper=1024.0),
     Entry('black_box.directory', '', 'Folder of these files; empty: osc_black_box in the '
-          "folder of ROS's logs", live=True),
+          "folder of ROS's logs", fixed=True),
     Entry('black_box.files', 10, 'Most files of this node in that folder, the oldest are '
-          'removed; 0: none are written', lower=0, upper=1000, live=True),
+          'removed; 0: none are written', lower=0, upper=1000, fixed=True),
 )

@@ -89,7 +89,6 @@ class Records:
     def apply(self, values: Mapping[str, Any]) -> None:
         """Record new values of the parameters, before they come into force."""
         self._loop.request(requests.tell_journal, {PARAMETERS: dict(values)})
-        self._box.apply(values)
 
     def on_change(self, cause: str, reaction: str) -> None:
         """Prepare a file if a watchdog has replaced the law."""

@@ -114,7 +114,8 @@ class Viewer(Node):  # type: ignore[misc]
         self._requests = Requests()
         self._link = ControllerLink(self, self._states, options.controller, options.simulator)
         self._folder: Path | None = None
-        self._page = Page(options.host, options.port, self._requests, self._file_of)
+        self._page = Page(options.host, options.port, self._requests, self._file_of,
+                          options.allow_origin)
         self._missing: list[str] = []
         if self._page.port != options.port:
             self.get_logger().warning(f'port {options.port} is taken: using {self._page.port}')
@@ -131,12 +132,13 @@ class Viewer(Node):  # type: ignore[misc]
 
     def _say_address(self, host: str) -> None:
         shown = 'localhost' if host == '127.0.0.1' else host
-        self.get_logger().info(f'open http://{shown}:{self._page.port} in a browser (over SSH '
-                               f'first: ssh -L {self._page.port}:localhost:{self._page.port} '
-                               'THIS_MACHINE)')
-        if host not in ('127.0.0.1', 'localhost', '::1'):
+        self.get_logger().info(f'open http://{shown}:{self._page.port}{self._page.query} in a '
+                               f'browser (over SSH first: ssh -L {self._page.port}:localhost:'
+                               f'{self._page.port} THIS_MACHINE)')
+        if self._page.query:
             self.get_logger().warning(
-                f'bound to {host}: everybody who reaches this address can move the arm')
+                f'bound to {host}: everybody who has this address with its token, or reads it '
+                'on the network, can move the arm')
 
     def _tick(self) -> None:
         if self._parent and os.getppid() != self._parent:
@@ -195,6 +197,9 @@ def options_of(arguments: list[str] | None) -> tuple[argparse.Namespace, list[st
                         help=f'address that the page is bound to ({LOCALHOST})')
     parser.add_argument('--port', type=int, default=PORT,
                         help=f'of the page; if it is taken, the next one ({PORT})')
+    parser.add_argument('--allow-origin', action='append', default=[], metavar='ORIGIN',
+                        help='another address under which the page is opened, for example by a '
+                        'proxy, as in https://robot.example; may be repeated')
     parser.add_argument('--controller', default='osc_controller', type=ros_name,
                         help='name of the node that is shown (osc_controller)')
     parser.add_argument('--simulator', default='osc_simulator', type=ros_name,

@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -24,7 +24,8 @@ import socket
 
 import viser
 
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
+from osc_ros.viewer.access import Access, guarded
 from osc_ros.viewer.actions import Actions
 from osc_ros.viewer.panel import Panel
 from osc_ros.viewer.plots import Plots
@@ -49,6 +50,8 @@ class Page:
     ----------
     port : int
         Port that is bound: the wanted one, or the next one that is free.
+    query : str
+        What the address needs after the port; empty if the page is for this machine only.
 
     Parameters
     ----------
@@ -59,6 +62,8 @@ class Page:
     actions : Actions
     file_of : callable
         Returns the file of a mesh by its URI in a URDF, or None.
+    origins : sequence of str
+        Further origins from which the page may be used, see `Access`.
 
     Raises
     ------
@@ -68,12 +73,18 @@ class Page:
     """
 
     def __init__(self, host: str, port: int, actions: Actions,
-                 file_of: Callable[[str], Path | None]) -> None:
+                 file_of: Callable[[str], Path | None], origins: Sequence[str] = ()) -> None:
         require_address(host)
-        with redirect_stdout(StringIO()):  # its banner: osc_viewer logs the address
-            self._server = viser.ViserServer(host=host, port=port, label='osc_ros',
-                                             verbose=False)
+        access = Access(host, origins)
+        try:
+            with redirect_stdout(StringIO()), guarded(access):  # its banner: see `osc_viewer`
+                self._server = viser.ViserServer(host=host, port=port, label='osc_ros',
+                                                 verbose=False)
+        except InputError:
+            self._server.stop()
+            raise
         self.port: int = self._server.get_port()
+        self.query = f'/?token={access.token}' if access.token else ''
         self._server.gui.configure_theme(control_width='large', show_logo=False,
                                          show_share_button=False, brand_color=(43, 108, 176))
         self._server.gui.main_panel.dock_right()

@@ -1,0 +1,191 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Who may open the page: a check of every HTTP request and WebSocket before viser answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+import ipaddress
+import secrets
+import socket
+from threading import Lock
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import websockets.asyncio.server
+from websockets.datastructures import Headers
+from websockets.http11 import Response
+
+from osc_ros.errors import InputError
+
+LOCAL = 'localhost', '127.0.0.1', '::1'
+COOKIE = 'osc_ros_viewer'
+_PATCH = Lock()
+
+
+class Access:
+    """
+    Decides from the headers of a request whether the page answers it.
+
+    A browser tells with every WebSocket which page opened it (`Origin`), and which name of this
+    machine it used (`Host`). A page from elsewhere has another origin; a name that an attacker
+    has pointed to this machine (DNS rebinding) is not a name of it.
+
+    Attributes
+    ----------
+    token : str
+        Secret that the address must contain; empty if the page is bound to this machine only.
+
+    Parameters
+    ----------
+    host : str
+        Address that the page is bound to.
+    origins : sequence of str
+        Further origins that are accepted, such as 'http://robot.example:8080'.
+
+    Raises
+    ------
+    InputError
+        An origin that is not of the form http://HOST or http://HOST:PORT (or https).
+
+    """
+
+    def __init__(self, host: str, origins: Sequence[str] = ()) -> None:
+        self._origins = [_origin(one) for one in origins]
+        self._is_local = host in LOCAL
+        self._names = {*LOCAL, host.lower(), *(one[1] for one in self._origins)}
+        if not self._is_local:
+            self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
+        self.token = '' if self._is_local else secrets.token_urlsafe(16)
+
+    def refusal(self, path: str, headers: Mapping[str, str]) -> str:
+        """Return why a request is refused; empty if it is accepted."""
+        host = headers.get('Host', '')
+        name = _name_of(host)
+        if name not in self._names and (self._is_local or not _is_address(name)):
+            return (f"the page was opened as '{host}', which is not a name of this machine: "
+                    'accepted are localhost, and hosts of --allow-origin')
+        origin = headers.get('Origin')
+        if origin is not None and not self._accepts(origin, host):
+            return (f"a page from '{origin}' asks: accepted are this page itself, and those of "
+                    '--allow-origin')
+        if self.token and not self._has_token(path, headers):
+            return 'the address lacks the token: osc_viewer prints the whole address'
+        return ''
+
+    def cookie(self, path: str) -> str:
+        """Return the cookie for a request whose address has the token; else empty."""
+        return (f'{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/'
+                if self.token and self._is_token(_token_of(path)) else '')
+
+    def _accepts(self, origin: str, host: str) -> bool:
+        try:
+            found = _origin(origin)
+        except InputError:  # such as 'null', of a page from a file
+            return False
+        return found in self._origins or found[1:] == _origin(f'{found[0]}://{host}')[1:]
+
+    def _has_token(self, path: str, headers: Mapping[str, str]) -> bool:
+        try:
+            cookie = SimpleCookie(headers.get('Cookie', '')).get(COOKIE)
+        except CookieError:
+            cookie = None
+        return self._is_token(_token_of(path)) or (
+            cookie is not None and self._is_token(cookie.value))
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self.token.encode())
+
+
+@contextmanager
+def guarded(access: Access) -> Iterator[None]:
+    """
+    Make the server that viser starts within this context ask `access` about every request.
+
+    Raises
+    ------
+    InputError
+        viser has started no server by `websockets.asyncio.server.serve`: this version of viser
+        cannot be guarded, so its page must not be used.
+
+    """
+    serve, served = websockets.asyncio.server.serve, []
+
+    @wraps(serve)
+    def guarded_serve(*given: Any, process_request: Any = None, **options: Any) -> Any:
+        served.append(True)
+        return serve(*given, process_request=_checked(access, process_request), **options)
+
+    with _PATCH:
+        websockets.asyncio.server.serve = guarded_serve  # type: ignore[misc,assignment]
+        try:
+            yield
+        finally:
+            websockets.asyncio.server.serve = serve  # type: ignore[misc]
+    if not served:
+        raise InputError('this version of viser cannot be guarded against other web pages: '
+                         "accepted is the one of pip install 'osc_ros[viewer]'")
+
+
+def _checked(access: Access, answer: Callable[[Any, Any], Any] | None
+             ) -> Callable[[Any, Any], Any]:
+    """Return a `process_request` of websockets that refuses, or asks the one of viser."""
+    def process_request(connection: Any, request: Any) -> Any:
+        if reason := access.refusal(request.path, request.headers):
+            return Response(HTTPStatus.FORBIDDEN, 'Forbidden', Headers(
+                {'Content-Type': 'text/plain; charset=utf-8', 'Connection': 'close'}),
+                f'osc_viewer: {reason}\n'.encode())
+        response = None if answer is None else answer(connection, request)
+        if response is not None and (cookie := access.cookie(request.path)):
+            response.headers['Set-Cookie'] = cookie
+        return response
+    return process_request
+
+
+def _token_of(path: str) -> str:
+    return parse_qs(urlsplit(path).query).get('token', [''])[0]
+
+
+def _origin(text: str) -> tuple[str, str, int]:
+    """Return scheme, host and port of an origin."""
+    try:
+        found = urlsplit(text)
+        port = found.port
+    except ValueError:
+        found, port = urlsplit(''), None
+    if found.scheme not in ('http', 'https') or not found.hostname or found.path.strip('/'):
+        raise InputError(f"origin '{text}': accepted is http://HOST or http://HOST:PORT, also "
+                         'with https')
+    return found.scheme, found.hostname.lower(), port or (443 if found.scheme == 'https' else 80)
+
+
+def _name_of(host: str) -> str:
+    """Return the host of a `Host` header without its port."""
+    try:
+        return (urlsplit(f'//{host}').hostname or '').lower()
+    except ValueError:
+        return ''
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
