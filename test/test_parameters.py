@@ -249,7 +249,8 @@ def test_what_names_files_programs_and_machines_is_fixed():
     fixed = {entry.name for _, entry in FIXED}
     assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
                      'hardware', 'record_cycles'}
-    assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == ['hardware.address']
+    assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == [
+        'hardware.address']
 
 
 def test_participant_cannot_choose_files_of_the_black_box(spin, tmp_path):
