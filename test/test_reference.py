@@ -113,18 +113,16 @@ class Plain:
         model = self.dynamics.inverse_dynamics(q, qd, self.acceleration)
         return compensation(
             self.law.settings.friction, q, qd, self.velocity, self.acceleration, model, tau,
-            np.zeros(len(q)), feedback_gain(rate, self.tick), self.inertia,
-            self.law.limiter.table)
+            feedback_gain(rate, self.tick), self.inertia, self.law.limiter.table)
 
 
-def compensation(friction, q, qd, reference, acceleration, model, tau, fading, gain, inertia,
-                 table):
+def compensation(friction, q, qd, reference, acceleration, model, tau, gain, inertia, table):
     """Return the torques (n,) against friction, computed with numpy."""
     most = PUSH * inertia * table[SPEED] * table[RATE]
     sliding = np.tanh((reference + LOOK_AHEAD * acceleration) / friction.velocity)
     wanted = friction.coulomb * sliding + friction.viscous * reference
     free = friction.coulomb * (1.0 - np.abs(sliding))
-    demand = tau - fading - model
+    demand = tau - model
     unsure = MODEL_ERROR * np.abs(sliding * model)
     feedback = gain * (demand - np.clip(demand, -unsure, unsure))
     torque = np.clip(np.clip(wanted, -most, most) + feedback, np.minimum(wanted, 0.0) - free,
@@ -206,14 +204,14 @@ def test_friction_compensation_beside_any_torque_agrees_with_numpy():
     friction = Friction(*rng.uniform(0.0, 2.0, size=(2, n)))
     q, qd = 3.2 * rng.uniform(-1.0, 1.0, n), 1.9 * rng.uniform(-1.0, 1.0, n)
     reference, acceleration = rng.normal(size=(2, n)) * rng.choice([0.0, 0.01, 1.0], n)
-    model, tau, fading = 10.0 * rng.normal(size=(3, n)) * rng.choice([0.0, 0.1, 1.0], n)
+    model, tau = 10.0 * rng.normal(size=(2, n)) * rng.choice([0.0, 0.1, 1.0], n)
     inertia = 10.0 ** rng.uniform(-4, 1, n)
     for gain in (0.0, 1.5, 4.0):
         qd *= 0.95
         found = friction.compensation(q, qd, np.array([reference, acceleration, model]), tau,
-                                      fading, gain, inertia, table)
-        expected = compensation(friction, q, qd, reference, acceleration, model, tau, fading,
-                                gain, inertia, table)
+                                      gain, inertia, table)
+        expected = compensation(friction, q, qd, reference, acceleration, model, tau, gain,
+                                inertia, table)
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-12)
         assert np.abs(found).mean() > 0.1
         room = np.maximum(table[EFFORT], np.abs(tau))

@@ -24,7 +24,7 @@ from arm import Arm, moved, PERIOD, READY, settings
 from foreign import ForeignPlant
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
-from osc_ros.control.fade import CHANGE_RATE, Fade
+from osc_ros.control.fade import Blend, CHANGE_RATE
 from osc_ros.control.friction import FEEDBACK, feedback_gain, Friction, PUSH
 from osc_ros.control.holding import HOLDING
 from osc_ros.control.law import Law
@@ -209,7 +209,7 @@ def test_compensation_lies_between_the_friction_of_the_wanted_motion_and_what_fe
     qd = np.clip(0.5 * qd, -1.5, 1.5)
 
     def found(demand, qd=qd, inertia=inertia):
-        return friction.compensation(q, qd, np.array([reference, none, none]), demand, none,
+        return friction.compensation(q, qd, np.array([reference, none, none]), demand,
                                      FEEDBACK, inertia, limits.table)
 
     plain, helped = found(none), found(demand)
@@ -343,21 +343,21 @@ def test_changes_at_100_hz_come_in_no_faster_than_one():
     assert arm.errors(arm.pose)[0].max() < 0.1
 
 
-def test_difference_of_a_change_fades_at_no_more_than_its_rate_however_often_it_changes():
-    fade, rng, limits = Fade(), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
-    left, time = np.zeros((2, 3)), 0.0
+def test_blend_changes_a_difference_at_no_more_than_the_rate_however_often_it_begins():
+    blend, rng, limits = Blend(), np.random.default_rng(0), np.array([10.0, 100.0, np.inf])
+    difference, time = np.zeros(3), 0.0
     for _ in range(300):
-        more = rng.normal(size=(2, 3)) * [10.0, 30.0, 100.0] * (rng.random() < 0.3)
-        fade.begin(time, left + more, limits, 0.3)
-        last = left + more
+        left = blend.weight * difference
+        difference = left + rng.normal(size=3) * [10.0, 30.0, 100.0] * (rng.random() < 0.3)
+        blend.begin(time, difference, limits, 0.3)
+        last = difference
         for _ in range(rng.integers(1, 40)):
             time += PERIOD
-            found = fade.advance(time)
-            left = np.zeros((2, 3)) if found is None else found
-            assert (np.abs(left - last)[:, :2] <= CHANGE_RATE * PERIOD * limits[:2]
+            now = blend.advance(time) * difference
+            assert (np.abs(now - last)[:2] <= 0.75 * CHANGE_RATE * PERIOD * limits[:2]
                     * (1.0 + 1e-9)).all()
-            last = left
+            last = now
     for _ in range(20000):
         time += PERIOD
-        fade.advance(time)
-    assert fade.left is None
+        blend.advance(time)
+    assert blend.weight == 0.0

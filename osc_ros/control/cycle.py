@@ -17,22 +17,24 @@ The control cycle of a law: joint state in, joint torques out.
 
 A tick computes in this order: outward pass (Λ⁻¹, a⁰, poses, twists); pose errors; commanded
 accelerations u; forces of the tasks by priority; inward pass (τ); limits; friction compensation;
-subtraction of the driver's torques; fade after a change of robot or settings; compensation of what
-the model lacks; limit of the torque rate. The limits use the factorization of the same outward
-pass.
+subtraction of the driver's torques; compensation of what the model lacks; limit of the torque
+rate. The limits use the factorization of the same outward pass. After a change of robot or
+settings, the old setup goes on beside the new one for a while, and their torques are blended after
+the limits: all limits of a state are linear in the torques, so a blend of two torques that satisfy
+them satisfies them, too.
 """
 
 from __future__ import annotations
 
+from copy import copy
 import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osc_ros.control.bandwidth import DELAY
-from osc_ros.control.fade import Fade
-from osc_ros.control.friction import feedback_gain, Friction, FrictionInForce
+from osc_ros.control.bandwidth import MeanPeriod
+from osc_ros.control.blending import SetupBlending
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -51,7 +53,6 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
-PERIOD_SHARE = 0.125  # weight of the last tick in the mean period
 _FLOAT64 = np.dtype(np.float64)
 
 
@@ -61,9 +62,6 @@ class ControlCycle:
 
     Attributes
     ----------
-    delay : float [periods]
-        Delay from the stamp of a state to the torque computed from it. Gains that are too high for
-        it are reduced; may be set at any time.
     in_contact : bool
         Set it to True while a contact is known: the compensation of `Settings.disturbance` is
         then held.
@@ -82,15 +80,13 @@ class ControlCycle:
         self._setup = setup
         self._setup.start(q)
         self._next: Setup | None = None
-        self._fade, self._friction = Fade(), FrictionInForce()
-        self._friction_torque = self._compensation = self._driver_torque = self._rest
+        self._blending, self._compensation = SetupBlending(robot.n), self._rest
         self._observed, self.in_contact = -math.inf, False
         self._gravity = Gravity(robot.gravity)
         self._posture = PostureSetPoint(robot, q)
         self._q = q
         self._is_placed = False  # until `latch` has been called
-        self._time, self._period = -math.inf, 0.0
-        self.delay = DELAY
+        self._time, self._rhythm = -math.inf, MeanPeriod()
         # time, q, qd and torque of the last tick, and of the tick before it
         self._last: tuple[float, Array, Array, Array] | None = None
         self._before: tuple[float, Array, Array, Array] | None = None
@@ -128,7 +124,16 @@ class ControlCycle:
     @property
     def period(self) -> float:
         """Mean time between the last states [s]; 0 before the second state."""
-        return self._period
+        return self._rhythm.period
+
+    @property
+    def delay(self) -> float:
+        """Delay from the stamp of a state to its torque [periods]; it bounds the gains."""
+        return self._rhythm.delay
+
+    @delay.setter
+    def delay(self, delay: float) -> None:
+        self._rhythm.delay = delay
 
     @property
     def posture(self) -> Array:
@@ -143,7 +148,7 @@ class ControlCycle:
     @property
     def friction_torque(self) -> Array:
         """Friction compensation (n,) of the last tick [N·m]."""
-        return self._friction_torque
+        return self._blending.friction_torque
 
     @property
     def external(self) -> ExternalForce | None:
@@ -226,13 +231,13 @@ class ControlCycle:
         """
         here = finite_array('q', q, self._rest.shape).copy()
         setup = self._next or self._setup
+        self._blending.end(self._setup)
         if setup.space is not self._setup.space:
             self._setup.space.close()
         if setup is not self._setup and setup.unmodelled and self._setup.unmodelled:
             setup.unmodelled.go_on_from(self._setup.unmodelled)
         self._setup, self._next = setup, None
-        self._fade.forget()
-        self._friction.set(setup.settings.friction)
+        self._blending.friction.set(setup.settings.friction)
         self._is_placed = True
         setup.set_gravity(self._gravity.now)
         self._last = self._before = None
@@ -245,7 +250,7 @@ class ControlCycle:
         setup.reference.forget()
         if setup.guidance is not None:
             setup.guidance.forget()
-        self._friction_torque = self._rest
+        self._blending.friction_torque = self._rest
 
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
                 effort: Array | None = None) -> None:
@@ -297,17 +302,11 @@ class ControlCycle:
         q, qd = self._enter(time, q, qd)
         if not is_observed:
             self.observe(time, q, qd)
+        tau = self._blending.torque(self._setup, self._posture, time, q, qd)
         if self._next is not None:
-            self._take_over(self._next, time, q, qd)
-        setup, left, friction = self._setup, self._fade.advance(time), self._friction.at(time)
-        fading = self._rest if left is None else left[0]
-        tau = setup.torque(time, q, qd, self._posture, None if left is None else fading,
-                           friction is not None)
-        tau = setup.torque_within(time, q, qd, tau)
-        tau = self._command(q, qd, tau, fading, friction)
-        if left is not None:
-            tau = tau + left[1]
-        more = setup.compensation(time, tau + self._driver_torque, self.in_contact)
+            self._take_over(self._next, time, q, qd, tau)
+        setup = self._setup
+        more = setup.compensation(time, tau + self._blending.driver_torque, self.in_contact)
         if more is not None:
             tau = tau + more
         self._compensation = self._rest if more is None else more
@@ -322,8 +321,9 @@ class ControlCycle:
         compensation or other torques than those of posture and tasks.
 
         """
-        is_steady = (self._is_placed and self._next is None and self._fade.left is None
-                     and self._friction.is_none and not self._gravity.is_moving
+        is_steady = (self._is_placed and self._next is None
+                     and self._blending.replaced is None and self._blending.friction.is_none
+                     and not self._gravity.is_moving
                      and not self._posture.is_moving and self._setup.is_alone)
         return (self._setup, self._posture) if is_steady else None
 
@@ -344,7 +344,9 @@ class ControlCycle:
         dt = time - self._time
         self._follow_period(dt)
         if self._gravity.is_moving:
-            self._setup.set_gravity(self._gravity.advance(dt if dt <= PAUSE else math.inf))
+            gravity = self._gravity.advance(dt if dt <= PAUSE else math.inf)
+            for setup in self._setups():
+                setup.set_gravity(gravity)
         if self._posture.is_moving:
             self._posture.advance(dt if 0.0 < dt < math.inf else 0.0,
                                   self._setup.settings.blend_time)
@@ -353,6 +355,8 @@ class ControlCycle:
     def _leave(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
         """Return tau (n,) with its rate limited, checked to be finite; store the tick."""
         tau = self._setup.limiter.torque_at_rate(time, tau)
+        if self._blending.replaced is not None:
+            self._blending.replaced.limiter.note(time, tau)
         if not math.isfinite(tau.dot(self._rest)):  # 0 times inf or nan is nan
             raise InputError(f'the torque is not finite: {tau.tolist()}')
         self._before, self._last = self._last, (time, q.copy(), qd.copy(), tau)
@@ -387,75 +391,29 @@ class ControlCycle:
 
     def _follow_period(self, dt: float) -> None:
         """Reduce gains that are too high for the measured period of the states."""
-        period, setup = self._period, self._setup
         if 0.0 < dt <= PAUSE:
-            # one gap in the states counts as a tick of twice the length
-            period += PERIOD_SHARE * (min(dt, 2.0 * period) - period) if period else dt
-            self._period = period
-        period = self._period_for_gains
-        if period > setup.longest_period or setup.softened_for > setup.longest_period:
-            setup.soften(period)
+            self._rhythm.add(dt)
+        period = self._rhythm.for_gains
+        for setup in self._setups():
+            if period > setup.longest_period or setup.softened_for > setup.longest_period:
+                setup.soften(period)
 
-    @property
-    def _period_for_gains(self) -> float:
-        """
-        Period [s] that bounds the gains.
+    def _setups(self) -> tuple[Setup, ...]:
+        """Return the setup in force, after the one that it replaces, if that goes on."""
+        replaced = self._blending.replaced
+        return (self._setup,) if replaced is None else (replaced, self._setup)
 
-        The phase lag of the loop grows with the sum of half a period, for the sample and hold, and
-        the delay. So a longer delay counts as a period that is longer by the ratio of these sums.
-
-        """
-        return self._period * max(1.0, (0.5 + self.delay) / (0.5 + DELAY))
-
-    def _command(self, q: Array, qd: Array, tau: Array, fading: Array, friction: Friction | None
-                 ) -> Array:
-        """Return tau plus the friction compensation, minus the driver's torques (n,) [N·m]."""
-        setup = self._setup
-        if friction is None:
-            self._friction_torque = self._rest
-        elif setup.guidance is not None:
-            self._friction_torque = setup.guidance.friction(qd, friction)
-            tau = tau + self._friction_torque
-        else:
-            reference = setup.reference
-            self._friction_torque = friction.compensation(
-                q, qd, reference.motion, tau, fading,
-                feedback_gain(reference.rate, reference.tick),
-                setup.least_inertia,  # type: ignore[arg-type]  # not None: see `Setup.start`
-                setup.limiter.table)
-            tau = tau + self._friction_torque
-        if setup.settings.driver is None:
-            self._driver_torque = self._rest
-            return tau
-        self._driver_torque = setup.driver_torque(q, qd)
-        return tau - self._driver_torque
-
-    def _take_over(self, following: Setup, time: float, q: Array, qd: Array) -> None:
-        """Switch to the next setup, and begin to fade out the difference of the torques."""
-        left, friction = self._fade.advance(time), self._friction.at(time)
-        fading = self._rest if left is None else left[0]
-        before = self._setup.torque(time, q, qd, self._posture, None if left is None else fading,
-                                    friction is not None)
-        sent = self._command(q, qd, before, fading, friction)
-        if left is not None:
-            sent = sent + left[1]
-        following.reference.go_on_as(self._setup.reference)
-        if following.unmodelled is not None and self._setup.unmodelled is not None:
-            following.unmodelled.go_on_from(self._setup.unmodelled)
-        if following.space is not self._setup.space:
-            self._setup.space.close()
-        settings = following.settings
-        if (settings.free is None) != (self._setup.settings.free is None):
+    def _take_over(self, following: Setup, time: float, q: Array, qd: Array, tau: Array) -> None:
+        """Begin to blend from the torques tau (n,) of this tick to those of the next setup."""
+        before, posture = self._setup, self._posture
+        following.reference.go_on_as(before.reference)
+        if following.unmodelled is not None and before.unmodelled is not None:
+            following.unmodelled.go_on_from(before.unmodelled)
+        if (following.settings.free is None) != (before.settings.free is None):
+            posture = copy(posture)
             self._posture.latch(q.copy())
-        self._friction.begin(time, settings.friction, settings.limits.effort,
-                             np.asarray(following.robot.velocity_limits), settings.blend_time)
-        self._setup, self._next = following, None
         following.set_gravity(self._gravity.now)
-        if self._period_for_gains > following.longest_period:
-            following.soften(self._period_for_gains)
-        friction = self._friction.at(time)
-        left_over = before - following.torque(time, q, qd, self._posture, None,
-                                              friction is not None)
-        beyond = sent - self._command(q, qd, before, left_over, friction)
-        self._fade.begin(time, np.array([left_over, beyond]), settings.limits.effort,
-                         settings.blend_time)
+        if self._rhythm.for_gains > following.longest_period:
+            following.soften(self._rhythm.for_gains)
+        self._blending.begin((before, posture), (following, self._posture), time, q, qd, tau)
+        self._setup, self._next = following, None

@@ -36,7 +36,7 @@ class Tick(NamedTuple):
 
 
 def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | None,
-          left: Array | None) -> dict[str, Array]:
+          fading: Array) -> dict[str, Array]:
     """
     Parts (n,) of the torque of a tick, by name [N·m]; see `osc_ros.control.law.Law.terms`.
 
@@ -48,8 +48,8 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
     to_posture : (n,) [rad/s²]
         Acceleration of the posture.
     friction_torque : (n,), optional [N·m]
-    left : (2, n) [N·m], optional
-        Torques that fade out after a change: see `osc_ros.control.fade.Fade`.
+    fading : (n,) [N·m]
+        Part of the torque after a change that is not of this setup.
 
     """
     rest = np.zeros_like(tick.q)
@@ -66,7 +66,7 @@ def terms(setup: Setup, tick: Tick, to_posture: Array, friction_torque: Array | 
         found['driver'] = -setup.driver_torque(tick.q, tick.qd)
     if friction_torque is not None:
         found['friction'] = friction_torque
-    found['fading'] = rest if left is None else left.sum(axis=0)
+    found['fading'] = fading
     found['limits'] = tick.tau - sum(found.values())
     return found
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""Smooth changes: smooth steps, a filter, and the fade of a difference of torques."""
+"""Smooth changes: smooth steps, a filter, and the blend of two sources of torques."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-# Largest rate of a torque that fades, relative to the joint's effort limit [1/s].
+# Largest rate of a torque that changes from one source to another, relative to the joint's
+# effort limit [1/s].
 CHANGE_RATE = 1.0
-LONGEST_TICK = 0.02  # longest advance of a fade in one tick [s]
+LONGEST_TICK = 0.02  # longest advance of a blend in one tick [s]
 _SETTLED = 6.64  # ω t after which 1 % of a critically damped step remains
 
 
@@ -78,64 +79,53 @@ class TimedFade:
         return (1.0 - smooth_step(self.age / self.duration)) * self.start
 
 
-class Fade:
+class Blend:
     """
-    A difference (k, n) of torques that decays to zero, C¹, no faster than CHANGE_RATE.
+    The weight of what is replaced while one source of torques replaces another: 1 to 0, C¹.
 
-    A cubic Hermite polynomial leads from the difference and its rate to zero. Its duration is the
-    blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all joints if that is
-    longer. Then the rate never exceeds ±CHANGE_RATE · limit if it is within these bounds at the
-    start, as it is when another fade is interrupted.
+    The duration is the blend time, or the largest 2 |difference| / (CHANGE_RATE · limit) of all
+    joints if that is longer: then a constant difference changes by at most 3/4 CHANGE_RATE · limit
+    per second.
 
     Attributes
     ----------
-    left : (k, n), or None
-        Remaining difference [N·m]; None after the end.
+    weight : float
+        0 after the end.
 
     """
 
     def __init__(self) -> None:
-        self.left: Array | None = None
-        self._rate: Array
+        self.weight = self._time = self._age = 0.0
+        self._duration = math.inf
 
-    def forget(self) -> None:
-        """End the fade at once."""
-        self.left = None
+    def end(self) -> None:
+        """End at once."""
+        self.weight = 0.0
 
     def begin(self, time: float, difference: Array, limits: Array, blend_time: float) -> None:
         """
-        Begin the fade of a difference; its initial rate is that of an unfinished fade, else 0.
+        Begin with weight 1.
 
         Parameters
         ----------
         time : float
             Start [s].
-        difference : (k, n) [N·m]
+        difference : (n,) [N·m]
+            Torques of what is replaced, minus those of what replaces it.
         limits : (n,)
             Effort limits [N·m]; may be infinite.
         blend_time : float
             Least duration [s].
 
         """
-        rate = np.zeros_like(difference) if self.left is None else self._rate
-        share = np.abs(difference).sum(axis=0) / limits
-        self._duration = max(blend_time, 2.0 * float(share.max()) / CHANGE_RATE)
-        self._start, self._start_rate = difference, rate
-        self._time, self._age = time, 0.0
-        self.left, self._rate = difference, rate
+        share = float((np.abs(difference) / limits).max())
+        self._duration = max(blend_time, 2.0 * share / CHANGE_RATE)
+        self._time, self._age, self.weight = time, 0.0, 1.0
 
-    def advance(self, time: float) -> Array | None:
-        """Return the remaining difference (k, n) at a time [s]; None after the end."""
-        if self.left is None:
-            return None
-        self._age += min(max(time - self._time, 0.0), LONGEST_TICK)
-        self._time = time
-        T, x = self._duration, self._age / self._duration
-        if x >= 1.0:
-            self.left = None
-            return None
-        self.left = ((1.0 - smooth_step(x)) * self._start
-                     + T * x * (1.0 - x) * (1.0 - x) * self._start_rate)
-        self._rate = (-6.0 * x * (1.0 - x) / T * self._start
-                      + (1.0 - x) * (1.0 - 3.0 * x) * self._start_rate)
-        return self.left
+    def advance(self, time: float) -> float:
+        """Return the weight at a time [s]."""
+        if self.weight > 0.0:
+            self._age += min(max(time - self._time, 0.0), LONGEST_TICK)
+            self._time = time
+            self.weight = 1.0 - smooth_step(self._age / self._duration)
+        return self.weight

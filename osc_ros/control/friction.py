@@ -68,7 +68,7 @@ def feedback_gain(rate: float, tick: float) -> float:
 
 
 @kernel
-def _compensation(q, qd, motion, tau, fading, gain, friction, velocity, inertia, table, torque):
+def _compensation(q, qd, motion, tau, gain, friction, velocity, inertia, table, torque):
     coulomb, viscous, model = friction[0], friction[1], motion[2]
     # one factor for all joints, because the torque of each joint accelerates the others too
     common = 1.0
@@ -86,7 +86,7 @@ def _compensation(q, qd, motion, tau, fading, gain, friction, velocity, inertia,
         free = coulomb[i] * (1.0 - np.abs(sliding))
         lower, upper = min(wanted, 0.0) - free, max(wanted, 0.0) + free
         unsure = MODEL_ERROR * np.abs(sliding * model[i])
-        demand = tau[i] - fading[i] - model[i]
+        demand = tau[i] - model[i]
         feedback = gain * (demand - min(max(demand, -unsure), unsure))
         wanted = min(max(min(max(wanted, -most), most) + feedback, lower), upper)
         wanted = min(max(wanted, -most), most)  # see PUSH
@@ -172,8 +172,8 @@ class Friction:
             raise InputError(f'friction velocity {self.velocity}: accepted is more than 0')
         object.__setattr__(self, '_table', np.array([self.coulomb, self.viscous]))
 
-    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array, fading: Array,
-                     gain: float, inertia: Array, table: Array) -> Array:
+    def compensation(self, q: Array, qd: Array, motion: Array, tau: Array, gain: float,
+                     inertia: Array, table: Array) -> Array:
         """
         Torques (n,) that compensate friction [N·m].
 
@@ -186,9 +186,8 @@ class Friction:
         motion : (3, n)
             Reference velocity and acceleration, from the targets and the posture, and the torque
             of the model for them [rad/s], [rad/s²], [N·m]: see `Reference`.
-        tau, fading : (n,), (n,)
-            Torque of the law, and the part of it that fades out after a change [N·m]; τₑ is tau
-            minus fading and the torque of the model.
+        tau : (n,)
+            Torque of the law [N·m]; τₑ is tau minus the torque of the model.
         gain : float
             κ, see `feedback_gain`.
         inertia : (n,)
@@ -198,7 +197,7 @@ class Friction:
 
         """
         torque = np.empty(len(q))
-        _compensation(q, qd, motion, tau, fading, gain, self._table, self.velocity, inertia,
+        _compensation(q, qd, motion, tau, gain, self._table, self.velocity, inertia,
                       table, torque)
         return torque
 

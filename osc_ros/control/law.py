@@ -158,7 +158,7 @@ class Law(CommandedCycle):
 
     def close(self) -> None:
         """Terminate the worker processes, if there are any."""
-        for setup in (self._setup, self._next):
+        for setup in (*self._setups(), self._next):
             if setup is not None:
                 setup.space.close()
 
@@ -175,9 +175,9 @@ class Law(CommandedCycle):
         pose_error(self.pose, self.pose)
         LinkAxes(self.robot, setup.links[0]).at(self.posture)
         setup.settings.damping.conditioning(setup.J[:6])
-        setup.torque(20.0 * PAUSE, self.posture, rest, self._posture, None, True)
-        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, rest, 0.0,
-                                          rest, self.limiter.table)
+        setup.torque(20.0 * PAUSE, self.posture, rest, self._posture, True)
+        Friction(rest, rest).compensation(rest, rest, setup.reference.motion, rest, 0.0, rest,
+                                          self.limiter.table)
         Driver(self.robot, 'gravity').torque(self.posture, rest)
         if not self.robot.serial:  # with a payload the robot may become a serial chain
             loaded = Setup(self.robot.with_payload(1.0, inertia=np.eye(3)), setup.settings,
@@ -207,9 +207,9 @@ class Law(CommandedCycle):
         """
         Use other settings, or another robot with the same joints, from the next tick on.
 
-        The torque does not jump: the next tick computes it with the old and the new setup, and
-        adds the difference, which fades out over `blend_time` or longer, such that the rate of no
-        torque exceeds CHANGE_RATE (see `osc_ros.control.fade`) times its limit per second. Tasks
+        The torque does not jump: for `blend_time`, or longer if the torques differ much (see
+        `osc_ros.control.fade.Blend`), every tick computes it with the old and the new setup, each
+        within its limits, and blends the two. Tasks
         with the same name keep their targets. The activation of tasks and of single axes changes
         to its new value over `blend_time`, from 0 for a new task.
 
@@ -302,7 +302,7 @@ class Law(CommandedCycle):
         higher priority includes the compensation of the tasks below it. 'friction' is the friction
         compensation, 'driver' the negative torque of the driver, and 'disturbance' the
         compensation of what the model lacks, if there are any. 'limits' is the change by the
-        limits, 'fading' is the remaining difference of torques after a change of settings.
+        limits, 'fading' is the difference of the blend to the torque of the new settings.
 
         Raises
         ------
@@ -312,8 +312,8 @@ class Law(CommandedCycle):
         """
         last = self._last_tick()
         to_posture = self._posture_acceleration(last.q, last.qd)
-        friction = None if self._friction_torque is self._rest else self._friction_torque
-        found = terms(self._setup, last, to_posture, friction, self._fade.left)
+        friction = None if self._blending.friction.is_none else self.friction_torque
+        found = terms(self._setup, last, to_posture, friction, self._blending.difference)
         if self._compensation is not self._rest:
             found['disturbance'] = self._compensation.copy()
             found['limits'] = found['limits'] - self._compensation

@@ -233,8 +233,12 @@ class Limiter:
             if self.rate_share < 1.0:
                 tau = self._last + self.rate_share * (tau - self._last)
                 self.is_at_work = True
-        self._last, self._time = tau, time
+        self.note(time, tau)
         return tau
+
+    def note(self, time: float, tau: Array) -> None:
+        """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
+        self._last, self._time = tau, time
 
     def rehearse(self) -> None:
         """Call every kernel once, so that all are compiled, and reset; call after `outward`."""

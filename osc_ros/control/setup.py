@@ -292,19 +292,11 @@ class Setup:
                              *self.posture_gains, qdd)
 
     def torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
-               more: Array | None = None, has_friction: bool = False) -> Array:
+               has_friction: bool = False) -> Array:
         """
-        Torques (n,) [N·m] of posture and tasks, and `more`, without limits.
+        Torques (n,) [N·m] of posture and tasks at the stamp of a state [s], without limits.
 
-        Parameters
-        ----------
-        time : float
-            Stamp of the state [s].
-        q, qd : (n,)
-        posture : PostureSetPoint
-        more : (n,), optional [N·m]
-        has_friction : bool
-            Whether friction is compensated: advances the reference motion, too.
+        With friction compensation, the reference motion advances, too.
 
         Raises
         ------
@@ -317,16 +309,16 @@ class Setup:
             twist = self.J[6 * self.at[0]:6 * self.at[0] + 6] @ qd  # with the last Jacobian
             self.posture_gains = (0.0, self.guidance.damping_rate(qd, twist),
                                   self.posture_gains[2])
-        tau, beside = np.empty(len(q)), self._rest if more is None else more
+        tau = np.empty(len(q))
         reference = self.reference
         dt = reference.since(time)
         if self._kernel is not None:
             solves = self._kernel(
                 *self._given, reference.numbers if has_friction else NO_REFERENCE, dt,
-                posture.now, posture.wraps, *self.posture_gains, beside, *UNCHECKED, time, q, qd,
-                tau)
+                posture.now, posture.wraps, *self.posture_gains, self._rest, *UNCHECKED, time,
+                q, qd, tau)
         else:
-            solves = self._torque(time, q, qd, posture, beside, tau)
+            solves = self._torque(time, q, qd, posture, tau)
         if solves < 0:
             self._refuse(q, qd)
         if has_friction:
@@ -335,8 +327,8 @@ class Setup:
             reference.note(time)
         self.solver.note(solves, self.settings.damping.length)
         if self.guidance is not None:
-            tau += self._guided(self.guidance, beside)
-        return tau if more is None else tau + more
+            tau += self._guided(self.guidance)
+        return tau
 
     @property
     def is_alone(self) -> bool:
@@ -363,7 +355,7 @@ class Setup:
         return partial(self._kernel, *self._given, NO_REFERENCE, 0.0, posture.now, posture.wraps,
                        *self.posture_gains, self._rest, known, times)
 
-    def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint, more: Array,
+    def _torque(self, time: float, q: Array, qd: Array, posture: PostureSetPoint,
                 tau: Array) -> int:
         """Compute `torque` in several compiled calls; return the number of solves, or -1."""
         dynamics, accelerations, F = self.dynamics, self.limiter.accelerations, self.solver.F
@@ -375,10 +367,10 @@ class Setup:
         dynamics.jacobian(self.J)
         solves = task_forces(*self._forces_given)
         dynamics.inward(F, tau)
-        dynamics.acceleration_response(more, F, accelerations[0])
+        dynamics.acceleration_response(self._rest, F, accelerations[0])
         return int(solves)
 
-    def _guided(self, guidance: Guidance, more: Array) -> Array:
+    def _guided(self, guidance: Guidance) -> Array:
         """Torques (n,) of damper and walls of a free drive; adds them to `accelerations`."""
         level, dynamics = self.levels[0], self.dynamics
         own = slice(6 * self.at[0], 6 * self.at[0] + 6)
@@ -386,7 +378,7 @@ class Setup:
             dynamics.Lambda_inv[own, own]), level.axes)
         self.solver.F[own] += wrench
         guidance.acceleration = dynamics.a0[own] + dynamics.Lambda_inv[own] @ self.solver.F
-        dynamics.acceleration_response(more, self.solver.F, self.limiter.accelerations[0])
+        dynamics.acceleration_response(self._rest, self.solver.F, self.limiter.accelerations[0])
         return np.asarray(wrench @ self.J[own])
 
     def compensation(self, time: float, tau: Array, is_held: bool) -> Array | None:
@@ -422,15 +414,20 @@ class Setup:
         W = W + SOFTENING * np.trace(W) / 6.0 * np.eye(6)
         return np.asarray(self.J[own].T @ np.linalg.solve(W, u))
 
-    def torque_within(self, time: float, q: Array, qd: Array, tau: Array) -> Array:
-        """Torques (n,) [N·m] within all limits except rates; call after `torque`."""
+    def torque_within(self, time: float, q: Array, qd: Array, tau: Array,
+                      more: Array | None = None) -> Array:
+        """Torques (n,) [N·m], tau of `torque` plus `more`, within all limits except rates."""
+        if more is not None:
+            self.dynamics.acceleration_response(more, self.solver.F,
+                                                self.limiter.accelerations[0])
+            tau = tau + more
         return self.limiter.torque_within(time, q, qd, tau, self.solver,
                                           self.settings.damping.length)
 
     def rehearse(self, q: Array, posture: PostureSetPoint) -> None:
         """Run the steps of a tick once, so that their kernels are compiled."""
         rest = self._rest
-        solves = self._torque(0.0, q, rest, posture, rest, rest.copy())
+        solves = self._torque(0.0, q, rest, posture, rest.copy())
         self.reference.advance(0.0, solves, q, rest, posture, self.posture_gains)
         self.limiter.rehearse()
         self.inverse_dynamics(q, rest, rest)

@@ -1,0 +1,162 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""
+Torques of the setup in force, blended with those of the setup that it replaces.
+
+After a change of robot or settings, the old setup goes on beside the new one for a while. Their
+torques are blended after the limits: all limits of a state are linear in the torques, so a blend
+of torques that satisfy them satisfies them, too. A difference that fades before the limits would
+become a step, because the norm of the limits changes at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.fade import Blend
+from osc_ros.control.friction import feedback_gain, FrictionInForce
+from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.setup import Setup
+
+Array = NDArray[np.float64]
+
+
+class SetupBlending:
+    """
+    Computes the torques of setups, within their limits, and the way from one setup to the next.
+
+    Attributes
+    ----------
+    replaced : Setup, optional
+        The setup that goes on beside the one in force; None if no change is in progress.
+    friction : FrictionInForce
+    friction_torque, driver_torque : (n,) [N·m]
+        Of the last tick: friction compensation; torques that the driver adds.
+    difference : (n,) [N·m]
+        Torques of the last tick minus those of the setup in force alone.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+
+    """
+
+    def __init__(self, n: int) -> None:
+        self._rest = np.zeros(n)
+        self.friction, self._blend = FrictionInForce(), Blend()
+        self.replaced: Setup | None = None
+        self._posture: PostureSetPoint  # of the replaced setup
+        # what is added to the torques of the replaced setup, which was not yet alone in force
+        self._added = self.difference = self.friction_torque = self.driver_torque = self._rest
+        self._within = self._rest  # torques of the last setup, before friction and driver
+
+    def end(self, setup: Setup) -> None:
+        """End the blend at once, with a setup in force."""
+        if self.replaced is not None and self.replaced.space is not setup.space:
+            self.replaced.space.close()
+        self.replaced, self.difference = None, self._rest
+        self._blend.end()
+
+    def torque(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array, qd: Array
+               ) -> Array:
+        """
+        Torques (n,) [N·m] to be commanded, within all limits except rates.
+
+        Parameters
+        ----------
+        setup : Setup
+            The one in force.
+        posture : PostureSetPoint
+        time : float
+            Stamp of the state [s].
+        q, qd : (n,)
+
+        """
+        if self.replaced is None:
+            return self._unblended(setup, posture, time, q, qd)
+        weight = self._blend.advance(time)
+        before = self._unblended(self.replaced, self._posture, time, q, qd) + self._added
+        of_law, of_driver = self._within + self._added, self.driver_torque
+        # the old robot's limits are not those of the new one, which limits the blend itself
+        is_other = self.replaced.robot is not setup.robot
+        tau = self._unblended(setup, posture, time, q, qd, (weight, of_law) if is_other else None)
+        driver = weight * (self.driver_torque - of_driver)
+        self.driver_torque = self.driver_torque - driver
+        self.difference = driver if is_other else weight * (before - tau)
+        if weight == 0.0:
+            self.end(setup)
+        return tau + self.difference
+
+    def begin(self, before: tuple[Setup, PostureSetPoint], after: tuple[Setup, PostureSetPoint],
+              time: float, q: Array, qd: Array, tau: Array) -> None:
+        """
+        Begin to blend from the torques tau (n,) of this tick to those of another setup.
+
+        Parameters
+        ----------
+        before, after : (Setup, PostureSetPoint)
+            The setup in force until now, and the following one.
+        time : float
+            Stamp of the state [s].
+        q, qd, tau : (n,)
+
+        """
+        (old, posture), (new, _), added = before, after, self._rest
+        if self.replaced is not None:
+            added = tau - self._unblended(old, posture, time, q, qd)
+            self.end(old)
+        self.replaced, self._posture, self._added = old, posture, added
+        if old.least_inertia is None:  # a friction that begins acts on both
+            old.least_inertia = new.least_inertia
+        settings = new.settings
+        self.friction.begin(time, settings.friction, settings.limits.effort,
+                            np.asarray(new.robot.velocity_limits), settings.blend_time)
+        of_driver = self.driver_torque
+        self.difference = tau - self._unblended(*after, time, q, qd)
+        self.driver_torque = of_driver
+        self._blend.begin(time, self.difference, settings.limits.effort, settings.blend_time)
+
+    def _unblended(self, setup: Setup, posture: PostureSetPoint, time: float, q: Array,
+                   qd: Array, other: tuple[float, Array] | None = None) -> Array:
+        """
+        Torques (n,) of one setup [N·m].
+
+        With `other`, a weight and the torques (n,) of another setup, they are blended before the
+        limits.
+
+        """
+        friction = self.friction.at(time)
+        tau = setup.torque(time, q, qd, posture, friction is not None)
+        more = None if other is None else other[0] * (other[1] - tau)
+        self._within = tau = setup.torque_within(time, q, qd, tau, more)
+        if friction is None:
+            self.friction_torque = self._rest
+        elif setup.guidance is not None:
+            self.friction_torque = setup.guidance.friction(qd, friction)
+            tau = tau + self.friction_torque
+        else:
+            reference = setup.reference
+            self.friction_torque = friction.compensation(
+                q, qd, reference.motion, tau, feedback_gain(reference.rate, reference.tick),
+                setup.least_inertia,  # type: ignore[arg-type]  # not None: see `Setup.start`
+                setup.limiter.table)
+            tau = tau + self.friction_torque
+        if setup.settings.driver is None:
+            self.driver_torque = self._rest
+            return tau
+        self.driver_torque = setup.driver_torque(q, qd)
+        return tau - self.driver_torque
