@@ -26,7 +26,7 @@ DOMAINS = range(1, 102)
 # the first participant of a host, at 7410 + 250 d (unicast).
 PORTS = 7400, 7410
 
-_KEPT = []  # open lock files: a domain is reserved until the process ends
+_KEPT = []  # descriptors of lock files: a domain is reserved until the process ends
 
 
 def reserved():
@@ -47,21 +47,21 @@ def reserved():
             _KEPT.append(lock)
             return number
         if lock is not None:
-            lock.close()
+            os.close(lock)
     raise RuntimeError(f'the ROS domains {DOMAINS.start} to {DOMAINS.stop - 1} are all taken: '
                        'end some of the programs that use them')
 
 
 def _lock(number):
-    """Return the locked file of a domain; None if another process has it."""
+    """Return the descriptor of a domain's locked file; None if another process has it."""
     path = Path(tempfile.gettempdir(), f'osc_ros_test_domain_{number}')
     lock = None
     try:
-        lock = path.open('a')
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # locked, or the file of another user
         if lock is not None:
-            lock.close()
+            os.close(lock)
         return None
     return lock
 

@@ -255,7 +255,8 @@ def test_driver_that_sends_no_velocities_is_served(spin):
     rig.activate()
     np.testing.assert_allclose(rig.ask(), gravity(READY), atol=1e-6)
     assert rig.controller._loop._reader.used == 'estimated'
-    assert spin.said('velocities are estimated from positions: joint_states has 7 names and 0')
+    rig.spin(lambda: spin.said('velocities are estimated from positions: joint_states has 7 names '
+                               'and 0'), why='for the report')
 
     def goes_on():
         rig.hardware.state(q=READY + 0.2 * 0.002 * rig.hardware.tick)

@@ -43,6 +43,7 @@ RATE, SUBSTEPS = 500.0, 25  # of law and physics [Hz]; of them in a step
 LOOK = 5  # periods of the law from one call of `_look` to the next
 LARGEST = np.array([0.05, 0.05, 0.05, 0.2, 0.2, 0.2])  # change of the pose in a step [m], [rad]
 TILT = 0.6  # largest rotation from the initial orientation about each axis [rad]
+STIFFEST_ACTION = np.ones(2)
 SOFTEST, STIFFEST = np.array([100.0, 5.0]), np.array([2000.0, 60.0])  # [N/m], [N·m/rad]
 FARTHEST = 3.0  # largest coordinate in an observation [m]
 WANDER = 0.05  # largest change of the initial position of each joint [rad]
@@ -113,7 +114,7 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             name: gymnasium.spaces.Box(-bound, bound, bound.shape, np.float32)
             for name, bound in self._largest.items()})
         self._goal: Any = None  # of the tip (4, 4), from `reset` on
-        self._set_stiffness = np.zeros(2)
+        self._set_stiffness = STIFFEST_ACTION  # the gains above
 
     def _bounds(self, n: int) -> dict[str, NDArray[np.float32]]:
         """Return the largest absolute values of each observation."""
@@ -149,6 +150,8 @@ class ArmEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Put the arm near its home, and return the first observation."""
         super().reset(seed=seed)
         away = self.np_random.uniform(-WANDER, WANDER, len(self._home))
+        if self._is_variable:
+            self._stiffen(STIFFEST_ACTION)  # whatever the episode before has set
         self.arm.reset(self._home + away)
         self._goal = self.arm.pose()
         self._turn = Rotation.from_matrix(self._goal[:3, :3] @ self._upright.T)
