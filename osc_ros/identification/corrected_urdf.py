@@ -20,7 +20,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from osc_ros.errors import InputError
 from osc_ros.identification.inertial import (
@@ -29,6 +28,7 @@ from osc_ros.identification.inertial import (
     moved,
     of_point_and_inertia,
 )
+from osc_ros.model.origin import origin_pose
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -109,14 +109,14 @@ def _read(link: ElementTree.Element) -> Array:
     inertial = link.find('inertial')
     if inertial is None:
         return np.zeros(10)
-    origin = inertial.find('origin')
-    R = Rotation.from_euler('xyz', _numbers(origin, 'rpy', '0 0 0')).as_matrix()
+    T = origin_pose(inertial)
+    R = T[:3, :3]
     inertia = np.zeros((3, 3))
     inertia[_UPPER] = [float(_numbers(inertial.find('inertia'), name, '0')[0])
                        for name in _ENTRIES]
     inertia = inertia + np.triu(inertia, 1).T
     return of_point_and_inertia(float(_numbers(inertial.find('mass'), 'value', '0')[0]),
-                                _numbers(origin, 'xyz', '0 0 0'), R @ inertia @ R.T)
+                                T[:3, 3], R @ inertia @ R.T)
 
 
 def _write(link: ElementTree.Element, parameters: Array) -> None:

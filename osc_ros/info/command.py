@@ -29,9 +29,9 @@ import numpy as np
 from osc_ros.commandline import painted, Parser, ProgressBar
 from osc_ros.errors import InputError, ModelError, OscError
 from osc_ros.info.findings import AXES, Findings, findings
-from osc_ros.model.ends import ends_of_chains
+from osc_ros.model.ends import ends_of_chains, fork_at
 from osc_ros.model.files import ROBOTS
-from osc_ros.model.urdf import named_in
+from osc_ros.model.urdf import named_in, quoted
 
 EXAMPLE = """examples:
   osc_info panda
@@ -51,6 +51,8 @@ def main(arguments: list[str] | None = None) -> None:
         home, locked = _home(options.home), dict(_position(one) for one in options.lock)
         base, tip = _ends(options, text)
         found = findings(text, base, tip, home, locked)
+        if not options.tip:
+            found.notes.extend(_doubts(text, tip))
     except ModelError as error:
         asked, known = {*filter(None, (options.base, options.tip)), *locked}, named_in(text)
         if not known or not asked <= known:
@@ -117,6 +119,16 @@ def _ends(options: argparse.Namespace, text: str) -> tuple[str, str]:
     except OscError:
         return options.base or '', options.tip or ''  # the findings say what is wrong
     return options.base or root, options.tip or ends[0][0]
+
+
+def _doubts(text: str, tip: str) -> list[str]:
+    """Return a note if the tip, which nobody has chosen, seems to be the finger of a gripper."""
+    link, others = fork_at(text, tip)
+    if not others:
+        return []
+    return [f"the tip '{tip}', the end of the longest chain, is moved on '{link}' beside "
+            f'{quoted(others)}, as a finger is: if it is one, choose the link of the gripper '
+            f'(--tip {link})']
 
 
 def _home(given: str | None) -> Any:

@@ -38,6 +38,8 @@ TRIANGLE_TOLERANCE = 1e-3
 FLOATING_BASE = 'floating_base'  # name of the joint of a floating base
 NO_MOMENT = 1e-15  # [kg m²]: rounding error of a zero tensor
 
+TOLD = 5  # parts of a description that are not used, and are told by name
+
 
 def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
            rotor_inertia: Sequence[float] | Mapping[str, float | Sequence[float]] | None,
@@ -399,6 +401,11 @@ def _warn_of_limits(description: urdf.Description, moving: list[int]) -> None:
         for what, open_ in (
             ('position', unbounded), ('velocity', np.isinf(description.velocity_limits[links])),
             ('effort', np.isinf(description.effort_limits[links]))) if open_.any()]
+    if description.unused:
+        shown = '; '.join(description.unused[:TOLD])
+        more = len(description.unused) - TOLD
+        warnings.warn(f"robot '{description.name}': {shown}" + (
+            f'; and {more} more' if more > 0 else ''), ModelWarning, stacklevel=4)
     if gaps:
         warnings.warn(f"robot '{description.name}': {'; '.join(gaps)}: taken as unlimited",
                       ModelWarning, stacklevel=4)

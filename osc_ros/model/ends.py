@@ -41,3 +41,27 @@ def ends_of_chains(text: str) -> tuple[str, list[tuple[str, int]]]:
     ends = sorted(joints.keys() - {-1} - {found.parent[i] for i in joints if i >= 0},
                   key=lambda i: -joints[i])
     return found.links[0], [(found.links[i], joints[i]) for i in ends]
+
+
+def fork_at(text: str, tip: str) -> tuple[str, list[str]]:
+    """
+    Return the link that the last moving joint before a tip moves on, and its other moving joints.
+
+    They are the other fingers if the tip is the finger of a gripper.
+
+    Raises
+    ------
+    ModelError
+        The URDF cannot be used.
+
+    """
+    found = urdf_description(text)
+    i = found.links.index(tip)
+    while i > 0 and found.kinds[i] == 'fixed':
+        i = int(found.parent[i])
+    last = int(found.parent[i])
+    if last < 0:
+        return found.links[0], []
+    others = [joint for k, (joint, kind) in enumerate(zip(found.joints, found.kinds))
+              if found.parent[k] == last and kind != 'fixed' and k != i]
+    return found.links[last], others

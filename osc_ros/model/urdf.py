@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-import math
 from xml.etree import ElementTree
 
 import numpy as np
@@ -32,6 +31,8 @@ from numpy.typing import NDArray
 
 from osc_ros.errors import ModelError
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
+from osc_ros.model.origin import numbers, origin, poses
+from osc_ros.model.understood import require_known, unused_parts
 
 Array = NDArray[np.float64]
 
@@ -76,6 +77,8 @@ class Description:
     coulomb_friction, viscous_friction : (m,)
         Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
+    unused : tuple of str
+        What it tells about links and joints and is not used, a sentence each.
 
     """
 
@@ -94,6 +97,7 @@ class Description:
     coulomb_friction: Array
     viscous_friction: Array
     mimics: Mapping[int, Mimic]
+    unused: tuple[str, ...]
 
 
 def description(text: str) -> Description:
@@ -127,7 +131,7 @@ def description(text: str) -> Description:
         joints=tuple(joint or '' for joint in carriers),
         kinds=kinds,
         parent=np.array(parent, dtype=np.intp),
-        T_parent_link=_poses([(0.0,) * 6 if e is None else _origin(e, _label(e))
+        T_parent_link=poses([(0.0,) * 6 if e is None else origin(e, _label(e))
                               for e in elements]),
         axis=np.array([_axis(e) for e in elements]),
         inertia=inertia,
@@ -138,6 +142,7 @@ def description(text: str) -> Description:
         coulomb_friction=friction[:, 0],
         viscous_friction=friction[:, 1],
         mimics=_mimics(elements, joint_index),
+        unused=tuple(unused_parts(robot)),
     )
 
 
@@ -319,38 +324,11 @@ def _child(element: ElementTree.Element, tag: str, where: str) -> ElementTree.El
     return child
 
 
-def _numbers(
-    element: ElementTree.Element, attribute: str, where: str, default: str | None, count: int = 1,
-) -> tuple[float, ...]:
-    text = element.get(attribute, default)
-    if text is None:
-        raise ModelError(f"{where}: <{element.tag}> has no attribute '{attribute}'")
-    try:
-        numbers = tuple(map(float, text.split()))
-    except ValueError:
-        numbers = (math.nan,)
-    if len(numbers) == count and all(map(math.isfinite, numbers)):
-        return numbers
-    hint = ' (run xacro first)' if '${' in text or '$(' in text else ''
-    accepted = 'a finite number' if count == 1 else f'{count} finite numbers'
-    raise ModelError(
-        f"{where}: <{element.tag} {attribute}='{text}'> is not {accepted}{hint}")
-
-
-def _origin(element: ElementTree.Element, where: str) -> tuple[float, ...]:
-    """Return x, y, z [m], roll, pitch, yaw [rad]."""
-    origin = element.find('origin')
-    if origin is None:
-        return (0.0,) * 6
-    return (_numbers(origin, 'xyz', where, '0 0 0', 3)
-            + _numbers(origin, 'rpy', where, '0 0 0', 3))
-
-
 def _axis(joint: ElementTree.Element | None) -> Array:
     element = None if joint is None else joint.find('axis')
     if joint is None or element is None or not JOINT_TYPES[joint.attrib['type']].has_axis:
         return np.array([1.0, 0.0, 0.0])
-    axis = np.array(_numbers(element, 'xyz', _label(joint), '1 0 0', 3))
+    axis = np.array(numbers(element, 'xyz', _label(joint), '1 0 0', 3))
     largest = np.abs(axis).max()
     if largest == 0:
         raise ModelError(f"{_label(joint)}: its axis '{element.get('xyz')}' has length zero")
@@ -368,12 +346,12 @@ def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, flo
     lower, upper = -np.inf, np.inf
     has_range = JOINT_TYPES[joint.attrib['type']].has_range
     if has_range and ('lower' in limit.attrib or 'upper' in limit.attrib):
-        (lower,) = _numbers(limit, 'lower', where, '0')
-        (upper,) = _numbers(limit, 'upper', where, '0')
+        (lower,) = numbers(limit, 'lower', where, '0')
+        (upper,) = numbers(limit, 'upper', where, '0')
         if lower > upper:
             raise ModelError(f'{where}: its lower limit {lower:g} is above its upper {upper:g}')
-    (velocity,) = _numbers(limit, 'velocity', where, '0')
-    (effort,) = _numbers(limit, 'effort', where, '0')
+    (velocity,) = numbers(limit, 'velocity', where, '0')
+    (effort,) = numbers(limit, 'effort', where, '0')
     if velocity < 0 or effort < 0:
         raise ModelError(f'{where}: its limits of velocity {velocity:g} and effort {effort:g} '
                          'must not be negative (0: unlimited)')
@@ -386,8 +364,8 @@ def _friction(joint: ElementTree.Element | None) -> tuple[float, float]:
     if joint is None or dynamics is None or joint.get('type') not in OF_ONE_FREEDOM:
         return 0.0, 0.0
     where = _label(joint)
-    (coulomb,) = _numbers(dynamics, 'friction', where, '0')
-    (viscous,) = _numbers(dynamics, 'damping', where, '0')
+    (coulomb,) = numbers(dynamics, 'friction', where, '0')
+    (viscous,) = numbers(dynamics, 'damping', where, '0')
     if coulomb < 0 or viscous < 0:
         raise ModelError(f'{where}: its friction {coulomb:g} and damping {viscous:g} must not be '
                          'negative')
@@ -406,8 +384,8 @@ def _mimics(
         if source not in joint_index:
             raise ModelError(f"{_label(joint)} mimics '{source}', which is not a joint of the "
                              + 'URDF; ' + near(source, joint_index))
-        (multiplier,) = _numbers(mimic, 'multiplier', _label(joint), '1')
-        (offset,) = _numbers(mimic, 'offset', _label(joint), '0')
+        (multiplier,) = numbers(mimic, 'multiplier', _label(joint), '1')
+        (offset,) = numbers(mimic, 'offset', _label(joint), '0')
         mimics[i] = Mimic(joint_index[source], multiplier, offset)
     return mimics
 
@@ -415,23 +393,25 @@ def _mimics(
 def _inertias(names: list[str], links: list[ElementTree.Element]) -> tuple[Array, Array]:
     """Return the spatial inertia, (m, 6, 6), and principal moments, (m, 3), of every link."""
     mass, tensor = np.zeros(len(links)), np.zeros((len(links), 3, 3))
-    origin: list[tuple[float, ...]] = [(0.0,) * 6] * len(links)
+    origins: list[tuple[float, ...]] = [(0.0,) * 6] * len(links)
     for i, link in enumerate(links):
         inertial = link.find('inertial')
         if inertial is None:
             continue
         where = f"link '{names[i]}', <inertial>"
-        (mass[i],) = _numbers(_child(inertial, 'mass', where), 'value', where, None)
+        (mass[i],) = numbers(_child(inertial, 'mass', where), 'value', where, None)
         if mass[i] < 0:
             raise ModelError(f"link '{names[i]}': its mass of {mass[i]:g} kg is negative")
         element = _child(inertial, 'inertia', where)
+        for part in (inertial, _child(inertial, 'mass', where), element):
+            require_known(part, where)
         xx, xy, xz, yy, yz, zz = (
-            _numbers(element, entry, where, default)[0] for entry, default in
+            numbers(element, entry, where, default)[0] for entry, default in
             (('ixx', None), ('ixy', '0'), ('ixz', '0'),
              ('iyy', None), ('iyz', '0'), ('izz', None)))
         tensor[i] = [[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]
-        origin[i] = _origin(inertial, where)
-    T = _poses(origin)
+        origins[i] = origin(inertial, where)
+    T = poses(origins)
     R, c = T[:, :3, :3], cross_matrices(T[:, :3, 3])
     inertia = np.zeros((len(links), 6, 6))
     m = mass[:, None, None]
@@ -447,17 +427,3 @@ def cross_matrices(v: Array) -> Array:
     x, y, z = v.T
     zero = np.zeros_like(x)
     return np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]).transpose(2, 0, 1)
-
-
-def _poses(origins: list[tuple[float, ...]]) -> Array:
-    """Return the poses, (m, 4, 4), of origins given as x, y, z, roll, pitch, yaw."""
-    x, y, z, roll, pitch, yaw = np.array(origins).T
-    (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
-    zero, one = np.zeros_like(x), np.ones_like(x)
-    rows = [
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr, x],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr, y],
-        [-sp, cp * sr, cp * cr, z],
-        [zero, zero, zero, one],
-    ]
-    return np.ascontiguousarray(np.array(rows).transpose(2, 0, 1))

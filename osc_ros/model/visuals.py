@@ -23,12 +23,14 @@ from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
+
+from osc_ros.model.origin import origin_pose
 
 Array = NDArray[np.float64]
 
 GREY = (0.7, 0.72, 0.75, 1.0)
-SIZES = {'box': 'size', 'cylinder': 'radius length', 'sphere': 'radius', 'mesh': 'scale'}
+SIZES = {'box': 'size', 'cylinder': 'radius length', 'capsule': 'radius length',
+         'sphere': 'radius', 'mesh': 'scale'}
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Visual:
     pose : (4, 4)
         Pose of the shape in the frame of the link [m].
     kind : str
-        'box', 'cylinder' (along z), 'sphere' or 'mesh'.
+        'box', 'cylinder' or 'capsule' (along z; URDF 1.2), 'sphere' or 'mesh'.
     size : tuple of float
         Box: edges; cylinder: radius, length; sphere: radius [m]; mesh: scale along x y z.
     mesh : str
@@ -100,7 +102,7 @@ def fingers(urdf_text: str, driven: Collection[str]) -> dict[str, Array]:
         for joint in joints:
             tag = joint.find('axis')
             axis = np.array(_numbers('1 0 0' if tag is None else tag.get('xyz', '')))
-            ways.append(_pose(joint.find('origin'))[:3, :3] @ axis)
+            ways.append(origin_pose(joint)[:3, :3] @ axis)
             found[_link(joint, 'child')] = axis
         parents = {_link(joint, 'parent') for joint in joints}
         if len(found) == len(joints) == 2 and len(parents) == 1 and ways[0] @ ways[1] < -0.999:
@@ -125,8 +127,8 @@ def _visual(link: str, element: ElementTree.Element,
             absent = '1 1 1' if shape.tag == 'mesh' else None
             size = tuple(number for name in SIZES[shape.tag].split()
                          for number in _numbers(shape.get(name, absent)))
-            if len(size) == {'box': 3, 'cylinder': 2, 'sphere': 1, 'mesh': 3}[shape.tag]:
-                return [Visual(link, _pose(element.find('origin')), shape.tag, size,
+            if len(size) == {'box': 3, 'sphere': 1, 'mesh': 3}.get(shape.tag, 2):
+                return [Visual(link, origin_pose(element), shape.tag, size,
                                shape.get('filename', ''), own or GREY)]
     return []
 
@@ -137,14 +139,6 @@ def _color(material: ElementTree.Element) -> tuple[float, ...] | None:
         found = _numbers(None if color is None else color.get('rgba'))
         return found if len(found) == 4 else None
     return None
-
-
-def _pose(origin: ElementTree.Element | None) -> Array:
-    T = np.eye(4)
-    if origin is not None:
-        T[:3, 3] = _numbers(origin.get('xyz', '0 0 0'))
-        T[:3, :3] = Rotation.from_euler('xyz', _numbers(origin.get('rpy', '0 0 0'))).as_matrix()
-    return T
 
 
 def _numbers(text: str | None) -> tuple[float, ...]:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 
 from osc_ros.errors import InputError, ModelError
 from osc_ros.model.joint_types import JOINT_TYPES, OF_ONE_FREEDOM
+from osc_ros.model.origin import replace_quaternions
 from osc_ros.sim.meshes import add_meshes
 
 FLOOR = 0  # index of the floor among the geoms of a scene
@@ -45,6 +46,7 @@ class Urdf:
             root = ElementTree.fromstring(text)
         except ElementTree.ParseError as error:
             raise ModelError(f'the URDF is not XML: {error}') from error
+        replace_quaternions(root)
         self.links, self._joints = (_by_name(root.findall(tag)) for tag in ('link', 'joint'))
         self._joint_of = {self._end(name, 'child'): name for name in self._joints}
         roots = sorted(self.links.keys() - self._joint_of.keys())

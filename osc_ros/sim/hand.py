@@ -28,6 +28,7 @@ from scipy.spatial.transform import Rotation
 
 from osc_ros.control.gripper_state import GripperState, HandGoal
 from osc_ros.errors import InputError, ModelError
+from osc_ros.model.origin import origin_pose
 from osc_ros.sim.parts import STOP_IMPEDANCE
 from osc_ros.sim.plant import Plant
 
@@ -236,8 +237,8 @@ def _finger(root: ElementTree.Element, name: str) -> Finger:
 
 def _placed(element: ElementTree.Element) -> tuple[Array, Rotation]:
     """Return position and rotation of <origin>."""
-    return (_numbers(_of(element, 'origin', 'xyz', '0 0 0')),
-            Rotation.from_euler('xyz', _numbers(_of(element, 'origin', 'rpy', '0 0 0'))))
+    T = origin_pose(element)
+    return T[:3, 3], Rotation.from_matrix(T[:3, :3])
 
 
 def _of(element: ElementTree.Element, tag: str, attribute: str, absent: str = '') -> str:

@@ -25,6 +25,8 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from osc_ros.model.origin import origin_pose
+
 Array = NDArray[np.float64]
 
 READABLE = ('.stl', '.obj', '.msh')  # by MuJoCo
@@ -72,13 +74,12 @@ def add_meshes(spec: mujoco.MjSpec, links: Mapping[str, ElementTree.Element],
             name = f'{link} mesh {i}'
             spec.add_mesh(name=name, file=str(file), scale=scale,
                           inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL)
-            origin, material = shape.find('origin'), shape.find('material')
+            T, material = origin_pose(shape, f"link '{link}'"), shape.find('material')
             colour = None if material is None else (
                 _rgba(material) or named.get(material.get('name', '')))
             spec.body(link).add_geom(
                 type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, contype=0, conaffinity=0, mass=0.0,
-                pos=_numbers(origin, 'xyz', '0 0 0'),
-                quat=_quaternion(_numbers(origin, 'rpy', '0 0 0')),
+                pos=T[:3, 3], quat=_quaternion(T[:3, :3]),
                 rgba=colour or (0.85, 0.86, 0.88, 1.0))
 
 
@@ -100,12 +101,8 @@ def _rgba(material: ElementTree.Element) -> list[float] | None:
     return None if colour is None else _numbers(colour, 'rgba', '1 1 1 1')
 
 
-def _quaternion(rpy: list[float]) -> Array:
-    """Return w x y z of roll, pitch and yaw about fixed axes."""
-    whole = np.array([1.0, 0.0, 0.0, 0.0])
-    for angle, axis in zip(rpy, np.eye(3)):
-        turn, product = np.empty(4), np.empty(4)
-        mujoco.mju_axisAngle2Quat(turn, axis, angle)
-        mujoco.mju_mulQuat(product, turn, whole)
-        whole = product
-    return whole
+def _quaternion(R: Array) -> Array:
+    """Return w x y z of a rotation (3, 3)."""
+    found = np.empty(4)
+    mujoco.mju_mat2Quat(found, R.ravel())
+    return found

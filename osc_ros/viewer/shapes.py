@@ -129,6 +129,8 @@ def _shape(visual: Visual, file_of: Callable[[str], Path | None]) -> Any:
     elif visual.kind == 'cylinder':
         shape = trimesh.creation.cylinder(radius=visual.size[0], height=visual.size[1],
                                           sections=32)
+    elif visual.kind == 'capsule':  # trimesh, too, counts the length without the ends
+        shape = trimesh.creation.capsule(radius=visual.size[0], height=visual.size[1])
     else:
         shape = trimesh.creation.icosphere(subdivisions=3, radius=visual.size[0])
     return _colored(shape, visual.color)

@@ -1,0 +1,160 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""URDF 1.1 and 1.2: quaternions, capsules, further limits; what is not understood is named."""
+
+import re
+import warnings
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from judge import configuration, pinocchio_model, robot_cases
+from osc_ros import Robot
+from osc_ros.errors import ModelError, ModelWarning
+from osc_ros.identification.corrected_urdf import _read
+from osc_ros.model.ends import fork_at
+from osc_ros.model.visuals import visuals
+from osc_ros.sim import Plant
+import tolerances
+
+ARM = """<robot name="r">
+  <link name="base"/>
+  <link name="a"><inertial>{inertial}<mass value="2"/>
+    <inertia ixx="0.03" iyy="0.025" izz="0.02" ixy="0.002" ixz="0"
+    iyz="0.001"/></inertial>
+    <visual>{visual}<geometry><capsule radius="0.1" length="0.3"/></geometry></visual></link>
+  <link name="b"><inertial><origin xyz="0 0.1 0.1"/><mass value="1"/>
+    <inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0"
+    iyz="0"/></inertial></link>
+  <joint name="j1" type="revolute"><parent link="base"/><child link="a"/>{joint}
+    <axis xyz="0 1 0"/><limit lower="-2" upper="2" velocity="3" effort="50"{limit}/></joint>
+  <joint name="j2" type="revolute"><parent link="a"/><child link="b"/><origin xyz="0 0 0.3"/>
+    <axis xyz="1 0 0"/><limit lower="-2" upper="2" velocity="3" effort="50"/></joint>{more}
+</robot>"""
+RPY = (0.4, -0.7, 1.9)
+
+
+def with_origins(rotation, **given):
+    """Return the URDF with one rotation, as text of an attribute, in three of its origins."""
+    origin = f'<origin xyz="0.1 0.2 0.3" {rotation}/>'
+    return ARM.format(**{'inertial': origin, 'visual': origin, 'joint': origin, 'limit': '',
+                         'more': '', **given})
+
+
+def quaternion(scale=1.0, rpy=RPY):
+    found = scale * Rotation.from_euler('xyz', rpy).as_quat()
+    return 'quat_xyzw="{:.17g} {:.17g} {:.17g} {:.17g}"'.format(*found)
+
+
+def robot_of(text):
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', ModelWarning)
+        return Robot.from_urdf(text, 'base', 'b')
+
+
+@pytest.mark.parametrize('rpy', (RPY, (0.3, np.pi / 2, 0.0), (0.0, -np.pi / 2, 1.0), (0, 0, 0),
+                                 (np.pi, 0.0, np.pi)))
+def test_quaternion_is_the_same_rotation_everywhere(rpy):
+    known = with_origins('rpy="{:.17g} {:.17g} {:.17g}"'.format(*rpy))
+    for scale in (1.0, -1.0, 1.0 + 1e-6):
+        text = with_origins(quaternion(scale, rpy))
+        one, other = robot_of(text), robot_of(known)
+        for name in ('T_parent_body', 'inertia'):
+            np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-14)
+        np.testing.assert_allclose(visuals(text)[0].pose, visuals(known)[0].pose, atol=1e-14)
+        links = [ElementTree.fromstring(one)[1] for one in (text, known)]
+        np.testing.assert_allclose(*map(_read, links), atol=1e-14)
+        plants = [Plant(one, 'base', ('j1', 'j2')) for one in (text, known)]
+        np.testing.assert_allclose(plants[0].pose('b'), plants[1].pose('b'), atol=1e-12)
+        np.testing.assert_allclose(plants[0].weight, plants[1].weight, atol=1e-12)
+
+
+@pytest.mark.parametrize('rotation, text', (
+    (quaternion(1.1), "link 'a', <inertial>: <origin quat_xyzw=.* has the length 1.1, accepted"),
+    ('quat_xyzw="0 0 0 0"', 'has the length 0, accepted is a unit quaternion x y z w'),
+    ('quat_xyzw="0 0 1"', 'is not 4 finite numbers'), ('quat_xyzw="nan 0 0 1"', 'finite'),
+    ('quat_xyzw="0 0 0 1" rpy="0 0 0"', 'has rpy and quat_xyzw, accepted is one of them'),
+    ('quat="0 0 0 1"', "attribute 'quat' of <origin> is unknown, accepted are xyz, rpy, "
+     'quat_xyzw'),
+    ('RPY="0 0 1"', "attribute 'RPY' of <origin> is unknown")))
+def test_bad_rotations_are_refused(rotation, text):
+    with pytest.raises(ModelError, match=text):
+        Robot.from_urdf(with_origins(rotation), 'base', 'b')
+
+
+@pytest.mark.parametrize('old, new, text', (
+    ('<mass value="1"/>', '<mass value="1" unit="g"/>', "attribute 'unit' of <mass>"),
+    ('<mass value="1"/>', '<mass value="1"/><rotor/>', '<rotor> of <inertial> is unknown'),
+    ('izz="0.01" ixy="0"', 'izz="0.01" Ixy="0"', "'Ixy'")))
+def test_what_may_change_the_dynamics_is_refused(old, new, text):
+    with pytest.raises(ModelError, match=re.escape(text)):
+        Robot.from_urdf(with_origins('').replace(old, new), 'base', 'b')
+
+
+def test_what_is_not_used_is_named():
+    robot = with_origins('', limit=' acceleration="10" jerk="100" soft_upper="1"').replace(
+        '<link name="b">', '<link name="b" colour="red"><sensor/>')
+    with pytest.warns(ModelWarning) as caught:
+        Robot.from_urdf(robot, 'base', 'b')
+    [told] = [str(one.message) for one in caught if 'not used' in str(one.message)]
+    for text in ("joint 'j1': its limits of acceleration, deceleration, jerk are not used; the "
+                 'parameters limits.deceleration',
+                 "joint 'j1': attribute 'soft_upper' of <limit> is unknown and has no effect",
+                 "link 'b': attribute 'colour' is unknown", "link 'b': <sensor> is unknown"):
+        assert text in told
+    # names of other programs, and comments, are not told
+    robot_of(with_origins('', more='<!-- text -->').replace(
+        '<robot name="r">', '<robot name="r" xmlns:drake="http://drake">').replace(
+        '<link name="b">', '<link name="b"><drake:proximity/><!-- text -->'))
+
+
+def test_capsule_is_drawn():
+    [shape] = visuals(with_origins(''))
+    assert (shape.kind, shape.size) == ('capsule', (0.1, 0.3))
+    shapes = pytest.importorskip('osc_ros.viewer.shapes')
+    made = shapes._shape(shape, lambda uri: None)
+    np.testing.assert_allclose(made.extents, [0.2, 0.2, 0.5], atol=1e-2)
+
+
+def test_no_known_robot_is_refused():
+    for name, case in robot_cases().items():
+        with warnings.catch_warnings():
+            warnings.simplefilter('ignore', ModelWarning)
+            robot = Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
+        assert robot.n > 0, name
+
+
+def test_quaternions_are_what_pinocchio_computes_with_rpy():
+    text, known = with_origins(quaternion()), with_origins(
+        'rpy="{:.17g} {:.17g} {:.17g}"'.format(*RPY))
+    import pinocchio as pin
+    model, data, _ = pinocchio_model(known.replace('<capsule', '<cylinder'), 'base', 'b',
+                                     ('j1', 'j2'))
+    from osc_ros import OperationalSpace
+    q, qd = np.array([0.3, -0.8]), np.array([0.5, 0.7])
+    h = pin.nonLinearEffects(model, data, configuration(model, q), qd)
+    found = OperationalSpace(robot_of(text)).evaluate(q, qd)
+    np.testing.assert_allclose(found.h, h, atol=tolerances.AGREEMENT)
+
+
+def test_finger_is_told_from_the_tip_of_an_arm():
+    finger = ('<link name="f{k}"/><joint name="g{k}" type="prismatic"><parent link="b"/>'
+              '<child link="f{k}"/><limit lower="0" upper="0.1" velocity="1" effort="5"/></joint>')
+    hand = with_origins('', more=finger.format(k=1) + finger.format(k=2))
+    assert fork_at(hand, 'f1') == ('b', ['g2'])
+    assert fork_at(hand, 'b') == ('a', [])
+    assert fork_at(with_origins(''), 'base') == ('base', [])
