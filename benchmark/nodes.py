@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from osc_ros import Robot
+from osc_ros.nodes.domains import reserved_domain
 from osc_ros.nodes.profile import profile_variable
 from osc_ros.nodes.share import share_directory
 from panda import BASE, TIP
@@ -201,7 +202,7 @@ def environment_of(work: Path) -> dict[str, str]:
     return {profile_variable(): str(share_directory() / 'config' / 'fastdds.xml'),
             'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
             'AMENT_PREFIX_PATH': sys.prefix, **os.environ, 'ROS_LOG_DIR': str(work),
-            'ROS_DOMAIN_ID': str(1 + os.getpid() % 100)}
+            'ROS_DOMAIN_ID': str(reserved_domain())}
 
 
 class Crew:

@@ -26,13 +26,13 @@ import hypothesis
 from matplotlib.figure import Figure
 import pytest
 
-import domains
+from osc_ros.nodes.domains import reserved_domain
 from osc_ros.nodes.profile import profile_variable
 
 CHECKOUT = Path(__file__).parents[1]
 
 # Set before any module imports rclpy; processes that a test starts inherit the settings.
-os.environ['ROS_DOMAIN_ID'] = str(domains.reserved())
+os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
 os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
 os.environ[profile_variable()] = str(CHECKOUT / 'config' / 'fastdds.xml')
 os.environ.setdefault('AMENT_PREFIX_PATH', sys.prefix)

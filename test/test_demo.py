@@ -29,9 +29,11 @@ from judge import robot_cases
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
+from osc_ros.nodes.domains import reserved_domain
+
 # A separate domain: services of ended lifecycle nodes exist until their process ends (rclpy), and
 # the demo must not call those of other tests.
-ENVIRONMENT = {**os.environ, 'ROS_DOMAIN_ID': str(51 + os.getpid() % 50)}
+ENVIRONMENT = {**os.environ, 'ROS_DOMAIN_ID': str(reserved_domain())}
 
 
 def demo(tmp_path, *arguments, code=0):

@@ -19,20 +19,20 @@ import socket
 import subprocess
 import sys
 
-import domains
+from osc_ros.nodes import domains
 
 
 def reserved_elsewhere(**environment):
     """Return the domain that another process reserves, while this process keeps its own."""
     program = ('import os; os.getpid = lambda: int(os.environ["PRETENDED"]); '
-               'import domains; print(domains.reserved())')
+               'from osc_ros.nodes import domains; print(domains.reserved_domain())')
     return int(subprocess.run(
         [sys.executable, '-c', program], check=True, capture_output=True, text=True,
-        env={**os.environ, 'PYTHONPATH': os.path.dirname(domains.__file__), **environment}).stdout)
+        env={**os.environ, **environment}).stdout)
 
 
 def test_two_processes_never_reserve_the_same_domain():
-    mine = domains.reserved()
+    mine = domains.reserved_domain()
     # the other process begins its search at the domain that this one has
     assert reserved_elsewhere(PRETENDED=str(mine - domains.DOMAINS.start)) != mine
 

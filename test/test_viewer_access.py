@@ -16,6 +16,7 @@
 
 from http.client import HTTPConnection
 import socket
+import time
 
 import pytest
 
@@ -24,10 +25,11 @@ viser = pytest.importorskip('viser', reason='viser is not installed')
 from websockets.exceptions import InvalidStatus  # noqa: E402
 from websockets.sync.client import connect  # noqa: E402
 
+from conftest import PATIENCE  # noqa: E402
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.viewer.access import Access, guarded  # noqa: E402
 from osc_ros.viewer.page import Page  # noqa: E402
-from test_viewer import Asked, free_port  # noqa: E402
+from test_viewer import Asked, chromium, free_port, needs_browser  # noqa: E402
 
 
 @pytest.fixture(scope='module')
@@ -70,6 +72,13 @@ def socket_status(page, host=None, **headers):
 
 def _socket(page):
     return socket.create_connection(('127.0.0.1', page.port), timeout=30.0)
+
+
+def until(happened):
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, 'waited in vain'
+        time.sleep(0.02)
 
 
 def test_own_page_is_served_and_connected(local):
@@ -139,6 +148,18 @@ def test_page_for_other_machines_needs_the_token_of_its_address(open_to_all):
     assert socket_status(page, at, Origin=f'http://{at}', **given) == 101
     assert socket_status(page, at, Origin='http://evil.example', **given) == 403
     assert socket_status(page, 'evil.example', Origin='http://evil.example', **given) == 403
+
+
+@needs_browser
+def test_browser_shows_the_page_by_the_whole_address_only(open_to_all):
+    page = open_to_all
+    with chromium.browser() as tab:
+        tab.open(f'http://127.0.0.1:{page.port}/')
+        tab.wait_for("document.body.innerText.includes('lacks the token')")
+        assert page.browsers == 0
+        tab.open(f'http://127.0.0.1:{page.port}{page.query}')
+        tab.wait_for("document.querySelector('canvas') !== null")
+        until(lambda: page.browsers == 1)
 
 
 def test_tokens_differ():

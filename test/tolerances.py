@@ -47,8 +47,8 @@ LONGEST_CHAIN_COMMAND = 1e-8  # relative to the command: the tip of 100,000 link
 JOINT_ROUNDING = 1e-14  # times the condition number of M: rounding error of its inverse
 MASSLESS_ROUNDING = 2e-12  # the same for articulated bodies, some without mass
 BODY_ROUNDING = 2e-13  # times the norm of the lightest body's inverse inertia / norm of result
-# relative to the largest entry: a chain in segments against one sweep; 0.4e-12 to 1.3e-12, depending
-# on which products the processor rounds once
+# relative to the largest entry: a chain in segments against one sweep; 0.4e-12 to 1.3e-12,
+# depending on which products the processor rounds once
 TEAM_AGREEMENT = 3e-12
 LANES_AGREEMENT = 1e-12  # relative to the largest entry: products and sums rounded once or twice
 # relative to the largest entry: float32 in place of float64, away from singularities

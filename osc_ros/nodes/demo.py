@@ -55,6 +55,7 @@ from osc_ros.nodes.demo_run import (
     START,
 )
 from osc_ros.nodes.demonstration import Demonstration, demonstration
+from osc_ros.nodes.domains import reserved_domain
 from osc_ros.nodes.profile import profile_variable
 from osc_ros.nodes.share import share_directory
 
@@ -274,7 +275,8 @@ def _prepare_output(options: argparse.Namespace) -> None:
 def _isolate(work: Path) -> None:
     """Use loopback and a separate ROS domain, unless environment variables choose others."""
     os.environ.setdefault('ROS_LOG_DIR', str(work))
-    os.environ.setdefault('ROS_DOMAIN_ID', str(1 + os.getpid() % 100))
+    if 'ROS_DOMAIN_ID' not in os.environ:
+        os.environ['ROS_DOMAIN_ID'] = str(reserved_domain())
     os.environ.setdefault('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
     os.environ.setdefault(profile_variable(), str(share_directory() / 'config' / 'fastdds.xml'))
 

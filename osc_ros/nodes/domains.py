@@ -12,7 +12,9 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""A ROS domain for each test process, in which neither another suite nor a running robot is."""
+"""A ROS domain in which neither a running robot nor another demonstration or test suite is."""
+
+from __future__ import annotations
 
 import fcntl
 import os
@@ -20,22 +22,24 @@ from pathlib import Path
 import socket
 import tempfile
 
+from osc_ros.errors import InputError
+
 # Domain 0 is where users work; the ports of domains above 101 are ephemeral ports of Linux.
 DOMAINS = range(1, 102)
 # DDS (RTPS 2.5, 9.6.2): metatraffic of domain d arrives at 7400 + 250 d (multicast) and, for
 # the first participant of a host, at 7410 + 250 d (unicast).
 PORTS = 7400, 7410
 
-_KEPT = []  # descriptors of lock files: a domain is reserved until the process ends
+_KEPT: list[int] = []  # descriptors of lock files: a domain is reserved until the process ends
 
 
-def reserved():
+def reserved_domain() -> int:
     """
     Return the number of a free domain, and reserve it for this process.
 
     Raises
     ------
-    RuntimeError
+    InputError
         All domains are taken.
 
     """
@@ -48,14 +52,14 @@ def reserved():
             return number
         if lock is not None:
             os.close(lock)
-    raise RuntimeError(f'the ROS domains {DOMAINS.start} to {DOMAINS.stop - 1} are all taken: '
-                       'end some of the programs that use them')
+    raise InputError(f'the ROS domains {DOMAINS.start} to {DOMAINS.stop - 1} are all taken: '
+                     'end some of the programs that use them, or set ROS_DOMAIN_ID')
 
 
-def _lock(number):
+def _lock(number: int) -> int | None:
     """Return the descriptor of a domain's locked file; None if another process has it."""
-    path = Path(tempfile.gettempdir(), f'osc_ros_test_domain_{number}')
-    lock = None
+    path = Path(tempfile.gettempdir(), f'osc_ros_domain_{number}')
+    lock: int | None = None
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -66,7 +70,7 @@ def _lock(number):
     return lock
 
 
-def _is_free(port):
+def _is_free(port: int) -> bool:
     """Return whether no socket of this machine is bound to a UDP port."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
