@@ -141,7 +141,7 @@ class GripperTopics:
             level=DiagnosticStatus.ERROR if reason else DiagnosticStatus.OK,
             name='gripper/command', message=reason, values=[
                 KeyValue(key='label', value=label),
-                KeyValue(key='time', value=f'{self._time:.9f}')]))
+                KeyValue(key='time', value=repr(self._time))]))
 
 
 class ThingTopics:
