@@ -33,7 +33,8 @@ def bounds(q, qd, position, velocity, deceleration, rate):
     lower, upper = np.zeros(1), np.zeros(1)
     table = np.zeros((limits.ZONE + 1, 1))
     table[:limits.EFFORT, 0] = *position, velocity, deceleration, rate
-    acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST, lower, upper)
+    acceleration_bounds(*(np.atleast_1d(float(x)) for x in (q, qd)), table, QUICKEST,
+                        np.zeros(1), lower, upper)
     return lower[0], upper[0]
 
 

@@ -16,6 +16,10 @@
 Bounds of the joints' accelerations, from their limits of position and velocity.
 
 A joint may approach a position limit only as fast as it can still stop before the limit.
+
+Near its speed limit, a joint has to reckon with what drives it besides the controller: a hand, a
+contact, a payload, or friction that is told and does not exist. The acceleration of the last tick
+that the torques do not explain is measured, averaged, and subtracted from the bound.
 """
 
 from __future__ import annotations
@@ -35,6 +39,14 @@ from osc_ros.dynamics.compiled import inlined, kernel
 
 EAGERNESS = 10.0  # largest factor of the rate, for a joint far below its allowed speed
 HASTE = 4.0  # factor of the rate for a joint above its allowed speed
+RECKONING = 0.5, 0.9  # shares of the speed limit between which the unexplained counts more and more
+# weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints; a
+# mean with 0.75 oscillates with torques that act two ticks late
+AVERAGING = 0.25, 0.5
+LONGEST_TICK = 0.02  # after a longer tick this mean begins anew [s]
+# rows of `accelerations`; the last three are those before them, at the last tick
+TOTAL, LOWEST, HIGHEST, POSTURE, UNEXPLAINED, VELOCITY, COMMANDED, BEFORE = range(8)
+ACCELERATION_ROWS = BEFORE + 3
 
 
 @inlined
@@ -87,12 +99,40 @@ def _ceiling(distance, speed, fastest, deceleration, rate, quickest):
 
 
 @inlined
-def _put_bounds(q, qd, table, quickest, lower, upper):
+def _reckoning(speed, fastest):
+    """Share with which the unexplained acceleration of a joint counts; see RECKONING."""
+    share = (np.abs(speed) / fastest - RECKONING[0]) / (RECKONING[1] - RECKONING[0])
+    share = min(max(share, 0.0), 1.0)
+    return share * share * (3.0 - 2.0 * share)
+
+
+@kernel
+def reckoning(speed, fastest):
+    """Share with which other torques than those of the motors count; see RECKONING."""
+    return _reckoning(speed, fastest)
+
+
+@inlined
+def _driven(unexplained, speed, fastest):
+    """
+    Unexplained acceleration of a joint that drives it beyond its speed limit, or 0.
+
+    An acceleration that brakes the joint does not count, because it may end at any time.
+
+    """
+    return _reckoning(speed, fastest) * unexplained if unexplained * speed > 0.0 else 0.0
+
+
+@inlined
+def _put_bounds(q, qd, table, quickest, unexplained, lower, upper):
     """Write the lower and upper bounds of the accelerations; see `acceleration_bounds`."""
     for i in range(len(q)):
         fastest, deceleration, rate = table[SPEED, i], table[DECELERATION, i], table[RATE, i]
+        driven = _driven(unexplained[i], qd[i], fastest)
         upper[i] = _ceiling(table[UPPER, i] - q[i], qd[i], fastest, deceleration, rate, quickest)
         lower[i] = -_ceiling(q[i] - table[LOWER, i], -qd[i], fastest, deceleration, rate, quickest)
+        upper[i] -= max(driven, 0.0)
+        lower[i] -= min(driven, 0.0)
         # if they contradict each other, the limit that the joint moves towards has priority
         if qd[i] > 0.0:
             lower[i] = min(lower[i], upper[i])
@@ -101,7 +141,7 @@ def _put_bounds(q, qd, table, quickest, lower, upper):
 
 
 @kernel
-def acceleration_bounds(q, qd, table, quickest, lower, upper):
+def acceleration_bounds(q, qd, table, quickest, unexplained, lower, upper):
     """
     Write bounds of the accelerations that keep the joints within position and velocity limits.
 
@@ -112,11 +152,13 @@ def acceleration_bounds(q, qd, table, quickest, lower, upper):
         See `Limits.table`.
     quickest : float
         Highest rate that the length of a tick allows [1/s].
+    unexplained : (n,) [rad/s², m/s²]
+        Mean of the accelerations that the torques do not explain.
     lower, upper : (n,), written [rad/s², m/s²]
         Bounds, with lower ≤ upper.
 
     """
-    _put_bounds(q, qd, table, quickest, lower, upper)
+    _put_bounds(q, qd, table, quickest, unexplained, lower, upper)
 
 
 @kernel
@@ -126,21 +168,35 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
 
     Parameters
     ----------
-    accelerations : (4, n), overwritten
-        Input: row 3, the acceleration of the posture; row 0, the other accelerations of the law.
-        Output: row 0, the sum of both; rows 1 and 2, the lower and upper bounds (see
-        `acceleration_bounds`).
+    accelerations : (ACCELERATION_ROWS, n), overwritten
+        Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
+        the law; from row BEFORE on, the last three rows at the last tick. Output: row TOTAL, the
+        sum of both; rows LOWEST and HIGHEST, the bounds (see `acceleration_bounds`); rows
+        UNEXPLAINED, VELOCITY and COMMANDED, what the next tick needs of this one.
     q, qd, tau : (n,)
-    table, quickest
-        See `acceleration_bounds`.
+    table : (8, n)
+        See `Limits.table`.
+    quickest : float
+        Half of the inverse of the time since the last tick [1/s]; 0 at the first.
 
     """
-    _put_bounds(q, qd, table, quickest, accelerations[1], accelerations[2])
+    unexplained, is_regular = accelerations[UNEXPLAINED], 2.0 * quickest * LONGEST_TICK >= 1.0
+    for i in range(len(q)):
+        unexplained[i] = 0.0
+        if is_regular:
+            reached = 2.0 * quickest * (qd[i] - accelerations[BEFORE + 1, i])
+            mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
+            weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * _reckoning(
+                qd[i], table[SPEED, i])
+            unexplained[i] = mean + weight * (reached - commanded - mean)
+    _put_bounds(q, qd, table, quickest, unexplained, accelerations[LOWEST],
+                accelerations[HIGHEST])
     is_beyond = False
     for i in range(len(q)):
-        accelerations[0, i] += accelerations[3, i]
-        is_beyond = (is_beyond or not accelerations[1, i] <= accelerations[0, i]
-                     <= accelerations[2, i] or np.abs(tau[i]) > table[EFFORT, i])
+        accelerations[TOTAL, i] += accelerations[POSTURE, i]
+        accelerations[COMMANDED, i], accelerations[VELOCITY, i] = accelerations[TOTAL, i], qd[i]
+        is_beyond = (is_beyond or not accelerations[LOWEST, i] <= accelerations[TOTAL, i]
+                     <= accelerations[HIGHEST, i] or np.abs(tau[i]) > table[EFFORT, i])
     return is_beyond
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from osc_ros.control.supervision import REACTIONS, Supervision
 
 STOP = 'stop'  # cause of a stop on request, which is no fault
+RUNAWAY, ABANDON = 'runaway', 'abandon'  # the controller does not control the arm: its reaction
 
 
 @dataclass
@@ -52,6 +53,9 @@ class Causes:
         Number of times that each cause began.
     stops : bool
         Whether a stop was requested: the reaction is then 'deactivate'.
+    runaway : str
+        Why the controller does not control the arm: the reaction is then 'abandon', until
+        `release`, also after `reset`. Empty if it does.
     has_tripped : bool
         Whether `trip` was called since the last `update`.
 
@@ -59,6 +63,7 @@ class Causes:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
+        self.runaway = ''
         self._settings: Supervision | None = None  # of the last update
 
     def reset(self, settings: Supervision, now: float) -> None:
@@ -66,6 +71,7 @@ class Causes:
         self._watches = {name: _Watch(now) for name in settings.watchdogs}
         for name in self._watches:
             self.counts.setdefault(name, 0)
+        self.counts.setdefault(RUNAWAY, 0)
         self.cause = self.reaction = self.reason = ''
         self.stops = False
         self._calm_until = -np.inf  # nothing begins until then, unless something is tripped
@@ -90,12 +96,18 @@ class Causes:
             watch.seen, watch.reason = now, reason
             self._calm_until, self.has_tripped = -np.inf, True
 
+    def abandon(self, reason: str) -> None:
+        """Record that the controller does not control the arm; see `runaway`."""
+        self.counts[RUNAWAY] += not self.runaway
+        self.runaway, self._calm_until, self.has_tripped = reason, -np.inf, True
+
     def is_present(self, name: str, settings: Supervision, now: float) -> bool:
         """Whether a cause was present within the last `settle_time`."""
         return now - self._watches[name].seen <= settings.settle_time
 
     def release(self, settings: Supervision, now: float) -> None:
         """End latched causes that are not present any more; call `update` after it."""
+        self.runaway = ''
         for name, watch in self._watches.items():
             watch.active = self.is_present(name, settings, now)
 
@@ -135,6 +147,8 @@ class Causes:
                 self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
         if self.stops:
             self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'
+        if self.runaway:
+            self.cause, self.reaction, self.reason = RUNAWAY, ABANDON, self.runaway
         self._settings = settings
         self._calm_until = -np.inf if any(watch.active for watch in self._watches.values()) else (
             self._first_timeout(settings))
@@ -158,6 +172,8 @@ class Acting(Protocol):
 
 def state_text(guard: Acting, normal: str) -> str:
     """Return what the supervisor does and why, or the normal state if it does nothing."""
+    if guard.reaction == ABANDON:
+        return f'{guard.cause}: {guard.reason}: no more commands; ~/release accepts activation again'
     if guard.reaction == 'report':
         return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
     return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

@@ -23,7 +23,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import passes
+from osc_ros.control.bounds import ACCELERATION_ROWS, passes
 from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
@@ -96,9 +96,9 @@ def chain_torque(chain, table, accelerations, integers, numbers, tasks, J, lengt
     chain : `Sweep.arrays`
     table, posture, wraps, frequency, rate, push
         See `osc_ros.control.posture.posture_acceleration`.
-    accelerations : (4, n), overwritten
+    accelerations : (ACCELERATION_ROWS, n), overwritten
         Row 0: acceleration due to the tasks and `more`, without that of the posture; row 3:
-        acceleration of the posture [rad/s²].
+        acceleration of the posture [rad/s²]. With `known`, see `osc_ros.control.bounds.exceeds`.
     integers, numbers, tasks, J, length, low, high
         See `osc_ros.control.feedback.put_task_forces`.
     reference : array
@@ -199,7 +199,7 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     """Compile a kernel, or load it from the cache; return it."""
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
     tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
-    tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((4, 1)), *solver.arrays, tasks,
+    tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((ACCELERATION_ROWS, 1)), *solver.arrays, tasks,
          np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x, np.zeros(1, dtype=np.bool_), 1.0,
          1.0, 1.0, x, *UNCHECKED, 0.0, x, x, x.copy())
     follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)

@@ -42,7 +42,7 @@ from osc_ros.control.supervision import (
     Supervision,
 )
 from osc_ros.control.supervisor import Supervisor
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
 
 Array = NDArray[np.float64]
 Stamp = tuple[int, int]  # seconds and nanoseconds of a ROS time
@@ -72,8 +72,10 @@ class Engine:
         Checks states and torques, and replaces the law's torque if a cause is active.
     mode : str
         IDLE, ACTIVE or ENDING.
-    time, stamp : float [s], Stamp
-        Stamp of the newest valid state.
+    time : float [s]
+        Time of the newest valid state: its stamp, or that of its arrival, see `StateGate`.
+    stamp : Stamp
+        Stamp of that state.
     q, qd : (n,)
         Positions and velocities of that state; empty before the first one.
     effort : (n,), optional [N·m, N]
@@ -176,7 +178,9 @@ class Engine:
 
     def state(self) -> str:
         """Return a text with the state of the controller, and the reason if a watchdog acts."""
-        return state_text(self.guard, 'active') if self.acts else 'inactive'
+        if self.acts or self.guard.runaway:
+            return state_text(self.guard, 'active')
+        return 'inactive'
 
     def reset_counts(self) -> None:
         """Reset the counters and the timing statistics."""
@@ -188,7 +192,17 @@ class Engine:
 
     @journaled
     def activate(self) -> None:
-        """Hold the pose of the newest state, and send a command for every state from now on."""
+        """
+        Hold the pose of the newest state, and send a command for every state from now on.
+
+        Raises
+        ------
+        InputError
+            The arm was given up, and not released.
+
+        """
+        if self.guard.runaway:
+            raise InputError(f'{self.state()}: accepted is an activation after ~/release')
         self.reset_counts()
         self.law.latch(self.q)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
@@ -244,6 +258,8 @@ class Engine:
             if self.guard.watch():
                 self._command(self.guard.torque(), stamp)
             return False
+        if self.acts:
+            time = self.guard.time
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:

@@ -26,7 +26,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.bounds import allowed_share, exceeds
+from osc_ros.control.bounds import (
+    ACCELERATION_ROWS,
+    allowed_share,
+    BEFORE,
+    COMMANDED,
+    exceeds,
+    UNEXPLAINED,
+)
 from osc_ros.control.fade import smooth_step
 from osc_ros.control.limits import EFFORT, EFFORT_RATE, Limits
 from osc_ros.control.load import Loads
@@ -61,10 +68,9 @@ class Limiter:
         Share of the change of the torques that their rate limits allowed, 0 to 1.
     is_at_work : bool
         Whether the limits changed the torques of the law.
-    accelerations : (4, n) [rad/s²; m/s²]
+    accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
         Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
-        accelerations of the law. Output: row 0, the sum of both; rows 1 and 2, its lower and upper
-        bounds.
+        accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.
     table : (8, n)
         The limits in force: `Limits.table`, or values on the way to it after a change.
 
@@ -86,7 +92,7 @@ class Limiter:
         self.table: Array = self._wanted.copy()
         self._from: Array | None = None
         self._since = np.inf
-        self.accelerations: Array = np.zeros((4, n))
+        self.accelerations: Array = np.zeros((ACCELERATION_ROWS, n))
         self._M_inv, self._room = np.zeros((n, n)), room_for(n)
         self._chosen: Sides = np.zeros(6 * n + 6, dtype=np.int64)
         self._sides: Sides = np.zeros(3 * n, dtype=np.int64)
@@ -120,6 +126,7 @@ class Limiter:
         self.saturated[:] = before.saturated
         self.is_at_work, self._was_at_bound = before.is_at_work, True
         self._last, self._time = before._last, before._time
+        self.accelerations[BEFORE:] = before.accelerations[BEFORE:]
         if not np.array_equal(before.table, self._wanted):
             self._from = before.table.copy()
             self.table[:] = self._between(0.0)
@@ -131,6 +138,7 @@ class Limiter:
         self.loads.forget()
         self.rate_share, self.is_at_work, self._was_at_bound = 1.0, False, False
         self._last, self._time = None, 0.0
+        self.accelerations[BEFORE:] = 0.0
         self.table[:], self._from = self._wanted, None
         self._find_rates()
 
@@ -212,11 +220,12 @@ class Limiter:
             self.is_at_work = self._was_at_bound = False
             return tau
         self._dynamics.inverse_mass_matrix(self._M_inv)
-        tau = tau.copy()
+        of_law, tau = tau, tau.copy()
         self._was_at_bound = True
         self.is_at_work = limited_torques(
             *solver.arrays, solver.solves, *self._given, loads.rows, loads.most, loads.joints,
             qd, tau, length, count, dt)
+        self.accelerations[COMMANDED] += self._M_inv @ (tau - of_law)
         np.not_equal(self._torque_sides, 0, out=self.saturated)
         return tau
 
@@ -239,6 +248,7 @@ class Limiter:
     def note(self, time: float, tau: Array) -> None:
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         self._last, self._time = tau, time
+        self.accelerations[BEFORE:] = self.accelerations[UNEXPLAINED:BEFORE]
 
     def rehearse(self) -> None:
         """Call every kernel once, so that all are compiled, and reset; call after `outward`."""

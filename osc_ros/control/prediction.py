@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.complementarity import nearest_within
+from osc_ros.control.response import Answer, dynamics_at
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
@@ -62,6 +63,8 @@ class Prediction:
     ----------
     q, qd : (n,)
         Predicted state [rad, m; rad/s, m/s].
+    answered : deque of (float, (n,), (n,), (n,))
+        Last states, each with its stamp and the torque that was sent in response, oldest first.
     unmodelled : (n,)
         Torque that the joints need in addition to the model's [N·m; N].
     is_over : bool
@@ -84,30 +87,30 @@ class Prediction:
         self._lower, self._upper = robot.position_limits.T
         limits = np.asarray(robot.velocity_limits)
         self._fastest, self._resting = FASTEST * limits, RESTING * np.minimum(limits, 1.0)
-        self._eye, self._rest = np.eye(n), np.zeros(n)
+        self._rest = np.zeros(n)
         # buffers of `nearest_within`
         self._sides, self._chosen = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self._factor, self._impulses = np.zeros((n, n)), np.zeros(n)
         self._sent: deque[tuple[float, Array]] = deque(maxlen=SENT)
         self.forget()
-        self._solve(self._eye, self._rest, self._rest)  # compiles it now, and not when blind
+        self._solve(np.eye(n), self._rest, self._rest)  # compiles it now, and not when blind
 
     def forget(self) -> None:
         """Clear all that is recorded and estimated."""
         self._sent.clear()
-        self._answered: deque[tuple[float, Array, Array, Array]] = deque(maxlen=REMEMBERED)
+        self.answered: deque[Answer] = deque(maxlen=REMEMBERED)
         self.q = self.qd = self.unmodelled = self._friction = self._rest
         self.is_over = True
         self._began = self._now = -math.inf
 
     def forget_states_after(self, time: float) -> None:
         """Clear the recorded states with a stamp after a time [s]: they were wrong."""
-        while self._answered and self._answered[-1][0] > time:
-            self._answered.pop()
+        while self.answered and self.answered[-1][0] > time:
+            self.answered.pop()
 
     def record(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Record a state (n,), (n,), its stamp [s], and the torque (n,) sent in response."""
-        self._answered.append((time, q, qd, tau))
+        self.answered.append((time, q, qd, tau))
 
     def record_torque(self, now: float, tau: Array) -> None:
         """Record a torque (n,) [N·m] that is sent now [s], on the clock of `advance`."""
@@ -132,12 +135,12 @@ class Prediction:
             self._estimate(effort_limits)
         except Exception:  # raised by the model at an absurd state
             self.unmodelled = self._friction = self._rest
-        self._answered.clear()
+        self.answered.clear()
 
     def _estimate(self, limits: Array) -> None:
         """Estimate the unmodelled torque; with too few states, keep the last estimate."""
         total, duration, count = self._rest, 0.0, 0
-        states = list(self._answered)
+        states = list(self.answered)
         for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(states, states[1:]):
             dt = after - time
             if 0.0 < dt <= LONGEST_PAIR:
@@ -215,9 +218,7 @@ class Prediction:
         freedom dynamics", 1988).
 
         """
-        h = self._inverse_dynamics(q, qd, self._rest)
-        weight = self._inverse_dynamics(q, self._rest, self._rest)
-        M = np.array([self._inverse_dynamics(q, self._rest, one) for one in self._eye]) - weight
+        M, h = dynamics_at(self._inverse_dynamics, q, qd)
         return self._solve(M, M @ self.qd + dt * (tau - h), dt * self._friction)
 
     def _solve(self, M: Array, momentum: Array, most: Array) -> Array:

@@ -182,9 +182,12 @@ def hold(engine: Engine) -> None:
 @journaled
 def release(engine: Engine) -> tuple[bool, str]:
     """End latched reactions whose causes are gone; return whether all are, and a text on that."""
+    guard = engine.guard
+    if engine.mode != ACTIVE and guard.runaway:
+        guard.release()
+        return True, 'released: the next activation is accepted'
     if engine.mode != ACTIVE:
         return False, 'not active: there is nothing to release'
-    guard = engine.guard
     held_by = '' if guard.reaction in HARMLESS else guard.cause
     guard.release()
     if guard.reaction not in HARMLESS:

@@ -38,6 +38,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+STANDING = 0.025  # time without an advancing stamp, after which it is a fault [s]
 LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
 INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
 # What `doubts` finds: bits.
@@ -86,12 +87,14 @@ class StateGate:
     confirms it: then that next state is accepted. A change of the clock must be confirmed by
     CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with
     an earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected
-    until one changes.
+    until one changes. The time of a state whose stamp does not advance is that of its arrival; if
+    this lasts for STANDING, it is a fault, and earlier stamps are treated in the same way.
 
     Attributes
     ----------
     state : State
-        The last accepted state; zeros before the first.
+        The last accepted state; zeros before the first. Its time is not its stamp while the stamps
+        do not advance.
     came : float [s]
         When it arrived.
     is_open : bool
@@ -128,6 +131,7 @@ class StateGate:
         self._agreed = 0  # number of states in a row that agree with the one doubted first
         self.state, self.came, self.is_open = State(0.0, rest, rest), now, False
         self.interval = self.spacing = period
+        self._stamp, self._advanced, self._offset = -np.inf, now, 0.0
         self.faults: tuple[tuple[str, str], ...] = ()
         self.has_jumped = self.has_frozen = False
         self._find(0.0, rest, rest, period)  # compiles the kernel now, and not in the loop
@@ -147,16 +151,18 @@ class StateGate:
             Limits of the speeds [rad/s, m/s]; lower ones come into force gradually.
 
         """
-        found = self._find(*state, settings.period)
         self.has_jumped = self.has_frozen = False
-        self.faults = ()
+        standing, state = self._timed(state, now)
+        self.faults = ((JUMP, standing),) if standing else ()
+        if state is None:
+            return False
+        found = self._find(*state, settings.period)
         if found & _NUMBERS:
-            self.faults = ((
+            self.faults = (*self.faults, (
                 NOT_FINITE, f'joint state {state.q.tolist()}, {state.qd.tolist()}'),)
             return False
         is_regular = CLOCK_STEPS[0] <= state.time - self.state.time <= CLOCK_STEPS[1]
         if self.is_open and (found & (_STEP | _STUCK) or not is_regular
-                             or state.time < self.state.time
                              ) and not self._withstands(state, found, settings.period):
             return False
         self._doubted = None
@@ -172,6 +178,35 @@ class StateGate:
         else:
             self._speeds.pass_slow(now)
         return True
+
+    def _timed(self, state: State, now: float) -> tuple[str, State | None]:
+        """
+        Return a state with a time that advances, or None, and what is wrong with its stamp.
+
+        Parameters
+        ----------
+        state : State
+        now : float [s]
+            Time of its arrival.
+
+        """
+        before, stamp = self.state.time, state.time
+        if not self.is_open or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
+            self._stamp, self._advanced, self._offset = stamp, now, 0.0
+            return '', state
+        is_older, has_advanced = stamp < self._stamp, stamp > self._stamp
+        lasted = now - self._advanced
+        if is_older and lasted <= STANDING or now <= self.came:
+            return '', None
+        self._stamp = stamp
+        if stamp + self._offset <= before:
+            self._offset = before - stamp + now - self.came
+        if has_advanced:
+            self._advanced = now
+        text = '' if has_advanced or lasted <= STANDING else (
+            f'the stamps of the states do not advance: for {lasted:.3f} s they '
+            + ('have gone back' if is_older else f'are {stamp:.3f} s') + ', while states come')
+        return text, state._replace(time=stamp + self._offset)
 
     @property
     def changed(self) -> State:
@@ -216,19 +251,17 @@ class StateGate:
     def _withstands(self, state: State, found: int, period: float) -> bool:
         """Whether a state is plausible after a closer look; set `faults` and the attributes."""
         freeze, before = self._freeze, self.state
-        if CLOCK_STEPS[0] <= state.time - before.time < 0.0:
-            return False
         doubted, self._doubted = self._doubted, None
         if found & REPEATED and state.time >= freeze.changed.time and (
                 frozen := freeze.reason(state)):
             if state.time - freeze.changed.time > FROZEN_LONG:
-                self.faults = ((JUMP, frozen),)
+                self.faults = (*self.faults, (JUMP, frozen))
             if before is not freeze.changed:
                 # the frozen states held no information
                 self.state, self.came, self.has_frozen = freeze.changed, freeze.came, True
             return False
         if reason := self._check.jump(before, state, period):
-            self.faults = ((JUMP, reason),)
+            self.faults = (*self.faults, (JUMP, reason))
             agrees = doubted is not None and not self._check.contradicts(doubted, state, period)
             self._agreed = self._agreed + 1 if agrees else 0
             is_regular = CLOCK_STEPS[0] <= state.time - before.time <= CLOCK_STEPS[1]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.angles import ShortWay
+from osc_ros.control.response import dynamics_at
 from osc_ros.control.retreat import Retreat
 from osc_ros.control.supervision import Supervision
 from osc_ros.model.robot import Robot
@@ -29,6 +30,8 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
+TOO_FAST = 0.2
+EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
 
 
 class Stopping:
@@ -55,6 +58,7 @@ class Stopping:
                  ) -> None:
         self._inverse_dynamics = inverse_dynamics
         self._lower, self._upper = robot.position_limits.T
+        self._fastest = np.asarray(robot.velocity_limits)
         self._short_way = ShortWay(robot)
         self._rest = np.zeros(robot.n)
         self.anchor: Array = self._rest
@@ -90,7 +94,6 @@ class Stopping:
             Effort limits in force [N·m]; may be infinite.
         unmodelled : (n,)
             Torque that the joints need in addition to the model's [N·m].
-
         """
         rest = self._rest
         if source == 'zero':
@@ -110,18 +113,50 @@ class Stopping:
         qdd -= self._extra_rate(q, qd, settings) * qd
         tau = self._inverse_dynamics(q, qd, qdd) + unmodelled
         if (np.abs(tau) > limits).any():
-            # one factor for all joints: the kinetic energy falls as long as it is not zero
-            h = self._inverse_dynamics(q, qd, rest) + unmodelled
-            room = np.where(tau > h, limits - h, limits + h)
-            moving = (tau != h) & (room > 0.0)
-            h += min(1.0, np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)) * (tau - h)
-            tau = h
+            tau, share = self._within(q, qd, tau, limits, unmodelled, settings.hardest)
+            if share < EXACT and source == 'hold':  # the arm stops elsewhere
+                self.begin(source, q, qd, settings)
         return tau
 
+    def _within(self, q: Array, qd: Array, tau: Array, limits: Array, unmodelled: Array,
+                rate: float) -> tuple[Array, float]:
+        """
+        Torques (n,) within limits (n,) that brake, and the share of the wanted braking.
+
+        The change of the motion that tau (n,) causes is reduced by one factor for all joints, the
+        share. If it is below EXACT, since the Coriolis torques of a fast arm take up the limits,
+        each joint is braked by itself more and more, with a rate [1/s]: such torques take energy
+        from the arm at any speed, as long as the limits carry its weight.
+
+        """
+        M, h = dynamics_at(self._inverse_dynamics, q, qd)
+        h = h + unmodelled
+        room = np.where(tau > h, limits - h, limits + h)
+        changed = tau != h
+        share = float(np.clip(np.min(room[changed] / np.abs(tau - h)[changed], initial=1.0),
+                              0.0, 1.0))
+        if (np.abs(h) > limits).any():
+            share = 0.0
+        tau = h + share * (tau - h)
+        if share < EXACT:
+            weight = self._inverse_dynamics(q, self._rest, self._rest) + unmodelled
+            alone = weight - rate * qd / np.diag(np.linalg.inv(M))
+            tau = alone.clip(-limits, limits) + share / EXACT * (
+                tau - alone.clip(-limits, limits))
+        return tau, share
+
     def _extra_rate(self, q: Array, qd: Array, settings: Supervision) -> Array:
-        """Damping rate (n,) beyond the stop rate to stop before the position limits [1/s]."""
+        """
+        Damping rate (n,) beyond the stop rate [1/s].
+
+        It stops a joint before its position limit, and is the hardest for a joint that is faster
+        than its speed limit by TOO_FAST or more.
+
+        """
         speed = np.abs(qd)
         room = np.where(qd > 0.0, self._upper - q, q - self._lower)
         # a constant deceleration of q̇²/(2 room) stops at the limit
         needed = speed / np.maximum(2.0 * room, speed / settings.hardest + 1e-12)
+        beyond = np.clip((speed / self._fastest - 1.0) / TOO_FAST, 0.0, 1.0)
+        needed = np.maximum(needed, beyond * settings.hardest)
         return np.asarray(np.clip(needed - settings.stop_rate, 0.0, None))

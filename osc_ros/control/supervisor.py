@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from math import isfinite
 from time import perf_counter
@@ -25,10 +25,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.causes import Causes
+from osc_ros.control.causes import ABANDON, Causes
 from osc_ros.control.fade import TimedFade
 from osc_ros.control.prediction import Prediction
-from osc_ros.control.state_check import State
+from osc_ros.control.response import Response
+from osc_ros.control.state_check import OVERSPEED_ONCE, State
 from osc_ros.control.state_gate import LATE_PERIODS, StateGate
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
@@ -47,6 +48,8 @@ AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
 LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
+ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
+HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 
 
@@ -116,6 +119,7 @@ class Supervisor:
         self._on_change, self.clock = on_change, clock
         self._prediction = Prediction(robot, inverse_dynamics)
         self._stopping = Stopping(robot, inverse_dynamics)
+        self._response = Response(robot, inverse_dynamics)
         self._causes = Causes()
         self._robot = robot
         self._fastest = np.asarray(robot.velocity_limits)
@@ -147,6 +151,8 @@ class Supervisor:
         self._is_predicting = self._was_blind = False
         self._stopping.retreat.forget()
         self._prediction.forget()
+        self._response.forget()
+        self._speeds: deque[tuple[float, float]] = deque()  # of the last ESCALATION of a reaction
         if tau is not None:
             self._prediction.record_torque(now, tau)
 
@@ -171,14 +177,30 @@ class Supervisor:
         return self._causes.counts
 
     @property
+    def time(self) -> float:
+        """Time of the last accepted state [s], see `StateGate.state`."""
+        return self._gate.state.time
+
+    @property
     def last_torque(self) -> Array | None:
         """Last torque (n,) that was returned [N·m]."""
         return self._tau
 
     @property
+    def runaway(self) -> str:
+        """Why the arm was given up, until `release`; empty if it was not."""
+        return self._causes.runaway
+
+    @property
     def finished(self) -> bool:
-        """Whether deactivation is complete, or the arm did not come to rest within 2 s."""
-        return self.reaction == 'deactivate' and (
+        """
+        Whether commands are to end.
+
+        That is when deactivation is complete, when the arm did not come to rest within 2 s, and
+        when the controller does not control the arm.
+
+        """
+        return self.reaction == ABANDON or self.reaction == 'deactivate' and (
             self.blind and (self._tau is None or self._is_predicting and self._prediction.is_over)
             or self._rests and self._fade is None
             or self.clock() - self._began > PATIENCE)
@@ -375,7 +397,9 @@ class Supervisor:
         is_late = self.blind and dt > LATE_PERIODS * self.settings.period
         if self._tau is not None and (
                 source != self._source or self.blind != self._was_blind or is_late):
-            self._fade = TimedFade(self.settings.fade_time, self._tau - wanted)
+            is_hasty = (np.abs(state.qd) > self._fastest).any() and not self.blind
+            self._fade = TimedFade(self.settings.fade_time * (HASTE if is_hasty else 1.0),
+                                   self._tau - wanted)
         self._was_blind = self.blind
         is_answer = state.time != self._time and not self.blind
         self._source, self._time, self._at = source, state.time, now
@@ -388,7 +412,31 @@ class Supervisor:
         self._prediction.record_torque(now, self._tau)
         if is_answer:
             self._prediction.record(*state, self._tau)
+            if self._response.is_brisk(state.qd):
+                self._examine(state, limits)
         return self._tau
+
+    def _examine(self, state: State, limits: Array) -> None:
+        """Give the arm up if it does not obey, or is too fast and not slowed by a reaction."""
+        self._response.examine(self._prediction.answered, limits)
+        if self._response.disobedient:
+            self._causes.abandon(self._response.disobedient)
+            return
+        if self.reaction in (*HARMLESS, 'gravity', 'zero'):
+            self._speeds.clear()
+            return
+        speeds, shares = self._speeds, np.abs(state.qd) / self._fastest
+        i = int(np.argmax(shares))
+        if speeds and speeds[-1][0] >= state.time:
+            speeds.clear()
+        speeds.append((state.time, float(shares[i])))
+        while len(speeds) > 1 and speeds[1][0] <= state.time - ESCALATION:
+            speeds.popleft()
+        if (speeds[0][0] <= state.time - ESCALATION
+                and shares[i] > max(OVERSPEED_ONCE, speeds[0][1])):
+            self._causes.abandon(
+                f"'{self._robot.joint_names[i]}' moves at {abs(state.qd[i]):.3g}, and faster than "
+                f'{ESCALATION} s before, although the reaction brakes it')
 
     def _bounded(self, wanted: Array, limits: Array, dt: float) -> Array:
         """
@@ -437,9 +485,12 @@ class Supervisor:
         """Torque (n,) of a source of `Stopping`; the last torque if it cannot be computed."""
         # without states, add the unmodelled torque that the prediction has estimated
         unmodelled = self._prediction.unmodelled if self.blind else self.load
+        q, qd = self._stop_state()
         try:
-            return self._stopping.torque(source, *self._stop_state(), self.settings, self._limits,
-                                         unmodelled)
+            if not self.blind and self._response.is_brisk(qd):
+                self._response.examine(self._prediction.answered, self._limits)
+                unmodelled = unmodelled + self._response.resistance(q, qd)
+            return self._stopping.torque(source, q, qd, self.settings, self._limits, unmodelled)
         except Exception:  # an absurd state, such as 1e200
             return np.zeros_like(self._rest) if self._tau is None else self._tau
 

@@ -1,0 +1,178 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""How the joints respond to the torques that are sent: what else drives them, and disobedience."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.bounds import reckoning
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+Answer = tuple[float, Array, Array, Array]  # stamp [s], q, qd, torque sent
+
+BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
+COMPARED, LAGS = 8, 4  # torques that are compared; possible delays of them [periods]
+LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
+SUBSTANTIAL = 0.03  # of the effort limit: least standard deviation of the torques compared
+AGAINST = -0.3  # a response per torque below this, with 2 standard errors, is disobedience
+MIRRORED, TOLERANCE = 3, 0.3  # last torques that are opposite, and how nearly
+LARGE = 0.005  # of the effort limit: least of the largest of them
+DOUBTS = 2  # disobedient states in a row that are believed
+EXTERNAL = 2  # last states of which external torques are averaged
+
+
+def dynamics_at(inverse_dynamics: Callable[[Array, Array, Array], Array], q: Array, qd: Array
+                ) -> tuple[Array, Array]:
+    """Return the inertia matrix (n, n) and the bias torques C + G (n,) at a state."""
+    rest = np.zeros_like(qd)
+    weight = inverse_dynamics(q, rest, rest)
+    M = np.array([inverse_dynamics(q, rest, one) for one in np.eye(len(qd))]) - weight
+    return M, inverse_dynamics(q, qd, rest)
+
+
+class Response:
+    """
+    Compares the torques that were sent with those that move the arm.
+
+    The latter are the inverse dynamics of the measured motion. Both are the same for a right model
+    without friction and external forces. A constant difference is a load, a slow one a hand. If
+    the acting torque of a joint falls whenever the sent torque rises, the joint does not obey: its
+    motor turns the other way, or its torques reach another joint.
+
+    Attributes
+    ----------
+    disobedient : str
+        The joint that does not obey, and the evidence; empty if all do.
+
+    Parameters
+    ----------
+    robot : Robot
+        Provides names and limits.
+    inverse_dynamics : callable
+        Torque (n,) for q, q̇, q̈ (n,) each.
+
+    """
+
+    def __init__(self, robot: Robot,
+                 inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
+        self._names, self._inverse_dynamics = robot.joint_names, inverse_dynamics
+        self._fastest = np.array(robot.velocity_limits)
+        self._rest = np.zeros(robot.n)
+        reckoning(0.0, 1.0)  # compiles it now
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all states."""
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=COMPARED + LAGS)  # sent, acting
+        self._last, self._doubts, self.disobedient = -math.inf, 0, ''
+
+    def is_brisk(self, qd: Array) -> bool:
+        """Whether a joint with velocities qd (n,) is fast enough to be examined."""
+        return bool((np.abs(qd) > BRISK * self._fastest).any())
+
+    def examine(self, answers: Iterable[Answer], limits: Array) -> None:
+        """
+        Compare the states and torques that came after the last call; see `disobedient`.
+
+        Parameters
+        ----------
+        answers : iterable of (float, (n,), (n,), (n,))
+            Stamp, q, q̇ and the torque that was sent in response, oldest first.
+        limits : (n,)
+            Effort limits [N·m]; a joint without a limit is not examined.
+
+        """
+        answers = list(answers)
+        for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(answers, answers[1:]):
+            if after <= self._last:
+                continue
+            self._last = after
+            if not 0.0 < after - time <= LONGEST_PAIR:
+                self._pairs.clear()
+                continue
+            acting = self._inverse_dynamics(0.5 * (q + q_after), 0.5 * (qd + qd_after),
+                                            (qd_after - qd) / (after - time))
+            if not np.isfinite(acting).all():
+                self._pairs.clear()
+                continue
+            self._pairs.append((tau, acting))
+            if (np.abs(qd_after) > self._fastest).any():
+                self.disobedient = self._mirrored_joint(limits)
+            against = self._joint_against(limits)
+            self._doubts = self._doubts + 1 if against else 0
+            if self._doubts >= DOUBTS:
+                self.disobedient = against
+
+    def _mirrored_joint(self, limits: Array) -> str:
+        """Explain which joint's last acting torques are the opposite of those sent, or ''."""
+        lags = min(LAGS, len(self._pairs) - MIRRORED)
+        if lags < 0:
+            return ''
+        sent, acting = (np.array(x) for x in zip(*self._pairs))
+        acting = acting[-MIRRORED:]
+        like, unlike = (np.array([
+            (np.abs(acting - sign * part) < TOLERANCE * np.abs(part)).all(axis=0)
+            for part in (sent[len(sent) - MIRRORED - lag:len(sent) - lag]
+                         for lag in range(lags + 1))]).any(axis=0) for sign in (1.0, -1.0))
+        now = sent[-MIRRORED:]
+        varies = np.ptp(now, axis=0) > TOLERANCE * np.abs(now).max(axis=0)
+        large = np.abs(now).max(axis=0) > LARGE * limits
+        found = np.flatnonzero(unlike & ~like & varies & large)
+        return f"'{self._names[found[0]]}' moves against its torques" if len(found) else ''
+
+    def _joint_against(self, limits: Array) -> str:
+        """Explain which joint moves against its torques at every delay; empty if none does."""
+        if len(self._pairs) < COMPARED + LAGS:
+            return ''
+        sent, acting = (np.array(x) for x in zip(*self._pairs))
+        acting = acting[LAGS:] - acting[LAGS:].mean(axis=0)
+        highest = np.full(sent.shape[1], -np.inf)
+        with np.errstate(divide='ignore', invalid='ignore'):
+            for lag in range(LAGS + 1):
+                part = sent[LAGS - lag:len(sent) - lag]
+                part = part - part.mean(axis=0)
+                total = (part * part).sum(axis=0)
+                slope = (part * acting).sum(axis=0) / total
+                error = np.sqrt(((acting - slope * part)**2).sum(axis=0)
+                                / (COMPARED - 2) / total)
+                slope = np.where(total >= COMPARED * (SUBSTANTIAL * limits)**2,
+                                 slope + 2.0 * error, np.inf)
+                highest = np.maximum(highest, np.where(np.isfinite(slope), slope, np.inf))
+        i = int(np.argmin(highest))
+        return f"'{self._names[i]}' moves against its torques" if highest[i] < AGAINST else ''
+
+    def resistance(self, q: Array, qd: Array) -> Array:
+        """
+        Torques (n,) against external torques that drive a joint beyond its speed limit.
+
+        Zero while all joints are slow. External torques are cancelled as a whole, because what
+        cancels the acceleration of one joint only would need large torques of the others.
+
+        """
+        if not self._pairs:
+            return self._rest
+        recent = list(self._pairs)[-EXTERNAL:]
+        external = sum(acting - sent for sent, acting in recent) / len(recent)
+        M, _ = dynamics_at(self._inverse_dynamics, q, qd)
+        is_driven = np.linalg.solve(M, external) * qd > 0.0
+        share = max(map(reckoning, np.abs(qd)[is_driven], self._fastest[is_driven]), default=0.0)
+        return -share * external
