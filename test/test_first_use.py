@@ -113,7 +113,7 @@ def test_user_who_launches_the_same_file_twice_is_told_although_the_names_are_eq
         spin(lambda: rig.hardware.state() and rig.controller._state_age() < 1.0)
         assert rig.controller.trigger_activate() == FAILURE
         # the middleware may not report a node if its process had nodes of this name before
-        assert rig.controller._others in (('/osc_controller',), (NAMELESS,))
+        assert rig.controller._claims.others() in (('/osc_controller',), (NAMELESS,))
         rig.until_said(f"publishes on '{TOPIC}', too, and the torques of both would alternate")
         twin.communicate()  # closes the input of the process, which then ends
         spin(lambda: rig.hardware.count_publishers(TOPIC) == 1)

@@ -150,7 +150,7 @@ class Recorder(Node):  # type: ignore[misc]
     def _look(self) -> None:
         """Subscribe to new topics."""
         for name, kinds in self.get_topic_names_and_types():
-            own = name.startswith(f'{self._prefix}/') and (
+            own = name.startswith(f'{self._prefix}/') and '/_' not in name and (
                 self._has_all or name.rpartition('/')[2] not in COSTLY)
             if name in self._taken or not (own or name in self._wanted):
                 continue
