@@ -168,8 +168,8 @@ class ProgressBar:
             self._write(f'\r{"":{LINE}}\r')
 
     def show(self, share: float, text: str = '') -> None:
-        """Show that a share of the work, 0 to 1, is done."""
-        now = perf_counter()
+        """Show that a share of the work is done; brought into 0 to 1: a motion may begin late."""
+        share, now = min(max(share, 0.0), 1.0), perf_counter()
         if now - self._shown < (ON_TERMINAL if self._on_terminal else IN_FILE):
             return
         self._shown = now

@@ -304,11 +304,12 @@ def test_killed_loop_is_told_and_the_node_starts_a_new_one(spin):
     assert rig.node._loop.mode == ACTIVE
 
 
-def in_file(folder):
+def in_file(folder, **parameters):
     """Return the arguments of a process with the parameters of ARM, which starts by itself."""
     path = folder / 'arm.yaml'
     path.write_text(text_of({'osc_controller': {
-        name.replace('__', '.'): value for name, value in {**ARM, 'autostart': True}.items()}}))
+        name.replace('__', '.'): value
+        for name, value in {**ARM, 'autostart': True, **parameters}.items()}}))
     return '--ros-args', '--params-file', path
 
 
@@ -326,7 +327,7 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
         spin, start, tmp_path):
     client = Client()
     spin(lambda: True, client)
-    node = start('arm', *in_file(tmp_path))
+    node = start('arm', *in_file(tmp_path, hardware__identity=f'left {os.getpid()}'))
     spin(lambda: client.poses.get_subscription_count() and any(
         status.message == 'active' for status in client.statuses), why='for the arm')
     [loop] = loops()
@@ -346,7 +347,39 @@ def test_loop_whose_node_was_killed_follows_its_target_holds_and_stops_on_a_sign
         assert perf_counter() < deadline
         sleep(0.05)
     assert MODES[witness.at(witness.count - 1).mode] == ACTIVE
+    again = ArmNode(parameter_overrides=given(
+        **ARM, hardware__identity=f'left {os.getpid()}'))
+    spin(lambda: True, again)
+    assert again.trigger_configure() == FAILURE
+    assert spin.said(f'is under the control of process {loop}. If its osc_arm runs, end that; if '
+                     'it was killed, end the process with kill')
     os.kill(loop, signal.SIGTERM)
+    while loop in loops():
+        assert perf_counter() < deadline
+        sleep(0.01)
+    assert again.trigger_configure() == SUCCESS
+    last = witness.at(witness.count - 1)
+    assert MODES[last.mode] == IDLE
+    assert np.abs(last.qd).max() < AT_REST
+    witness.close()
+
+
+def test_loop_of_a_simulated_arm_whose_node_was_killed_brings_it_to_rest_and_ends(
+        spin, start, tmp_path):
+    client = Client()
+    spin(lambda: True, client)
+    node = start('arm', *in_file(tmp_path))
+    spin(lambda: client.poses.get_subscription_count() and any(
+        status.message == 'active' for status in client.statuses), why='for the arm')
+    [loop] = loops()
+    witness = memory_of(loop, 7)
+    goal = true_pose(READY)
+    goal[:3, 3] += [0.1, 0.1, 0.0]
+    client.aim(goal)
+    spin(lambda: np.abs(witness.at(witness.count - 1).qd).max() > 0.05, why='for the motion')
+    node.kill()
+    node.wait()
+    deadline = perf_counter() + PATIENCE
     while loop in loops():
         assert perf_counter() < deadline
         sleep(0.01)

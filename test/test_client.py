@@ -609,7 +609,7 @@ def test_gripper_of_the_loop_moves_while_the_arm_does(in_loop):
 
 PROGRAM = """
 import sys, osc_ros
-arm = osc_ros.Arm.real_time('panda', 'mujoco')
+arm = osc_ros.Arm.real_time('panda', 'mujoco', {settings})
 goal = arm.pose(shift=(0.0, 0.1, 0.0))
 arm.move_to(goal, duration=1.0, wait=False)
 arm.jog([0.0, 0.0, 0.0, 0.0, 0.02, 0.0])  # the newest command: it ends by itself
@@ -618,16 +618,22 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize('is_killed', [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_loop_of_a_program_that_is_killed_holds_and_else_ends_with_it(is_killed):
-    program = subprocess.Popen([sys.executable, '-c', PROGRAM], stdin=subprocess.PIPE,
+@pytest.mark.parametrize(('is_killed', 'identity'), [
+    (True, 'held'), (True, ''), pytest.param(False, 'held', marks=pytest.mark.slow)])
+def test_loop_of_a_real_arm_holds_it_if_the_program_is_killed_and_else_ends(is_killed, identity):
+    identity = identity and f'{identity} {os.getpid()}'
+    program = subprocess.Popen([sys.executable, '-c', PROGRAM.format(
+        settings={'identity': identity})], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
     loop, has_ros = program.stdout.readline().split()
     loop = int(loop)
     witness = memory_of(loop, 7)
     assert has_ros == 'False'
     deadline = perf_counter() + PATIENCE
-    if is_killed:
+    if is_killed and not identity:
+        program.kill()
+        program.wait()
+    elif is_killed:
         program.kill()
         program.wait()
         count = witness.count

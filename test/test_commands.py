@@ -210,6 +210,13 @@ def test_file_gets_a_line_each_five_seconds(monkeypatch):
     assert stream.getvalue().splitlines() == ['motion: 0 %', 'motion: 42 %', 'motion: 83 %']
 
 
+def test_motion_that_has_not_begun_is_shown_as_0_percent():
+    stream = StringIO()
+    commandline.ProgressBar('motion 1 of 2', stream).show(-0.05)
+    commandline.ProgressBar('motion 1 of 2', stream).show(1.05)
+    assert stream.getvalue().splitlines() == ['motion 1 of 2: 0 %', 'motion 1 of 2: 100 %']
+
+
 def test_osc_info_is_coloured_on_a_terminal(monkeypatch):
     monkeypatch.delenv('NO_COLOR', raising=False)
     monkeypatch.setattr(sys, 'stdout', stream := Terminal())

@@ -271,3 +271,25 @@ def test_nothing_is_told_after_the_compilation():
     assert entered.wait(PATIENCE)
     team.close()
     assert left.is_set()
+
+
+class Periods:
+    """Takes the place of the event that ends the reports: this number of periods passes."""
+
+    def __init__(self, count):
+        """Set the number."""
+        self.count = count
+
+    def wait(self, seconds):
+        """Return whether all periods have passed."""
+        self.count -= 1
+        return self.count < 0
+
+
+@pytest.mark.parametrize(('depth', 'lines'), [(0, 1), (1, 5)])
+def test_progress_is_told_again_only_while_something_is_compiled(depth, lines):
+    told = []
+    team = _Team(None, told.append)
+    team._has_ended, team._began, team._ready, team._depth = Periods(5), 0.0, 3, depth
+    team._tell_regularly()
+    assert len(told) == lines

@@ -16,6 +16,7 @@
 
 import subprocess
 import sys
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from rclpy.parameter import (  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from osc_ros.nodes import messages  # noqa: E402
+from osc_ros.nodes import controller, messages  # noqa: E402
 from osc_ros.nodes.controller import Controller  # noqa: E402
 from osc_ros.nodes.controller_parameters import ON_ACTIVATION  # noqa: E402
 from osc_ros.nodes.publishers import NAMELESS  # noqa: E402
@@ -63,6 +64,59 @@ sys.stdin.read()
 node.destroy_node()
 rclpy.shutdown()
 """
+
+
+# A driver: a process that sends joint states until its input ends.
+DRIVER = """
+import sys, threading, time, rclpy
+from sensor_msgs.msg import JointState
+rclpy.init()
+node = rclpy.create_node('driver')
+publisher = node.create_publisher(JointState, 'joint_states', 10)
+names, positions = sys.argv[1].split(), list(map(float, sys.argv[2].split()))
+ends = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), ends.set()), daemon=True).start()
+while not ends.wait(0.01):
+    message = JointState(name=names, position=positions, velocity=[0.0] * len(names))
+    message.header.stamp = node.get_clock().now().to_msg()
+    publisher.publish(message)
+node.destroy_node()
+rclpy.shutdown()
+"""
+
+
+def test_states_arrive_after_a_compilation_that_was_longer_than_the_lease_of_dds(
+        spin, monkeypatch):
+    made = controller.law_of
+
+    def slowly(*arguments):
+        began = perf_counter()
+        while perf_counter() - began < 4.0:  # keeps the GIL but for moments, as a compiler does
+            sum(range(100_000))
+        return made(*arguments)
+
+    monkeypatch.setattr(controller, 'law_of', slowly)
+    driver = subprocess.Popen([sys.executable, '-c', DRIVER, ' '.join(JOINTS),
+                               ' '.join(map(str, READY))], stdin=subprocess.PIPE)
+    try:
+        node = Controller(parameter_overrides=given(**ROBOT, startup_check='off'))
+        spin(lambda: node._active, node, why='for the controller to be active')
+        assert not spin.said('waiting for joint_states')
+    finally:
+        driver.communicate()
+
+
+def test_controller_that_waits_for_the_arm_to_stand_still_says_so_and_not_that_nothing_arrives(
+        spin):
+    rig = Rig(spin, autostart=True)
+
+    def state():
+        rig.hardware.state(q=READY + 0.02 * (rig.hardware.tick % 2), effort=np.zeros(7))
+
+    rig.until_said("waiting for joint_states (the newest of '/joint_states' came 0.", state)
+    assert spin.said('waiting until 5 of them differ by less than 0.01 rad or m')
+    assert not spin.said('nothing arrives')
+    assert not rig.controller._active
 
 
 # two publishers on the command topic
@@ -113,7 +167,7 @@ def test_user_who_launches_the_same_file_twice_is_told_although_the_names_are_eq
         spin(lambda: rig.hardware.state() and rig.controller._state_age() < 1.0)
         assert rig.controller.trigger_activate() == FAILURE
         # the middleware may not report a node if its process had nodes of this name before
-        assert rig.controller._others in (('/osc_controller',), (NAMELESS,))
+        assert rig.controller._claims.others() in (('/osc_controller',), (NAMELESS,))
         rig.until_said(f"publishes on '{TOPIC}', too, and the torques of both would alternate")
         twin.communicate()  # closes the input of the process, which then ends
         spin(lambda: rig.hardware.count_publishers(TOPIC) == 1)

@@ -33,7 +33,7 @@ TEXT = shipped_urdf('panda').read_text()
 NAMES = tuple(f'panda_joint{i}' for i in range(1, 8))
 BASE, TIP = 'panda_link0', 'panda_hand_tcp'
 # Settings that are the node's own business in osc_simulator, or differ on purpose.
-OWN = {'pace', 'base', 'rate', 'payload.link', 'locked_joints'}
+OWN = {'pace', 'base', 'rate', 'payload.link', 'locked_joints', 'identity'}
 
 
 def arm(names=NAMES, text=TEXT, **changed):

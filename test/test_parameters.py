@@ -248,7 +248,7 @@ def test_what_names_files_programs_and_machines_is_fixed():
     from osc_ros.hardware.franka import FrankaArm
     fixed = {entry.name for _, entry in FIXED}
     assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
-                     'hardware', 'record_cycles'}
+                     'hardware', 'hardware.identity', 'record_cycles'}
     assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == [
         'hardware.address']
 

@@ -15,6 +15,7 @@
 """The black box and osc_record of a running controller."""
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -25,8 +26,10 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 pytest.importorskip('mcap', reason='mcap is not installed')
+from rclpy.node import Node
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
+from std_msgs.msg import UInt8MultiArray
 
 import osc_ros
 from osc_ros.control import checkpoint
@@ -34,7 +37,8 @@ from osc_ros.nodes import black_box
 from osc_ros.nodes.alternative import ChangedParameters, changes_of
 from osc_ros.nodes.black_box import BlackBox
 from osc_ros.nodes.records import Records
-from osc_ros.recording.bag import BagWriter
+from osc_ros.recording import cdr
+from osc_ros.recording.bag import BagReader, BagWriter
 from osc_ros.recording.explanation import difference
 from osc_ros.recording.load import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay
@@ -231,14 +235,57 @@ def test_arm_in_the_process_of_the_loop_has_a_black_box(spin, tmp_path, monkeypa
     assert any(FREQUENCY in one.text for one in run.events)
 
 
+SLOW_WRITER = """
+import sys, time
+from osc_ros.nodes.black_box import BlackBox
+from osc_ros.nodes import black_box
+from osc_ros.recording import cdr
+from osc_ros.recording.bag import Message
+
+def states(pieces, facts):
+    k = 0
+    while True:  # as slow as on a busy machine
+        k += 1
+        yield Message('/n/text', cdr.TEXT, k, cdr.text(str(k)))
+        time.sleep(0.05)
+
+black_box.journal_messages = lambda pieces, topic, offset: ()
+black_box.state_messages = states
+box = BlackBox('/n', lambda: [None], {'node': '/n', 'clock offset': 0.0, 'urdf': 'x'}, print)
+box.apply({'black_box.directory': sys.argv[1], 'black_box.files': 2})
+black_box.AFTER = 0.0
+box.on_change('jump', 'hold')
+box.update()
+time.sleep(1e6)
+"""
+
+
+def test_black_box_whose_process_is_killed_keeps_what_was_written(tmp_path):
+    process = subprocess.Popen([sys.executable, '-c', SLOW_WRITER, str(tmp_path)])
+
+    def found():
+        return [message.data for file in tmp_path.glob('*/*.mcap') if file.stat().st_size
+                for message in BagReader(file).messages()]
+
+    deadline = time.perf_counter() + 60.0
+    try:
+        while len(list(tmp_path.glob('*/*.mcap'))) == 0 or len(found()) < 10:
+            assert process.poll() is None
+            assert time.perf_counter() < deadline
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()
+    assert [cdr.text(str(k + 1)) for k in range(9)] == found()[1:10]
+
+
 def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeypatch):
     from rclpy.executors import SingleThreadedExecutor
-    from rclpy.node import Node
 
     from osc_ros.nodes import record
 
     class Recorder(Node):
-        looks = 0
+        looks, failure = 0, None
 
         @property
         def is_found(self):
@@ -262,14 +309,39 @@ def test_names_that_ros_does_not_have_are_refused(arguments, capsys):
     assert 'accepted are letters, digits and _' in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_record_without_a_controller_ends_with_one(tmp_path):
-    ended = subprocess.run(
-        [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',
-         '0.5', '--output', tmp_path / 'run', '--topic', '/none'],
-        capture_output=True, text=True, timeout=100.0)
-    assert ended.returncode == 1, ended.stderr
-    assert "no node 'nobody' was found" in ended.stderr
-    assert "topic '/none' is not recorded: nobody publishes it" in ended.stdout
-    assert 'is not kept' in ended.stdout
+def test_record_without_the_controller_ends_with_one_and_leaves_no_folder(spin, tmp_path):
+    node = Node('other')
+    states = node.create_publisher(JointState, 'joint_states', 10)
+    with subprocess.Popen(
+            [sys.executable, '-m', 'osc_ros.nodes.record', '--controller', 'nobody', '--duration',
+             '0.5', '--output', tmp_path / 'run', '--topic', '/none'],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        spin(lambda: states.publish(JointState(name=['a'], position=[0.0]))
+             or process.poll() is not None, node, why='for osc_record to end')
+        out, said = process.communicate()
+    assert process.returncode == 1, said
+    assert "no node 'nobody' was found" in said
+    assert "topic '/none' is not recorded: nobody publishes it" in out
+    assert 'no controller came in' in out and 'is not kept' in out
     assert not any(tmp_path.iterdir())
+
+
+def test_record_whose_file_cannot_grow_says_which_file_and_how_long_and_keeps_it(spin, tmp_path):
+    node = Node('other')
+    journal = node.create_publisher(UInt8MultiArray, 'osc_controller/journal', 10)
+    most = 2 ** 20
+    with subprocess.Popen(
+            [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run'],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        spin(lambda: journal.publish(UInt8MultiArray(data=bytes(20_000)))
+             or process.poll() is not None, node, why='for osc_record to end')
+        out, said = process.communicate()
+    assert process.returncode == 3, said
+    file = tmp_path / 'run' / 'run_0.mcap'
+    assert (f"ended because '{file}' cannot grow beyond its {file.stat().st_size} bytes (File too "
+            'large)') in said
+    assert 'Traceback' not in said
+    reader = BagReader(tmp_path / 'run')
+    assert len(list(reader.messages())) > 20
+    assert 'is cut short' in reader.cut

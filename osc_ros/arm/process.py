@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from osc_ros.arm import realtime
 from osc_ros.arm.channel import Channel, rehearse
 from osc_ros.arm.rehearsal import Rehearsal
+from osc_ros.arm.reservation import reserve
 from osc_ros.arm.start import Start, System
 from osc_ros.control.engine import Engine, MODES, Stamp
 from osc_ros.control.gripper_state import goal_of, GripperState
@@ -51,6 +52,7 @@ EVENT, ANSWER, ERROR = range(3)  # kinds of messages to the node
 OPENED, REFUSED = 'opened', 'refused'  # the first event
 COLLECTED = 1000  # garbage is collected once in this number of cycles
 LOST_PERIOD = 0.01  # between two looks for a request while the arm is lost [s]
+ENDING = 3.0  # longest time until an arm that is not held has come to rest [s]
 RECORDED = 600_000  # number of cycles whose times are recorded
 
 
@@ -66,6 +68,8 @@ class ArmEngine(Engine):
     hardware : Hardware
     is_ending : bool
         Whether the process ends as soon as the arm is at rest.
+    is_held : bool
+        Whether the loop goes on if the node is killed.
 
     Parameters
     ----------
@@ -86,8 +90,9 @@ class ArmEngine(Engine):
                  channel: Channel, system: System, rehearsed: Law | None = None) -> None:
         super().__init__(law, supervision, period, self._write, self._tell)
         self._rehearsal = None if rehearsed is None else Rehearsal(self, rehearsed)
-        self.hardware, self.is_ending = hardware, False
+        self.hardware, self.is_ending, self.is_held = hardware, False, True
         self._channel, self._node = channel, os.getppid()
+        self._latest = math.inf  # time by which the process ends [s]
         self._robot, self._arrived = law.robot, 0.0
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
@@ -168,8 +173,11 @@ class ArmEngine(Engine):
         """Run cycles until `end`; while the arm is lost, only serve requests."""
         try:
             while not self.is_ending or self.acts:
+                self._look_for_node()
                 if self.is_ending:
                     self.deactivate()
+                if perf_counter() > self._latest:
+                    return
                 if self._is_lost:
                     sleep(LOST_PERIOD)
                 else:
@@ -214,11 +222,21 @@ class ArmEngine(Engine):
         self._cycle += 1
         if self._cycle % COLLECTED == 0:
             realtime.collect_garbage()
-        if not self._is_alone and os.getppid() != self._node:
-            self._is_alone = True
+
+    def _look_for_node(self) -> None:
+        """Say once if the program that started this process has ended; end, too, if so wanted."""
+        if self._is_alone or os.getppid() == self._node:
+            return
+        self._is_alone = True
+        if self.is_held and not self._is_lost:
             print('osc_ros: the program of this control loop has ended: the arm follows its last '
                   f'target and then holds it; to stop the arm: kill {os.getpid()}',
                   file=sys.stderr, flush=True)
+            return
+        print('osc_ros: the program of this control loop has ended: the loop ends',
+              file=sys.stderr, flush=True)
+        self._latest = perf_counter() + ENDING
+        self.end()
 
     def _read(self, take: Callable[..., bool]) -> bool:
         """Read a state and pass it to `accept` or `update`; return whether it is plausible."""
@@ -297,8 +315,10 @@ def open_arm(start: Start, channel: Channel) -> tuple[ArmEngine, Description]:
         with on_demand():
             rehearse()
             law, other = (Law(robot, settings, start.method, 1) for _ in range(2))
-        return ArmEngine(law, guard, hardware, described.period, channel,
-                         start.system, other if described.is_timed else None), described
+        engine = ArmEngine(law, guard, hardware, described.period, channel,
+                           start.system, other if described.is_timed else None)
+        engine.is_held = described.is_held
+        return engine, described
     except BaseException:
         with suppress(HardwareError):
             hardware.close()
@@ -326,7 +346,10 @@ def main() -> None:
             return
         sleep(1e-3)
     start: Start = pickle.loads(message)
+    reserved = None
     try:
+        kind = hardware_class(start.hardware)
+        reserved = reserve(start.hardware, kind.settings, start.values)
         engine, described = open_arm(start, channel)
     except Exception as error:  # the node tells what it is
         text = str(error) if isinstance(error, OscError) else f'{type(error).__name__}: {error}'
@@ -342,6 +365,8 @@ def main() -> None:
     finally:
         with suppress(HardwareError):
             engine.hardware.close()
+        if reserved is not None:
+            reserved.close()
 
 
 if __name__ == '__main__':

@@ -121,7 +121,11 @@ class _Team:
                     self._ready += 1
 
     def _tell_regularly(self) -> None:
+        told: tuple[int, int] | None = None
         while not self._has_ended.wait(TELL_PERIOD):
+            if self._depth == 0 and (self._ready, self._total) == told:
+                continue  # nothing is compiled: the call does something else
+            told = self._ready, self._total
             ready = min(self._ready, self._total) if self._total else self._ready
             self._tell(Progress(ready, self._total, self._name,
                                 perf_counter() - (self._began or 0.0)))

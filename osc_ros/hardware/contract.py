@@ -78,6 +78,8 @@ class Description:
         Clock of `State.time`: 'wall' (seconds since 1970), or 'simulated'.
     is_timed : bool
         Whether `read` waits until a period has passed on the wall clock.
+    is_held : bool
+        Whether the loop goes on, and holds the arm, if its program is killed; else it ends.
 
     """
 
@@ -89,6 +91,7 @@ class Description:
     effort_rates: Array | None = None
     clock: str = 'wall'
     is_timed: bool = True
+    is_held: bool = True
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,8 @@ class Hardware(Protocol):
     Attributes
     ----------
     settings : tuple of Setting
-        Parameters of this kind of arm.
+        Parameters of this kind of arm. Those that are `fixed` name the arm: a second process for
+        an arm with the same values is refused.
 
     Parameters
     ----------

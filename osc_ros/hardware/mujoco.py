@@ -102,6 +102,9 @@ class MujocoArm:
         Setting('velocity_noise', 0.0, 'Standard deviation of measured velocities [rad/s, m/s]',
                 lower=0.0),
         Setting('seed', 0, 'Seed of the noise', lower=0),
+        Setting('identity', '', 'Name of an arm that is treated like a real one: if the node is '
+                'killed, the loop goes on and holds the arm, and a second process for the same '
+                'name is refused. Empty: the loop ends with its node', fixed=True),
     )
 
     def __init__(self, values: Mapping[str, Any], urdf: str, joint_names: tuple[str, ...]) -> None:
@@ -110,7 +113,7 @@ class MujocoArm:
         self._hand = hand_of(urdf, values['gripper.joints'])
         self._plant = _plant(values, urdf, joint_names, self._hand)
         self._initial = self._plant.q
-        self._compensates = values['driver_compensates']
+        self._compensates, self._is_held = values['driver_compensates'], bool(values['identity'])
         self._waits = values['pace'] == 'real_time'
         self.late, self._due = 0, 0.0
         self._tau = np.zeros(self._plant.n)
@@ -122,7 +125,8 @@ class MujocoArm:
         self._is_open, self._cycle = True, 0
         self._rest()
         return Description(NAME, self._plant.joint_names, self._period, self._compensates,
-                           self._plant.effort_limits, clock='simulated', is_timed=self._waits)
+                           self._plant.effort_limits, clock='simulated', is_timed=self._waits,
+                           is_held=self._is_held)
 
     def start(self) -> None:
         """Accept torques; the brakes open at the first one."""

@@ -34,6 +34,7 @@ from osc_ros.hardware.contract import Hardware, HardwareError, Setting
 from osc_ros.hardware.table import hardware_class, known
 from osc_ros.nodes import messages
 from osc_ros.nodes.arm_loop import ArmLoop
+from osc_ros.nodes.claims import NoClaims
 from osc_ros.nodes.controller import Controller
 from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.gripper import GripperTopics
@@ -149,12 +150,9 @@ class ArmNode(Controller):
     def _use_realtime(self, found: dict[str, Any]) -> None:
         """Do nothing: these settings are those of the loop's process."""
 
-    def _require_no_other_publisher(self) -> None:
-        """Do nothing: nobody else can command the arm."""
-
-    def _find_others(self) -> tuple[str, ...]:
-        """Return nothing: nobody else can command the arm."""
-        return ()
+    def _make_claims(self, loop: Any) -> NoClaims:
+        """Return an object that finds no others: only this node can command the arm."""
+        return NoClaims()
 
     def _every_second(self) -> None:
         self._while_alive(self._report_hardware)()

@@ -102,7 +102,8 @@ class ArmLoop(LoopProcess):
 
     def lack_of_states(self) -> str:
         """Reason why no valid states arrive, if it is known."""
-        return self.refusal or f'{self.description.name} has sent none'
+        return self.refusal or f'{self.description.name} has sent ' + (
+            f'the newest {self.state_age:.1f} s ago' if self.count else 'none')
 
     def use(self, setup: Setup, supervision: Supervision) -> None:
         """Use the settings and the robot of a setup, and other settings of the watchdogs."""

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 import os
 from pathlib import Path
 import re
@@ -146,8 +147,8 @@ class BlackBox:
             topic, offset = f"{facts['node']}/{JOURNAL}", facts['clock offset']
             bag.write('/robot_description', cdr.TEXT, self._first_time(pieces, offset),
                       cdr.text(facts['urdf']))
-            for message in (*journal_messages(pieces, topic, offset),
-                            *state_messages(pieces, facts)):
+            for message in chain(journal_messages(pieces, topic, offset),
+                                 state_messages(pieces, facts)):
                 bag.write(*message)
                 count += 1
                 if count % BATCH == 0 and not self._hurries.is_set():

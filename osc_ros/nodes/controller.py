@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from time import perf_counter
+from time import perf_counter, time_ns
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,14 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.arm import realtime
 from osc_ros.control import requests
 from osc_ros.control.check import Verdict
-from osc_ros.control.engine import ACTIVE, ENDING, IDLE
+from osc_ros.control.engine import ACTIVE, Engine, ENDING, IDLE
 from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
 from osc_ros.nodes import description
+from osc_ros.nodes.claims import Claims
 from osc_ros.nodes.compilation_report import CompilationReport
 from osc_ros.nodes.contacts import Contacts
 from osc_ros.nodes.controller_parameters import (
@@ -52,7 +53,6 @@ from osc_ros.nodes.loop import Loop, Output, Timing
 from osc_ros.nodes.loop_log import LoopLog
 from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
-from osc_ros.nodes.publishers import other_publishers, other_publishers_named
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.records import Records
@@ -82,13 +82,13 @@ class Controller(ManagedNode):
         self._table = self._entries()
         declare(self, self._table)
         refuse_bad_sets(self, self._table, lambda: self._law is not None, self._apply)
+        self._started = time_ns()
         self._law: Law | None = None
         self._loop: Any = None  # a `Loop`, or alike
         self._diagnosis: Diagnosis | None = None
         self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
-        self._others: tuple[str, ...] = ()
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
@@ -144,6 +144,7 @@ class Controller(ManagedNode):
             self._loop.do_posted()
         if self._loop is not None:  # a queued call may have destroyed the loop
             self._records.close()
+            self._claims.close()
             self._loop.close()
         if self._law is not None:
             self._law.close()
@@ -186,6 +187,8 @@ class Controller(ManagedNode):
         made.callback(self.destroy_publisher, self._commands)
         loop = self._make_loop(law, found, urdf)
         made.callback(loop.close)
+        self._claims = self._make_claims(loop)
+        made.callback(self._claims.close)
         self._goals = Goals(self, loop, law)
         made.callback(self._goals.close)
         diagnosis = Diagnosis(self, loop, law, self._goals)
@@ -209,6 +212,11 @@ class Controller(ManagedNode):
                     Output(self._commands, description.command_order(found, law.robot)),
                     Timing(self._period, found['update'] == 'on_timer'), found['velocity'],
                     self._handlers())
+
+    def _make_claims(self, loop: Any) -> Any:
+        """Return what decides between this controller and others on the topic: `Claims`."""
+        return Claims(self, self._commands.topic_name, self._started,
+                      lambda: loop.mode != IDLE, self._yield)
 
     def _handlers(self) -> dict[str, Callable[..., None]]:
         """Return what the loop calls in the thread of this node, by the name of the event."""
@@ -239,7 +247,7 @@ class Controller(ManagedNode):
 
     def _activate(self) -> None:
         self._require_states()
-        self._require_no_other_publisher()
+        self._claims.require()
         self._check()
         self._check_efforts()
         self._law.require_holding(self._loop.q)
@@ -254,18 +262,6 @@ class Controller(ManagedNode):
         if np.isinf(loop.state_age) and not loop.refusal:
             raise TooEarlyError(f'no joint_states have come yet: {text}')
         raise InputError(f'no good joint_states for {self._state_timeout} s: {text}')
-
-    def _require_no_other_publisher(self) -> None:
-        """Refuse to command the arm together with another node."""
-        if self.get_parameter(ON_ACTIVATION).value == 'accept':
-            return
-        topic = self._commands.topic_name
-        self._others = other_publishers_named(self, topic)
-        if self._others:
-            raise InputError(
-                f"{' and '.join(self._others)} publishes on '{topic}', too, and the torques of "
-                'both would alternate: end that node (a killed one may stay listed for 20 s); '
-                f"accepted with {ON_ACTIVATION} 'accept'")
 
     def _check(self) -> None:
         """Compare the driver's efforts with the model; startup_check sets the reaction."""
@@ -316,6 +312,15 @@ class Controller(ManagedNode):
         self._loop.request(requests.leave)
         self._log_stopped()
 
+    def _yield(self, names: str) -> None:
+        """Leave the arm at once to controllers that are active, too, and started earlier."""
+        self._loop.request(Engine.lose)
+        self.get_logger().error(f'{names} is active, too, and started earlier: this node stops '
+                                'sending commands at once')
+        if self._state_machine.current_state[1] == 'active':
+            self.trigger_deactivate()
+        self._starter.reset()  # with autostart, this node waits for its turn again
+
     def _on_stopped(self) -> None:
         """Finish a requested deactivation or clean-up after the loop has stopped the arm."""
         if self._loop is None or self._loop.mode != IDLE:
@@ -352,10 +357,10 @@ class Controller(ManagedNode):
             self.get_logger().info(f'waiting for joint_states ({self._loop.lack_of_states()})',
                                    throttle_duration_sec=5.0, skip_first=True)
             return
-        try:
-            self._require_no_other_publisher()
-        except InputError as error:
-            self.get_logger().warning(f'waiting: {error}', throttle_duration_sec=5.0)
+        if not self._claims.be_ready():
+            return
+        if text := self._claims.hindrance():
+            self.get_logger().warning(f'waiting: {text}', throttle_duration_sec=5.0)
             return
         self._starter.cancel()
         self.trigger_activate()
@@ -396,6 +401,7 @@ class Controller(ManagedNode):
         loop.request(requests.set_report_period,
                      1.0 / found['report_rate'] if found['report_rate'] else np.inf)
         self._state_timeout = found['state_timeout']
+        self._claims.accepts_others = found[ON_ACTIVATION] == 'accept'
         self._targets.apply(found)
         self._goals.apply(found)
 
@@ -415,19 +421,14 @@ class Controller(ManagedNode):
             self._targets.policy.record(*tick[:2])
             self._diagnosis.publish_tick(*tick)
 
-    def _find_others(self) -> tuple[str, ...]:
-        """Return other nodes that publish commands."""
-        return other_publishers(self, self._commands.topic_name)
-
     def _present(self) -> dict[str, str]:
         """Return causes that are present, and their reasons."""
-        others = ', '.join(self._others)
+        others = ', '.join(self._claims.others())
         return {OTHER_PUBLISHER: f'{others} publishes there too'} if others else {}
 
     def _every_second(self) -> None:
         if self._law is None:  # the executor chose this call before the clean-up
             return
-        self._others = self._find_others()
         self._loop.request(requests.set_present, self._present())
         timing = self._loop.request(requests.timing)
         self._loop.request(requests.set_delay, self._delay(timing))

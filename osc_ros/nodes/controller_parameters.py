@@ -165,10 +165,10 @@ _SAFETY = (
     Entry('target_timeout', np.inf, 'Targets are stale after this time without one, or since the '
           'end of a path [s]', lower=1e-3, live=True),
     *(entry for watchdog in WATCHDOGS for entry in watchdog.entries),
-    Entry(ON_ACTIVATION, 'refuse', 'Answer to an activation while another node publishes on the '
-          'command topic: refuse, name that node and stay inactive (with autostart: wait until it '
-          'is gone); accept, for example behind osc_relay, which forwards one of them',
-          choices=('refuse', 'accept'), live=True),
+    Entry(ON_ACTIVATION, 'refuse', 'Answer to an activation while another controller is active or '
+          'another node publishes on the command topic: refuse, name that node and stay inactive '
+          '(with autostart: wait); accept, for example behind osc_relay, which forwards one of '
+          'them', choices=('refuse', 'accept'), live=True),
     Entry('stop_rate', 10.0, 'Decay rate of the speed when the arm is stopped [1/s]; at most 0.23 '
           'times `rate`', lower=0.1, upper=100.0, live=True),
     Entry('fade_time', 0.05, 'Time in which the torque changes from one source to another, such '

@@ -154,7 +154,7 @@ def _demonstrate(options: argparse.Namespace) -> int:
         _isolate(work)
         address = '' if options.headless else stack.enter_context(
             demo_page.page(work, options.output))
-        recording = _recording_of(options, wanted, plan, progress.compiled, work)
+        recording = _recording_of(options, wanted, plan, work)
         found = report.result(recording, plan, wanted)
         print(report.table(found, plan), flush=True)
         written = report.write_plots(options.output, recording, plan, found, wanted)
@@ -217,7 +217,7 @@ def write_new(path: Path, text: str) -> Path:
 
 
 def _recording_of(options: argparse.Namespace, wanted: Demonstration,
-                  plan: list[scenario.Phase], compiles: bool, work: Path) -> report.Recording:
+                  plan: list[scenario.Phase], work: Path) -> report.Recording:
     """Return the recording of one run of the nodes."""
     has_window = not options.headless and _has_display()
     if not options.headless and not has_window:
@@ -234,7 +234,7 @@ def _recording_of(options: argparse.Namespace, wanted: Demonstration,
         processes = {process.node: stack.enter_context(process) for process in (
             NodeProcess(name, values, work, options.output) for name, values in given.items())}
         stack.enter_context(initialized())
-        Run(wanted.robot, processes, recording, wanted.freedoms, signals, compiles,
+        Run(wanted.robot, processes, recording, wanted.freedoms, signals,
             judge and judge.pose).make(plan)
     if signals:
         sys.exit(128 + signals[0])

@@ -155,8 +155,6 @@ class Run:
         The controlled axes; the displayed error counts along them.
     signals : sequence of int
         Signals that the process has received: the first one ends the run.
-    compiles : bool
-        Whether the controller has to compile its kernels, as far as that is known.
     judge : callable, optional
         As of `Witness`, for an arm without osc_simulator: its clock goes on by itself, so the plan
         counts from the activation.
@@ -165,10 +163,10 @@ class Run:
 
     def __init__(self, robot: Robot, processes: dict[str, NodeProcess],
                  recording: report.Recording, freedoms: Freedoms = scenario.ALL,
-                 signals: Sequence[int] = (), compiles: bool = False,
-                 judge: Callable[[Array], Array] | None = None) -> None:
+                 signals: Sequence[int] = (), judge: Callable[[Array], Array] | None = None
+                 ) -> None:
         self._robot, self._processes, self._recording = robot, processes, recording
-        self._freedoms, self._signals, self._compiles = freedoms, signals, compiles
+        self._freedoms, self._signals, self._compiles = freedoms, signals, False
         self._witness = Witness(recording, robot.base)
         self._judge = self._witness.judge = judge
         self._shown = -np.inf
@@ -198,7 +196,7 @@ class Run:
         names = ' and '.join(process.name for process in self._processes.values())
         print(f"starting {names} for '{self._robot.name}' ...", flush=True)
         self._wait_for('osc_controller', self._witness.sees_controller, 30.0)
-        say(f'configuring: {COMPILES} ...' if self._compiles else 'configuring ...')
+        say('configuring ...')
         self._request('configuration', Transition.TRANSITION_CONFIGURE, CONFIGURED)
         show('', last=True)
         self._wait_for('joint states, and subscriptions of targets', self._witness.is_heard, 30.0)

@@ -35,6 +35,7 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 
 from osc_ros.control import requests
+from osc_ros.control.check import ENOUGH, STILL
 from osc_ros.control.engine import Engine, Stamp
 from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
@@ -136,6 +137,7 @@ class Loop:
         self._listener: Callable[[Stamp | None, float, Array], None] | None = None
         self._sent: deque[tuple[Stamp | None, float, Array]] = deque(maxlen=MOST_POSTED)
         self._on_timer, self._is_new, self._aged = on_timer, False, 0
+        self._came = 0.0  # when the newest message arrived; 0: none has
         # a queue, because the owner's executor must not be called from another thread; of bounded
         # length, in case the owner's thread is blocked
         self._posted: deque[tuple[str, Any]] = deque(maxlen=MOST_POSTED)
@@ -233,8 +235,14 @@ class Loop:
     def lack_of_states(self) -> str:
         """Reason why no valid joint states arrive, if it is known."""
         topic = self._owner.resolve_topic_name('joint_states')
+        if self.refusal:
+            return self.refusal
+        if self._came > 0.0:
+            return (f"the newest of '{topic}' came {perf_counter() - self._came:.1f} s ago" + (
+                '' if self.has_enough_states else
+                f': waiting until {ENOUGH} of them differ by less than {STILL:g} rad or m'))
         count = self._owner.count_publishers(topic)
-        return self.refusal or f"'{topic}' has {count} publishers" + (
+        return f"'{topic}' has {count} publishers" + (
             ", but nothing arrives from them; if a node was killed before: see 'After a kill' in "
             'doc/relay.md' if count else '')
 
@@ -263,6 +271,7 @@ class Loop:
             while self._is_open and self._owner.context.ok():
                 self._inbox.wait(min(watch_at, update_at) - perf_counter())
                 if (data := self._inbox.take()) is not None:
+                    self._came = perf_counter()
                     self._call(self._on_joint_states, data)
                     if self.engine.state_age < watch_period:  # the next state may come in time
                         watch_at = min(watched + WATCH_PERIOD,

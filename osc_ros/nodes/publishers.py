@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from time import perf_counter, sleep
 from typing import Any
 
 from rclpy.node import Node
@@ -30,7 +29,6 @@ CLOSE = 10
 MEMORY = 20.0  # a silent publisher is forgotten after this time [time-outs]
 MOST = 16  # largest number of publishers that are tracked
 PATIENCE = 3.0  # longest time to the next message if none was lost [periods]
-NAMING = 0.5  # longest time from the discovery of a publisher to that of its node's name [s]
 NAMELESS = 'a node of unknown name'
 KNOWN, NEW, OTHER, UNCLEAR = 'known', 'new', 'other', 'unclear'
 
@@ -58,33 +56,6 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
     """
     return {bytes(one.endpoint_gid).hex(): _full_name(one.node_namespace, one.node_name)
             for one in node.get_publishers_info_by_topic(topic)}
-
-
-def other_publishers(node: Node, topic: str) -> tuple[str, ...]:
-    """
-    Return the full names of the other nodes that publish on a topic, sorted.
-
-    A second node of the same full name counts as another one. A process that was killed remains
-    listed for 20 s (the lease of DDS) where it was known before; a process that starts after the
-    kill does not see it. Quick if there is no other node.
-
-    """
-    if node.count_publishers(topic) < 2:
-        return ()
-    names = sorted(publishers(node, topic).values())
-    for own in (node.get_fully_qualified_name(), NAMELESS):
-        if own in names:
-            names.remove(own)
-            break
-    return tuple(names)
-
-
-def other_publishers_named(node: Node, topic: str) -> tuple[str, ...]:
-    """Return `other_publishers`; if a name is not known yet, wait for it, at most NAMING [s]."""
-    latest = perf_counter() + NAMING
-    while NAMELESS in (names := other_publishers(node, topic)) and perf_counter() < latest:
-        sleep(0.02)
-    return names
 
 
 def _full_name(namespace: str, name: str) -> str:

@@ -46,7 +46,8 @@ EXAMPLE = """examples:
 
 Replay: osc_replay run1. The format is that of ros2 bag and Foxglove.
 
-exit status: 0 written; 1 no such controller runs; 2 bad arguments, or it cannot be written"""
+exit status: 0 written; 1 no such controller runs; 2 bad arguments, or nothing can be written;
+3 ended because the file cannot grow (disk full, ulimit -f): what was written before is kept"""
 SHARED = ('joint_states', 'robot_description', '/diagnostics', '/tf', '/tf_static', '/clock',
           '/parameter_events', '/rosout')
 COSTLY = 'terms', 'inertia', 'commands_stamped'  # made only while somebody listens
@@ -106,6 +107,8 @@ class Recorder(Node):  # type: ignore[misc]
     ----------
     problems : list of str
         Topics that are not recorded, and why; a gap in the journal.
+    failure : OSError or None
+        Why the file does not grow any more.
     journal : int
         Number of messages of the journal.
     gaps : int
@@ -133,9 +136,10 @@ class Recorder(Node):  # type: ignore[misc]
         self._bag, self._has_all = bag, has_all
         self._taken: dict[str, Any] = {}
         self.problems: list[str] = []
+        self.failure: OSError | None = None
         self.journal, self.gaps, self._following = 0, 0, None
         self._look()
-        self.create_timer(LOOK, self._look)
+        self.create_timer(LOOK, self._look_again)
 
     @property
     def is_found(self) -> bool:
@@ -147,10 +151,14 @@ class Recorder(Node):  # type: ignore[misc]
         """The topics that were asked for and did not appear."""
         return [name for name in self._asked if name not in self._taken]
 
+    def _look_again(self) -> None:
+        self._look()
+        self._attempt(self._bag.flush_if_due)
+
     def _look(self) -> None:
         """Subscribe to new topics."""
         for name, kinds in self.get_topic_names_and_types():
-            own = name.startswith(f'{self._prefix}/') and (
+            own = name.startswith(f'{self._prefix}/') and '/_' not in name and (
                 self._has_all or name.rpartition('/')[2] not in COSTLY)
             if name in self._taken or not (own or name in self._wanted):
                 continue
@@ -177,7 +185,15 @@ class Recorder(Node):  # type: ignore[misc]
             of, name, partial(take, name, kind), qos, raw=True)
 
     def _take(self, name: str, kind: str, data: bytes) -> None:
-        self._bag.write(name, kind, time_ns(), data)
+        self._attempt(self._bag.write, name, kind, time_ns(), data)
+
+    def _attempt(self, write: Callable[..., None], *arguments: Any) -> None:
+        """Write to the bag, until that fails once."""
+        if self.failure is None:
+            try:
+                write(*arguments)
+            except OSError as error:
+                self.failure = error
 
     def _take_piece(self, name: str, kind: str, data: bytes) -> None:
         self._take(name, kind, data)
@@ -248,16 +264,32 @@ def _record(options: argparse.Namespace) -> int:
         finally:
             recorder.destroy_node()
             rclpy.try_shutdown()
-            bag.close()
-            if not bag.count:
-                bag.remove()
+            _close(bag, recorder)
     with stdout_for_json(options.json):
         _tell(options, bag, recorder, perf_counter() - began)
     if not recorder.is_found:
         print(f"osc_record: no node '{options.controller}' was found, or one without ~/{JOURNAL}: "
               'start the controller, or name it with --controller', file=sys.stderr)
         return 1
+    if recorder.failure is not None:
+        print(f"osc_record: ended because '{bag.file}' cannot grow beyond its "
+              f'{bag.file.stat().st_size} bytes ({recorder.failure.strerror}): make room, or raise '
+              'the limit (ulimit -f). Kept is what was written before', file=sys.stderr)
+        return 3
     return 0
+
+
+def _close(bag: BagWriter, recorder: Recorder) -> None:
+    """Close the bag, and remove it if there is nothing of a controller in it."""
+    try:
+        if recorder.failure is None:
+            bag.close()
+    except OSError as error:
+        recorder.failure = error
+    if recorder.failure is not None:
+        bag.abandon()
+    if not (bag.count and recorder.is_found):
+        bag.remove()
 
 
 def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> float:
@@ -271,7 +303,7 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
     executor.add_node(recorder)
     began, shown, was_found = perf_counter(), 0.0, False
     try:
-        while not is_over() and (now := perf_counter() - began) < (
+        while not (is_over() or recorder.failure) and (now := perf_counter() - began) < (
                 duration if was_found else PATIENCE):
             executor.spin_once(timeout_sec=0.05)
             if recorder.is_found and not was_found:  # only now the time begins
@@ -291,8 +323,9 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
 
 def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took: float) -> None:
     is_exact = recorder.journal > 0 and not recorder.gaps
+    is_kept = bag.folder.exists()
     if options.json:
-        write_json(options.json, {'folder': str(bag.folder) if bag.count else None,
+        write_json(options.json, {'folder': str(bag.folder) if is_kept else None,
                                   'seconds': took, 'exact': is_exact, 'messages': bag.counts,
                                   'problems': recorder.problems})
     for name, count in bag.counts.items():
@@ -300,8 +333,9 @@ def _tell(options: argparse.Namespace, bag: BagWriter, recorder: Recorder, took:
             print(f'{count:8d}  {name}')
     for problem in recorder.problems:
         print(f'note: {problem}')
-    if not bag.count:
-        print(f'nothing came in {took:.1f} s: {bag.folder} is not kept')
+    if not is_kept:
+        print(f"{'no controller' if bag.count else 'nothing'} came in {took:.1f} s: "
+              f'{bag.folder} is not kept')
         return
     print(f'{bag.folder}: {bag.count} messages in {took:.1f} s; '
           + (f'osc_replay {bag.folder} computes the run again, to the last bit' if is_exact

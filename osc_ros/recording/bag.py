@@ -17,11 +17,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 import os
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import yaml
@@ -30,7 +32,8 @@ from osc_ros.errors import InputError
 from osc_ros.recording.cdr import DEFINITIONS
 
 EXTRA = "pip install 'osc_ros[record]'"
-CHUNK = 2 ** 18  # bytes: what a file that is cut short may lose
+CHUNK = 2 ** 18  # most bytes of a chunk
+FLUSHED = 1.0  # a process that is killed loses the messages of this time, at most [s]
 VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read
 METADATA = 'metadata.yaml'
 UNKNOWN_QOS = ''
@@ -108,6 +111,7 @@ class BagWriter:
         self._writer.start(profile='ros2', library='osc_ros')
         self._topics: dict[str, _Topic] = {}
         self._first = self._last = 0
+        self._flushed = -float('inf')
 
     @property
     def count(self) -> int:
@@ -165,6 +169,21 @@ class BagWriter:
         entry.count += 1
         self._first = min(self._first or time, time)
         self._last = max(self._last, time)
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """
+        Once in FLUSHED, give all messages so far to the operating system; `write` calls it, too.
+
+        Raises
+        ------
+        OSError
+            The disk is full, for example.
+
+        """
+        if perf_counter() - self._flushed >= FLUSHED:
+            self._writer.flush()
+            self._flushed = perf_counter()
 
     def close(self) -> Path:
         """Write the end of the file, and metadata.yaml; return the folder."""
@@ -177,13 +196,14 @@ class BagWriter:
         return self.folder
 
     def abandon(self) -> None:
-        """Close the file as it is, after an error."""
-        self._stream.close()
+        """Close the file as it is, after an error: it can be read as far as it goes."""
+        with suppress(OSError):  # the bytes that could not be written before
+            self._stream.close()
 
     def remove(self) -> None:
-        """Remove the folder again, after `close`."""
+        """Remove the folder again, after `close` or `abandon`."""
         self.file.unlink()
-        (self.folder / METADATA).unlink()
+        (self.folder / METADATA).unlink(missing_ok=True)
         self.folder.rmdir()
 
     def _metadata(self) -> dict[str, Any]:

@@ -253,9 +253,18 @@ class Replay:
             self._repeat_named(call.name, call.arguments)
 
     def _repeat_named(self, name: str, arguments: tuple[Any, ...]) -> None:
-        engine = self.engine
+        at, text = len(self.run.events), _call_text(name, arguments)
         if name not in SHOWN:
-            self.run.events.append(Event(engine.time, _call_text(name, arguments)))
+            self.run.events.append(Event(self.engine.time, text))
+        try:
+            self._call(name, arguments)
+        except OscError as error:
+            if name not in SHOWN:
+                self.run.events[at] = Event(self.run.events[at].time, f'refused: {text}: {error}')
+            raise
+
+    def _call(self, name: str, arguments: tuple[Any, ...]) -> None:
+        engine = self.engine
         if name == FACTS:
             self._tell(arguments[0])
         elif name == SETTING:

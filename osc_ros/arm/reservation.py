@@ -1,0 +1,69 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""One process for each arm: a socket whose name is that of the arm, as long as the process lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+import socket
+import struct
+from typing import Any
+
+from osc_ros.errors import InputError
+from osc_ros.hardware.contract import Setting
+
+
+def reserve(kind: str, settings: tuple[Setting, ...], values: Mapping[str, Any]
+            ) -> socket.socket | None:
+    """
+    Reserve an arm for this process until the returned socket is closed.
+
+    The settings that are `fixed` name the arm; without values of them it has no name, and None is
+    returned: any number of simulated arms can run.
+
+    Raises
+    ------
+    InputError
+        Another process controls this arm; says which one, and how to end it.
+
+    """
+    named = {one.name: values[one.name] for one in settings if one.fixed and values[one.name]}
+    if not named:
+        return None
+    # In Linux's abstract namespace: there is no file, and the name is free when the process ends.
+    name = b'\0osc_ros/arm/' + sha256(repr((kind, sorted(named.items()))).encode()).digest()
+    ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        ours.bind(name)
+    except OSError:
+        ours.close()
+        said = ', '.join(f'hardware.{key} {value}' for key, value in named.items())
+        raise InputError(
+            f"the arm of hardware '{kind}', {said}, is under the control of {_holder(name)}. If "
+            'its osc_arm runs, end that; if it was killed, end the process with kill: it brings '
+            'the arm to rest first') from None
+    ours.listen()
+    return ours
+
+
+def _holder(name: bytes) -> str:
+    """Return the process that has reserved an arm, for a message."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.connect(name)
+        found = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize('3i'))
+        return f"process {struct.unpack('3i', found)[0]}"
+    return 'another process'

@@ -1,0 +1,284 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Which of several controllers on one command topic may be active: they tell each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import perf_counter, sleep, time_ns
+from uuid import uuid4
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
+
+from osc_ros.errors import InputError
+from osc_ros.nodes.controller_parameters import ON_ACTIVATION
+from osc_ros.nodes.inbox import Inbox
+from osc_ros.nodes.publishers import NAMELESS, publishers
+from osc_ros.nodes.qos import LATCHED_QOS
+
+PERIOD = 0.1  # between two claims of a controller [s]
+SILENCE = 1.0  # a controller whose claims are older than this has been killed or hangs [s]
+READY = 0.3  # a controller is ready for this time before it is active: twice a delay of DDS [s]
+FOUND = 0.5  # age of a node when it has found the others, with the profile of this package [s]
+PATIENCE = 2.5  # longest time until it is known who may be active [s]
+MOST = 64  # controllers whose claims are kept
+ACTIVE, IS_READY, INACTIVE, ENDED = 'active', 'ready', 'inactive', 'ended'
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a controller says: its number, its name, when its node started [ns], its state."""
+
+    number: str
+    name: str
+    started: int
+    state: str
+
+    @classmethod
+    def of(cls, text: str) -> Claim | None:
+        """Return the claim that a message contains; None if there is none."""
+        parts = text.split()
+        if len(parts) != 4 or not parts[2].isdecimal() or len(text) > 1000:
+            return None
+        return cls(parts[0], parts[1], int(parts[2]), parts[3])
+
+    def __str__(self) -> str:
+        """Return the text of the message."""
+        return f'{self.number} {self.name} {self.started} {self.state}'
+
+    def precedes(self, other: Claim) -> bool:
+        """Whether this node started before another one; a total order."""
+        return (self.started, self.number) < (other.started, other.number)
+
+
+class Claims:
+    """
+    Tells other controllers on a command topic whether this one is active, and hears them.
+
+    A controller claims its command topic every PERIOD, from a thread of its own, so that a long
+    callback of its node does not silence it. At most one controller is active: one that is ready
+    waits while another one is active, or is ready and started earlier. If two are active all the
+    same, because they discovered each other too late, the one that started later has to yield. A
+    controller whose claims stop is taken for dead after SILENCE, even if DDS lists it for longer.
+    A publisher on the command topic that does not claim it is not of this package: it counts as
+    active as long as it is listed.
+
+    Parameters
+    ----------
+    node : Node
+        Owner of the publisher of commands.
+    topic : str
+        Topic of the commands.
+    started : int
+        When the node started [ns since 1970].
+    is_active : callable
+        Returns whether this controller sends commands; any thread calls it.
+    on_stronger : callable
+        Called in the node's thread with the names of active controllers that have precedence,
+        while this one is active, too.
+
+    Attributes
+    ----------
+    accepts_others : bool
+        Whether this controller may be active beside others.
+
+    """
+
+    def __init__(self, node: Node, topic: str, started: int, is_active: Callable[[], bool],
+                 on_stronger: Callable[[str], None]) -> None:
+        self._node, self._topic, self._is_active = node, topic, is_active
+        self._on_stronger, self.accepts_others = on_stronger, False
+        self._own = Claim(uuid4().hex, node.get_fully_qualified_name(), started, INACTIVE)
+        self._heard: dict[str, tuple[Claim, float]] = {}
+        self._ready_since = self._ready_until = -float('inf')
+        age = 1e-9 * (time_ns() - started)
+        self._earliest = perf_counter() + max(2.0 * PERIOD, FOUND - age)
+        self._listed, self._grew = 1, -float('inf')
+        # hidden, so that no bag of all topics contains it: played, it would be a controller
+        topic = f'{self._topic}/_claims'
+        self._publisher = node.create_publisher(String, topic, LATCHED_QOS)
+        self._hidden = Node(f'_{node.get_name()}_claims', namespace=node.get_namespace(),
+                            context=node.context, use_global_arguments=False,
+                            enable_rosout=False, start_parameter_services=False)
+        self._inbox = Inbox(self._hidden, String, topic, LATCHED_QOS)
+        self._timer = node.create_timer(PERIOD, self._yield,
+                                        clock=Clock(clock_type=ClockType.STEADY_TIME))
+        self._is_closed = Event()
+        self._thread = Thread(target=self._spin, name='claims', daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Say that this controller ends, and destroy the topic's publisher and subscription."""
+        if not self._is_closed.is_set():
+            self._is_closed.set()
+            self._thread.join()
+            self._node.destroy_timer(self._timer)
+            self._node.destroy_publisher(self._publisher)
+            self._hidden.destroy_node()
+
+    # what this controller says
+
+    def _state(self) -> str:
+        if self._is_active():
+            return ACTIVE
+        return IS_READY if perf_counter() < self._ready_until else INACTIVE
+
+    def _say(self, state: str) -> None:
+        own = self._own
+        self._publisher.publish(String(data=str(Claim(own.number, own.name, own.started, state))))
+
+    def _spin(self) -> None:
+        due = last = perf_counter()
+        said = ''
+        with self._inbox.opened():
+            while not self._is_closed.is_set() and self._node.context.ok():
+                self._inbox.wait(max(0.0, due - perf_counter()))
+                now = perf_counter()
+                if now - last > 5.0 * PERIOD:  # this process stood still: what it knows is old
+                    self._earliest = now + SILENCE
+                last = now
+                while (data := self._inbox.take()) is not None:
+                    self._hear(deserialize_message(data, String).data, now)
+                if now >= due or self._state() != said:
+                    due, said = now + PERIOD, self._state()
+                    self._say(said)
+            if self._node.context.ok():
+                self._say(ENDED)
+
+    def _hear(self, text: str, now: float) -> None:
+        claim = Claim.of(text)
+        if claim is None or claim.number == self._own.number:
+            return
+        heard = {number: one for number, one in self._heard.items()
+                 if now - one[1] <= SILENCE and number != claim.number}
+        if claim.state != ENDED and len(heard) < MOST:
+            heard[claim.number] = claim, now
+        self._heard = heard  # another one, because other threads read it
+
+    # what the others say
+
+    def _others(self) -> list[Claim]:
+        now = perf_counter()
+        return [claim for claim, heard in self._heard.values() if now - heard <= SILENCE]
+
+    def _foreign(self) -> tuple[str, ...]:
+        """Return names of publishers of commands that do not claim the topic, sorted."""
+        topic, count = self._topic, self._node.count_publishers
+        listed, claiming = count(topic), count(self._publisher.topic_name)
+        if claiming > self._listed:
+            self._grew = perf_counter()
+        self._listed = claiming
+        if listed <= max(1, claiming):
+            return ()
+        names = Counter(publishers(self._node, topic).values())
+        names -= Counter(publishers(self._node, self._publisher.topic_name).values())
+        return tuple(sorted(names.elements()))[:listed - claiming] or (NAMELESS,)
+
+    def others(self) -> tuple[str, ...]:
+        """Return the names of the other nodes that publish commands, or could, and live."""
+        return tuple(sorted((*self._foreign(), *(claim.name for claim in self._others()))))
+
+    def _hindrance(self) -> tuple[list[str], list[str]]:
+        """Return the names of active publishers, and of controllers that are next in turn."""
+        claims = self._others()
+        return ([*self._foreign(), *(one.name for one in claims if one.state == ACTIVE)],
+                [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
+
+    def hindrance(self) -> str:
+        """Return why this controller must not become active now; empty if it may."""
+        active, earlier = ([], []) if self.accepts_others else self._hindrance()
+        if active:
+            return (f"{' and '.join(sorted(active))} publishes on '{self._topic}', too, and the "
+                    'torques of both would alternate: end that node (a killed one of another '
+                    "package stays listed for the lease of DDS, by its default 20 s); accepted "
+                    f"with {ON_ACTIVATION} 'accept'")
+        return (f"{' and '.join(sorted(earlier))} started earlier, and is about to publish on "
+                f"'{self._topic}'" if earlier else '')
+
+    def require(self) -> None:
+        """
+        Wait until it is known whether this controller may become active.
+
+        Raises
+        ------
+        InputError
+            It may not, because of another node.
+
+        """
+        latest = perf_counter() + PATIENCE
+        while not self.be_ready() and perf_counter() < latest:
+            sleep(0.02)
+        while NAMELESS in (text := self.hindrance()) and perf_counter() < latest:
+            sleep(0.02)
+        if text:
+            raise InputError(text)
+
+    def be_ready(self) -> bool:
+        """
+        Say that this controller would be active; return whether `hindrance` can be relied on.
+
+        Call it again and again: after 5 PERIOD this controller is no longer ready.
+
+        """
+        now = perf_counter()
+        if now > self._ready_until:
+            self._ready_since = now
+        self._ready_until = now + 5.0 * PERIOD
+        if self.accepts_others:
+            return True
+        self._foreign()
+        unheard = self._listed - 1 - len(self._others())
+        return now >= max(self._earliest,
+                          self._ready_since + READY if self._listed > 1 else -float('inf'),
+                          self._grew + SILENCE if unheard > 0 else -float('inf'))
+
+    def _yield(self) -> None:
+        """Report active controllers that started earlier, if this one is active."""
+        if self._is_closed.is_set() or self.accepts_others or not self._is_active():
+            return
+        names = sorted(one.name for one in self._others()
+                       if one.state == ACTIVE and one.precedes(self._own))
+        if names:
+            self._on_stronger(' and '.join(names))
+
+
+class NoClaims:
+    """In place of `Claims` where only one node can command the arm."""
+
+    accepts_others = True
+
+    def others(self) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def hindrance(self) -> str:
+        """Return nothing."""
+        return ''
+
+    def be_ready(self) -> bool:
+        """Return that nothing is awaited."""
+        return True
+
+    def require(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,134 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Several controllers on one command topic: which one is active, and which one follows it."""
+
+import signal
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy', reason='rclpy is not installed')
+
+from std_msgs.msg import String  # noqa: E402
+
+from osc_ros.control.engine import ACTIVE, IDLE  # noqa: E402
+from osc_ros.nodes.claims import Claim  # noqa: E402
+from osc_ros.nodes.controller import Controller  # noqa: E402
+from osc_ros.nodes.qos import LATCHED_QOS  # noqa: E402
+from test_nodes import given, Hardware, ROBOT, SUCCESS  # noqa: E402
+
+TOPIC = '/osc_controller/commands'
+VALUES = {**ROBOT, 'startup_check': 'off', 'state_timeout': 5.0}
+
+
+def controller(name, **parameters):
+    """Return a controller that starts by itself, with its commands on the common topic."""
+    return Controller(parameter_overrides=given(**VALUES, **parameters), cli_args=[
+        '--ros-args', '-r', f'__node:={name}', '-r', f'~/commands:={TOPIC}'])
+
+
+class Stand:
+    """A driver that sends states, and controllers in this process and in others."""
+
+    def __init__(self, spin, start):
+        """Create the driver."""
+        self.spin, self._start, self.hardware = spin, start, Hardware()
+        self.claims, self.nodes = {}, {}
+        self.hardware.create_subscription(String, f'{TOPIC}/_claims', self._on_claim, LATCHED_QOS)
+        spin(lambda: True, self.hardware)
+
+    def _on_claim(self, message):
+        if (claim := Claim.of(message.data)) is not None:
+            self.claims[claim.name[1:]] = claim.state
+
+    def add(self, name, **parameters):
+        """Start a controller in this process."""
+        self.nodes[name] = node = controller(name, **parameters)
+        self.spin(lambda: True, node)
+        return node
+
+    def start(self, name):
+        """Start a controller as a process."""
+        return self._start('controller', '--ros-args', '-r', f'__node:={name}', '-r',
+                           f'~/commands:={TOPIC}', *(word for key, value in VALUES.items()
+                                                     for word in ('-p', f"{key}:='{value}'"
+                                                                  if isinstance(value, str) else
+                                                                  f'{key}:={value}')))
+
+    def until(self, happened, why):
+        """Send states until it has happened; at no time are two nodes of this process active."""
+        def done():
+            self.hardware.state()
+            assert sum(node._active for node in self.nodes.values()) < 2
+            return happened()
+        self.spin(done, why=why)
+
+    def until_active(self, name):
+        """Send states until a controller is active."""
+        self.until(lambda: self.claims.get(name) == ACTIVE, f'for {name} to be active')
+
+
+def test_of_controllers_that_start_together_the_first_takes_the_arm_then_the_next(spin, start):
+    stand = Stand(spin, start)
+    for name in ('one', 'two', 'three'):
+        stand.add(name)
+    for name in ('one', 'two', 'three'):
+        stand.until_active(name)
+        assert [one for one, node in stand.nodes.items() if node._active] == [name]
+        assert stand.nodes[name].trigger_deactivate() == SUCCESS
+
+
+def test_controller_that_cannot_start_keeps_no_other_one_from_the_arm(spin, start):
+    stand = Stand(spin, start)
+    stand.add('without_autostart', autostart=False)
+    assert stand.nodes['without_autostart'].trigger_configure() == SUCCESS
+    stand.add('two')
+    stand.until_active('two')
+
+
+def test_killed_controller_is_followed_by_the_one_that_waited_longest(spin, start):
+    stand = Stand(spin, start)
+    first = stand.start('first')
+    stand.until_active('first')
+    two, three = stand.add('two'), stand.add('three')
+    stand.until(lambda: stand.claims.keys() >= {'two', 'three'}, 'for both to be configured')
+    first.kill()
+    first.wait()
+    stand.until_active('two')
+    assert two._active and not three._active
+
+
+def test_controller_that_hung_and_the_one_that_replaced_it_are_not_both_active(spin, start):
+    stand = Stand(spin, start)
+    first = stand.start('first')
+    stand.until_active('first')
+    two = stand.add('two')
+    first.send_signal(signal.SIGSTOP)
+    stand.until_active('two')
+    first.send_signal(signal.SIGCONT)
+    stand.until(lambda: two._loop.mode == IDLE, 'for the second to leave the arm')
+    assert spin.said('/first is active, too, and started earlier')
+    stand.until_active('first')
+
+
+def test_messages_that_are_no_claims_keep_no_controller_from_the_arm(spin, start):
+    stand = Stand(spin, start)
+    publisher = stand.hardware.create_publisher(String, f'{TOPIC}/_claims', LATCHED_QOS)
+    stand.add('one')
+    for text in ('', 'x', 'a b c active', 'a b 1', 'a b 1 active more', 'a b -1 active',
+                 'a b ² active', f"a {'b' * 2000} 1 active", 'a b 1 asleep'):
+        stand.until(lambda: publisher.get_subscription_count() > 1, 'for the controller')
+        publisher.publish(String(data=text))
+    stand.hardware.destroy_publisher(publisher)
+    stand.until_active('one')
