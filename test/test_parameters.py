@@ -31,6 +31,7 @@ from rcl_interfaces.srv import (  # noqa: E402
 )
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
+from rclpy.parameter_client import AsyncParameterClient  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.hardware.mujoco import MujocoArm  # noqa: E402
@@ -219,6 +220,27 @@ def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
     assert values(second, controller_parameters.PARAMETERS) == values(
         first, controller_parameters.PARAMETERS)
     assert {type(value) for value in dumped.values()} <= {bool, int, float, str, list}
+
+
+TEXTS = {'contact.force': float('inf'), 'startup_check': 'off', 'posture.damping': 1e-6,
+         'workspace.lower': [float('-inf')] * 3, 'workspace.upper': [float('inf'), 0.5, 2.0]}
+
+
+def test_user_loads_with_ros2_param_what_ros2_param_dumped(spin, tmp_path):
+    node = controller.Controller(parameter_overrides=[
+        Parameter('autostart', value=False),
+        *(Parameter(name, value=value) for name, value in TEXTS.items())])
+    other, path = Other(spin, node), tmp_path / 'dump.yaml'
+    before = other.dump()
+    path.write_text(yaml.safe_dump({'/osc_controller': {'ros__parameters': before}}))
+    # as `ros2 param load`: every value is written as a text and read as YAML, which has no 'inf'
+    client = AsyncParameterClient(other, 'osc_controller')
+    future = client.load_parameter_file(str(path))
+    spin(future.done)
+    results = future.result().results
+    assert len(results) > len(TEXTS)
+    assert not [one.reason for one in results if not one.successful]
+    assert other.dump() == before
 
 
 @pytest.mark.parametrize('bad, reason', [

@@ -79,7 +79,7 @@ class Entry(Setting):
         descriptor = ParameterDescriptor(
             type=self.ros_type.value, description=self.description, dynamic_typing=True,
             additional_constraints=self.accepted, read_only=self.fixed)
-        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        kind = self.kind
         if kind is float and (self.lower > -math.inf or self.upper < math.inf):
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=self.lower, to_value=self.upper)]
@@ -88,20 +88,6 @@ class Entry(Setting):
                 from_value=int(max(self.lower, -_LARGEST_INTEGER)),
                 to_value=int(min(self.upper, _LARGEST_INTEGER)))]
         return descriptor
-
-    def _cure(self, value: Any) -> str:
-        """Return a hint how to write a value that YAML read as another type; else empty."""
-        is_list = isinstance(self.default, tuple)
-        if isinstance(value, bool) and 'off' in self.choices:
-            return " (YAML takes off for false: write 'off', with quotes)"
-        if not isinstance(value, str) or (self.of if is_list else type(self.default)) is str:
-            return ''
-        if is_list and value.startswith('['):
-            return f' (a list that mixes types arrives as a text: {MIXED})'
-        try:
-            return f' (YAML takes {value} for a text: write {float(value)!r})'
-        except ValueError:
-            return ''
 
 
 def declare(node: Node, table: Sequence[Entry]) -> None:
@@ -118,8 +104,9 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
         # rclpy gives an empty list no type, neither as a default nor from a file
         declared = node.declare_parameter(entry.name, default if default != [] else None,
                                           ParameterDescriptor(dynamic_typing=True))
-        if declared.type_ == Parameter.Type.NOT_SET:
-            node.set_parameters([Parameter(entry.name, entry.ros_type, default)])
+        value = default if declared.type_ == Parameter.Type.NOT_SET else declared.value
+        if (value := entry.unquoted(value)) is not declared.value:
+            node.set_parameters([Parameter(entry.name, entry.ros_type, value)])
         try:
             node.set_descriptor(entry.name, descriptor)
         except ParameterException:
@@ -238,7 +225,7 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
 
 def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
-    Make the services that set parameters refuse unknown names and deletions with a reason.
+    Make the services that set parameters read texts, and refuse unknown names and deletions.
 
     rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter that is
     set to no value. A read-only parameter that keeps its value is accepted: `ros2 param load`
@@ -248,6 +235,7 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     set_all = node.set_parameters_atomically
 
     def set_declared(parameters: list[Parameter]) -> SetParametersResult:
+        parameters = [_unquoted(one, entries) for one in parameters]
         changed = [one for one in parameters if not _keeps_its_value(node, one)]
         for one in changed:
             reason = ''
@@ -266,6 +254,15 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
         return set_all(changed)
 
     node.set_parameters_atomically = set_declared
+
+
+def _unquoted(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
+    """Return a parameter with the numbers that its text stands for (`Setting.unquoted`)."""
+    entry = entries.get(parameter.name)
+    value = parameter.value if entry is None else entry.unquoted(parameter.value)
+    if value is parameter.value:
+        return parameter
+    return Parameter(parameter.name, entry.ros_type, value)
 
 
 def _keeps_its_value(node: Node, parameter: Parameter) -> bool:
