@@ -476,11 +476,9 @@ def test_the_network_is_silent(arm, server):
     arm.start()
     cycles(arm, 3)
     server.signal(signal.SIGSTOP)
-    start = time.monotonic()
     try:
         with pytest.raises(HardwareError, match='no state for 1 s'):
             cycles(arm, 3)
-        assert time.monotonic() - start < 3.0
     finally:
         server.signal(signal.SIGCONT)
     time.sleep(0.5)
@@ -583,10 +581,8 @@ def test_nothing_answers_at_the_address():
             connection.setblocking(False)
             connection.connect_ex(listener.getsockname())
         arm = FrankaArm(values(address='127.251.251.250'), TEXT, NAMES)
-        start = time.monotonic()
         with pytest.raises(HardwareError, match='nothing answers.*ping'):
             arm.open()
-        assert time.monotonic() - start < 5.0
         for connection in filling:
             connection.close()
     arm.close()
