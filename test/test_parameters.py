@@ -14,6 +14,7 @@
 
 """Tables of parameters: accepted values, and the errors for all other values."""
 
+import difflib
 import json
 from pathlib import Path
 import re
@@ -43,7 +44,7 @@ from osc_ros.nodes import (  # noqa: E402
     relay,
     simulator,
 )
-from osc_ros.nodes.parameters import Entry, values  # noqa: E402
+from osc_ros.nodes.parameters import Entry, MISSPELT, values  # noqa: E402
 
 TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
           'simulator': simulator.PARAMETERS,
@@ -206,6 +207,50 @@ def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(r
         assert (found['base'], found['tip']) == (base, tip)
         assert found['posture.damping'] == 3.0 and found['translation.speed'] == 0.5
         assert found['limits.effort'] == (1.0, 2.5) and found['locked_joints'] == ()
+
+
+@pytest.mark.parametrize('name', ['controller', 'relay', 'simulator'])
+def test_nodes_warn_of_misspelt_parameters_but_not_of_those_of_other_nodes(
+        name, spin, tmp_path, monkeypatch):
+    path = tmp_path / 'all.yaml'
+    mine = {'controller': 'translation.speed', 'relay': 'stop_rate',
+            'simulator': 'lockstep_timeout'}[name]
+    path.write_text(f"""
+/**:
+  ros__parameters:
+    autostart: false
+    # of the controller, with a task; of the relay; of the simulator; of another package
+    translation.speed: 0.5
+    tasks: [elbow]
+    elbow: {{link: panda_link4}}
+    command_timeout: 0.1
+    stop_rate: 5.0
+    lockstep_timeout: 1.0
+    initial_positions: [0.0]
+    update_rate: 500
+    {mine}x: 1.0
+/**/osc_{name}:
+  ros__parameters: {{raet: 100.0, command_topix: torques, joint: {{naems: []}}}}
+""")
+    arguments = ['--ros-args', '--params-file', str(path)]
+    monkeypatch.setattr('sys.argv', [name, *arguments])
+    kind = {'controller': controller.Controller, 'relay': relay.Relay,
+            'simulator': simulator.Simulator}[name]
+    try:
+        spin(lambda: True, kind(cli_args=arguments))
+    except InputError as error:  # the simulator needs a robot, and says so after the warnings
+        assert "no robot: set parameter 'robot_description'" in str(error)
+    assert spin.said(f"parameter '{mine}x' is unknown and has no effect (did you mean '{mine}'?)")
+    assert spin.said("parameter 'raet' is unknown and has no effect (did you mean 'rate'?)")
+    assert spin.said('is unknown', 4)
+    assert not spin.said('is unknown', 5)
+
+
+def test_no_name_of_another_node_looks_like_a_misspelt_one():
+    for one, table in TABLES.items():
+        known = {entry.name for entry in table}
+        for other in {entry.name for entries in TABLES.values() for entry in entries} - known:
+            assert not difflib.get_close_matches(other, known, 1, MISSPELT), (one, other)
 
 
 def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):

@@ -16,11 +16,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 import difflib
+from itertools import pairwise
 import math
+from pathlib import Path
 import re
+import sys
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -32,6 +36,7 @@ from rcl_interfaces.msg import (
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+import yaml
 
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Setting
@@ -40,6 +45,9 @@ _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Paramet
           str: Parameter.Type.STRING}
 _LARGEST_INTEGER = 2**31 - 1  # largest number that the sliders of rqt accept
 MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
+# Least similarity (`difflib`) of a name that is suggested, and of one under `/**`, where the names
+# of other nodes stand, too.
+SIMILAR, MISSPELT = 0.6, 0.9
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
@@ -113,15 +121,47 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
             descriptor.floating_point_range, descriptor.integer_range = [], []
             node.set_descriptor(entry.name, descriptor)
     known = [entry.name for entry in table]
-    for name in getattr(node, '_parameter_overrides', {}):
-        if not node.has_parameter(name):
-            node.get_logger().warning(
-                f"parameter '{name}' is unknown and has no effect{_meant(name, known)}")
+    unknown = [name for name in getattr(node, '_parameter_overrides', {})
+               if not node.has_parameter(name)]
+    for_all = _names_for_all(sys.argv, node.get_name()) if unknown else set()
+    for name in unknown:
+        meant = _meant(name, known, MISSPELT if name in for_all else SIMILAR)
+        if meant or name not in for_all:  # else it is a parameter of another node
+            node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
+    """Return the parameters that files on a command line give to all nodes, not to this one."""
+    names: dict[str, set[str]] = {'*': set(), node: set()}
+    for option, path in pairwise(arguments):
+        if option == '--params-file':
+            with suppress(OSError, ValueError, yaml.YAMLError):
+                _add_names(yaml.safe_load(Path(path).read_text(encoding='utf-8')), '', names)
+    return names['*'] - names[node]
+
+
+def _add_names(section: Any, key: str, names: dict[str, set[str]]) -> None:
+    """Add the parameters of a section of a file to the names by node; '*': of all nodes."""
+    for inner, value in section.items() if isinstance(section, dict) else ():
+        if inner == 'ros__parameters':
+            node = key.rpartition('/')[2].replace('**', '*')
+            names.setdefault(node, set()).update(_full_names(value))
+        else:
+            _add_names(value, str(inner), names)
+
+
+def _full_names(values: Any, prefix: str = '') -> Iterator[str]:
+    """Yield the names of parameters that a file has in groups, as in posture: {damping: 1.0}."""
+    for name, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, dict):
+            yield from _full_names(value, f'{prefix}{name}.')
+        else:
+            yield f'{prefix}{name}'
+
+
+def _meant(name: str, known: Iterable[str], similarity: float = SIMILAR) -> str:
     """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
-    near = difflib.get_close_matches(name, list(known), 1)
+    near = difflib.get_close_matches(name, list(known), 1, similarity)
     return f" (did you mean '{near[0]}'?)" if near else ''
 
 
