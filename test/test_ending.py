@@ -75,7 +75,7 @@ HOUR, HOUR_IN_C = 'time.sleep(3600)', 'ctypes.PyDLL(None).sleep(3600)'  # keeps 
 
 
 class Ended:
-    """Exit status, duration and log of a node that was interrupted."""
+    """Exit status and log of a node that was interrupted."""
 
     def __init__(self, tmp_path, *signals, apart=0.0, margin=BRIEF['MARGIN'], **hangs):
         """Run the node, send the signals when its timer runs, and wait for its end."""
@@ -89,12 +89,10 @@ class Ended:
                 while 'runs' not in log.read_text():
                     assert process.poll() is None, log.read_text()
                     time.sleep(0.01)
-                began = time.perf_counter()
                 for number in signals:
                     process.send_signal(number)
                     time.sleep(apart)
                 self.status = process.wait(ENDED + LOADED)
-                self.took = time.perf_counter() - began
             finally:
                 process.kill()
         self.said = log.read_text()
