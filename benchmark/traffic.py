@@ -38,6 +38,7 @@ from sensor_msgs.msg import JointState
 
 from osc_ros.nodes.run import EventsExecutor
 
+
 def main(role, *numbers):
     """Run one of the processes."""
     rclpy.init()

@@ -31,6 +31,7 @@ from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+
 from osc_ros.nodes.launching import (
     AUTO,
     END_TEXT,

@@ -36,6 +36,7 @@ from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
+
 from osc_ros.nodes.launching import (
     AUTO,
     END_TEXT,

@@ -42,6 +42,8 @@ from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
+import yaml
+
 from osc_ros.nodes.launching import (
     AUTO,
     END_TEXT,
@@ -51,7 +53,6 @@ from osc_ros.nodes.launching import (
     profile_path,
     PROFILE_TEXT,
 )
-import yaml
 
 # The folder of the package, without an import of it, which would take a second.
 [PACKAGE] = find_spec('osc_ros').submodule_search_locations

@@ -20,7 +20,6 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
-from time import perf_counter
 
 import numpy as np
 import pytest

@@ -187,7 +187,8 @@ class Setting:
         try:
             if not isinstance(self.default, tuple):
                 return _number(value) if isinstance(value, str) else value
-            texts = value[1:-1].split(',') if isinstance(value, str) and value[:1] == '[' else value
+            is_list = isinstance(value, str) and value.startswith('[')
+            texts = value[1:-1].split(',') if is_list else value
             if isinstance(texts, list) and any(isinstance(text, str) for text in texts):
                 return [_number(text) for text in texts]
         except ValueError:

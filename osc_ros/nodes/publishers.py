@@ -110,9 +110,10 @@ class Source:
     1, 2, 3, …, and they arrive in this order. So a message whose number continues that of an
     earlier message is of the same publisher. A publisher is chosen at once if it is alone,
     otherwise when no other publisher has sent a message for the time-out; it stays chosen until
-    it has been silent for the time-out, and is chosen again if it is the first to go on. If the message numbers of two publishers are so close that
-    a message may be of either, none is chosen until only one of them publishes. If the middleware
-    does not number messages, none is chosen while there are several publishers.
+    it has been silent for the time-out, and is chosen again if it is the first to go on. If the
+    message numbers of two publishers are so close that a message may be of either, none is chosen
+    until only one of them publishes. If the middleware does not number messages, none is chosen
+    while there are several publishers.
 
     Parameters
     ----------
