@@ -59,6 +59,8 @@ setup(
     version='0.2.0',
     description='Operational-space control of torque-controlled arms in O(N), for ROS 2',
     license='Apache-2.0',
+    author='The osc_ros maintainers',
+    author_email='osc-ros@example.org',
     maintainer='The osc_ros maintainers',
     maintainer_email='osc-ros@example.org',
     packages=find_packages(include=[PACKAGE, f'{PACKAGE}.*']),

@@ -51,6 +51,7 @@ import operations
 from osc_ros.dynamics.methods import METHODS
 import page
 import panda
+import participants
 import plot
 import teams
 import trees
@@ -117,8 +118,11 @@ def main() -> None:
     parser.add_argument('--cycle-seconds', type=float, default=cycles.SECONDS, metavar='S',
                         help='duration of the measurement for every row of the cycles [s] '
                              '(%(default)s)')
+    parser.add_argument('--participant-seconds', type=float, default=participants.SECONDS,
+                        metavar='S', help='duration for every profile of Fast DDS, with --only '
+                                          'participants [s] (%(default)s)')
     parser.add_argument('--only', choices=('batch', 'cycles', 'gaps', 'gpu', 'latency',
-                                             'long_chain', 'ticks'),
+                                             'long_chain', 'participants', 'ticks'),
                         help='measure and print only this section; do not write the page')
     arguments = parser.parse_args()
     started = perf_counter()
@@ -138,6 +142,11 @@ def main() -> None:
         between = gaps.section(arguments.gap_seconds, priority=arguments.gap_priority, done=done)
         print('\n'.join(page.gaps(between)))
         return write({'machine': machine(), 'gaps': between and asdict(between)})
+    if arguments.only == 'participants':
+        joined = participants.section(arguments.participant_seconds, done=done)
+        print('\n'.join(participants.page(joined)))
+        return write({'machine': machine(), 'participants': joined and [
+            asdict(row) for row in joined]})
     if arguments.only == 'latency':
         turns = latency.section(arguments.latency_seconds, done=done)
         print('\n'.join(page.latency(turns)))

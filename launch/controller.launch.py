@@ -28,9 +28,19 @@ from ament_index_python.packages import (
     PackageNotFoundError,
 )
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction, Shutdown
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+
+from osc_ros.nodes.launching import (
+    AUTO,
+    END_TEXT,
+    LOOPBACK,
+    node_environment,
+    note_failure,
+    profile_path,
+    PROFILE_TEXT,
+)
 
 # The folder of the package, without an import of it, which would take a second.
 [PACKAGE] = find_spec('osc_ros').submodule_search_locations
@@ -72,6 +82,9 @@ ARGUMENTS = [
         'Use the time of /clock.')),
     DeclareLaunchArgument('namespace', default_value='', description=(
         'Namespace of the node, and of its topics without a leading slash.')),
+    DeclareLaunchArgument('profile', default_value=AUTO, description=PROFILE_TEXT),
+    DeclareLaunchArgument('end_with_launch', default_value='true', choices=TRUTH,
+                          description=END_TEXT),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
         'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
@@ -97,6 +110,9 @@ def controller(context):
     use_sim_time = argument['use_sim_time'].lower() == 'true'
     topic = argument['command_topic']
     to_hardware = [('~/commands', topic)] if topic else []
+    relays = argument['relay'].lower() == 'true'
+    profile = profile_path(argument['profile'])
+    environment = node_environment(profile, argument['end_with_launch'].lower() == 'true')
 
     def node(executable, parameters, remappings):
         names = [*argument['namespace'].strip('/').split('/'), executable]
@@ -110,15 +126,26 @@ def controller(context):
                         {**robot, 'use_sim_time': use_sim_time, **parameters}],
             remappings=remappings,
             arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+            additional_env=environment,
+            # The relay holds the arm when the controller has failed, so it must not end.
+            on_exit=note_failure if executable == 'osc_controller' and relays else _end_of_all,
             output='screen',
         )
 
     spawners = _spawners(argument)
     autostart = {'autostart': argument['autostart'].lower() == 'true'}
-    if argument['relay'].lower() == 'true':
-        return [*spawners, node('osc_controller', autostart, []),
+    told = [LogInfo(msg=LOOPBACK)] if profile and argument['profile'] == AUTO else []
+    if relays:
+        return [*told, *spawners, node('osc_controller', autostart, []),
                 node('osc_relay', {}, to_hardware)]
-    return [*spawners, node('osc_controller', autostart, to_hardware)]
+    return [*told, *spawners, node('osc_controller', autostart, to_hardware)]
+
+
+def _end_of_all(event, context):
+    """If a node fails, end all, with status 1."""
+    note_failure(event, context)
+    has_failed = event.returncode and not context.is_shutdown
+    return [Shutdown(reason='a node failed')] if has_failed else []
 
 
 def _spawners(argument):
@@ -136,6 +163,7 @@ def _spawners(argument):
         package='controller_manager',
         executable='spawner',
         arguments=[*names, '--controller-manager', argument['controller_manager']],
+        on_exit=_end_of_all,
         output='screen',
     )]
 

@@ -27,6 +27,7 @@ from launch.actions import (
     DeclareLaunchArgument,
     GroupAction,
     IncludeLaunchDescription,
+    LogInfo,
     OpaqueFunction,
     RegisterEventHandler,
     Shutdown,
@@ -35,6 +36,17 @@ from launch.event_handlers import OnProcessExit
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
+
+from osc_ros.nodes.launching import (
+    AUTO,
+    END_TEXT,
+    LOOPBACK,
+    node_environment,
+    NONE,
+    note_failure,
+    profile_path,
+    PROFILE_TEXT,
+)
 
 TRUTH = ['true', 'false', 'True', 'False']
 SIDES = 'left', 'right'
@@ -63,6 +75,9 @@ ARGUMENTS = [
         'time.')),
     DeclareLaunchArgument('use_sim_time', default_value='false', choices=TRUTH, description=(
         'Use the time of /clock; always true in simulation.')),
+    DeclareLaunchArgument('profile', default_value=AUTO, description=PROFILE_TEXT),
+    DeclareLaunchArgument('end_with_launch', default_value='true', choices=TRUTH,
+                          description=END_TEXT),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
         'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
@@ -72,13 +87,16 @@ def dual_arm(context):
     share = Path(get_package_share_directory('osc_ros'))
     argument = dict(context.launch_configurations)
     argument['config'] = argument['config'] or str(share / 'config' / 'dual_arm.yaml')
+    profile = profile_path(argument['profile'])
+    told = [LogInfo(msg=LOOPBACK)] if profile and argument['profile'] == AUTO else []
     simulates, relays = (argument[name].lower() == 'true' for name in ('simulation', 'relay'))
 
     def arm(side):
         own = {
             **{name: argument[name] for name in (
                 'robot_description', 'robot_description_file', 'config', 'relay', 'autostart',
-                'log_level')},
+                'end_with_launch', 'log_level')},
+            'profile': profile or NONE,
             'use_sim_time': 'true' if simulates else argument['use_sim_time'],
             'namespace': side,
             'command_topic': '' if simulates else argument[f'{side}_command_topic'],
@@ -94,7 +112,7 @@ def dual_arm(context):
 
     arms = [arm(side) for side in SIDES]
     if not simulates:
-        return arms
+        return [*told, *arms]
     left, right = (f'/{side}/{"osc_relay" if relays else "osc_controller"}/commands'
                    for side in SIDES)
     return [
@@ -112,6 +130,9 @@ def dual_arm(context):
                 'lockstep': argument['lockstep'].lower() == 'true',
                 'command_topic': left, 'further_command_topics': [right]}],
             arguments=['--ros-args', '--log-level', f'osc_simulator:={argument["log_level"]}'],
+            additional_env=node_environment(
+                profile, argument['end_with_launch'].lower() == 'true'),
+            on_exit=note_failure,
             output='screen',
         ),
     ]

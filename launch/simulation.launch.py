@@ -44,6 +44,16 @@ from launch_ros.actions import Node, SetRemap
 from launch_ros.parameter_descriptions import ParameterValue
 import yaml
 
+from osc_ros.nodes.launching import (
+    AUTO,
+    END_TEXT,
+    node_environment,
+    NONE,
+    note_failure,
+    profile_path,
+    PROFILE_TEXT,
+)
+
 # The folder of the package, without an import of it, which would take a second.
 [PACKAGE] = find_spec('osc_ros').submodule_search_locations
 ROBOTS = ', '.join(sorted(urdf.stem for urdf in Path(PACKAGE, 'robots').glob('*.urdf')))
@@ -75,6 +85,9 @@ ARGUMENTS = [
         'do not disturb each other.')),
     DeclareLaunchArgument('rviz', default_value='false', choices=TRUTH, description=(
         'Show the arm in RViz. The simulator publishes the transforms of its links.')),
+    DeclareLaunchArgument('profile', default_value=AUTO, description=PROFILE_TEXT),
+    DeclareLaunchArgument('end_with_launch', default_value='true', choices=TRUTH,
+                          description=END_TEXT),
     DeclareLaunchArgument('log_level', default_value='info', choices=[
         'debug', 'info', 'warn', 'error', 'fatal'], description='Lowest severity that is logged.'),
 ]
@@ -98,13 +111,15 @@ def simulation(context):
     parameters['lockstep'] = argument['lockstep'].lower() == 'true'
     if argument['relay'].lower() == 'true':
         parameters['command_topic'] = 'osc_relay/commands'
+    profile = profile_path(argument['profile'])
     names = [name for name in argument['namespace'].split('/') if name]
     logger = '.'.join([*names, 'osc_simulator'])
     controller_arguments = {
         **{name: argument[name] for name in (
             'robot_description', 'robot_description_file', 'base', 'tip', 'relay',
-            'use_sim_time', 'namespace', 'log_level')},
+            'use_sim_time', 'namespace', 'end_with_launch', 'log_level')},
         'config': config,
+        'profile': profile or NONE,
         'command_topic': '',
         'autostart': 'true',
     }
@@ -125,6 +140,9 @@ def simulation(context):
                 namespace=argument['namespace'],
                 parameters=[*([config] if config else []), parameters],
                 arguments=['--ros-args', '--log-level', f'{logger}:={argument["log_level"]}'],
+                additional_env=node_environment(
+                    profile, argument['end_with_launch'].lower() == 'true'),
+                on_exit=note_failure,
                 output='screen',
             ),
             *(_rviz(share, argument, config) if argument['rviz'].lower() == 'true' else ()),

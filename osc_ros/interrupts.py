@@ -12,17 +12,26 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What SIGINT and SIGTERM do to a process that does not command an arm: end it, or record them."""
+"""
+What SIGINT and SIGTERM do to a process that does not command an arm: end it, or record them.
+
+A process that a launch file has started gets SIGTERM, too, when launch has ended.
+
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 import os
+import select
 import signal
+import sys
 from threading import Thread
 
 SIGNALS = signal.SIGINT, signal.SIGTERM
+# Process id of launch, in the environment of the nodes that our launch files start.
+LAUNCH_PID = 'OSC_ROS_LAUNCH_PID'
 _FIRST_STATUS = 128  # exit status of a shell for a signal: this number + that of the signal
 _ending: list[int] = []  # the pipe of the thread that ends the process, once it runs
 
@@ -34,6 +43,8 @@ def end_quietly() -> None:
     Nothing is raised, because an exception out of a signal handler comes up in any code: imports
     and compilers print it with their own stack, or swallow it. A thread ends the process, because
     a handler of Python would wait for the end of a call of the compiler, which takes seconds.
+    If the environment names the process of launch, its end has the effect of SIGTERM: launch
+    that is killed, or gets SIGTERM alone, leaves its nodes running.
 
     """
     if not _ending:
@@ -44,6 +55,9 @@ def end_quietly() -> None:
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: None)
     signal.set_wakeup_fd(_ending[0], warn_on_full_buffer=False)
+    # Not for the processes that this one starts.
+    if launch := os.environ.pop(LAUNCH_PID, ''):
+        Thread(target=_terminate_after, args=[launch], name='launch', daemon=True).start()
 
 
 @contextmanager
@@ -75,6 +89,20 @@ def raised_signals() -> Iterator[None]:
         for number, handler in usual.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+
+
+def _terminate_after(launch: str) -> None:
+    """Send SIGTERM to this process when the process with an id, in decimal digits, has ended."""
+    try:
+        # A handle of the process: it does not change when the id is used again.
+        select.select([os.pidfd_open(int(launch))], [], [])
+    except ProcessLookupError:  # it has ended already
+        pass
+    except (ValueError, OSError) as error:  # no id of a process, or Linux before 5.3
+        print(f'[WARN] {LAUNCH_PID}={launch}: the end of launch cannot be noticed ({error})',
+              file=sys.stderr)
+        return
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _end_on_signal(reading: int) -> None:

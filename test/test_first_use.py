@@ -14,6 +14,7 @@
 
 """Typical first steps and mistakes of a ROS user, and the responses of the controller."""
 
+import math
 import subprocess
 import sys
 from time import perf_counter
@@ -287,10 +288,10 @@ def answer(other, name, text):
 
 
 MISTYPED = [
-    ('translation.natural_frequency', '[10, 10.5, 10]', 'a list that mixes types arrives as a '
-     'text: write every number of a list with a decimal point, as in [10.0, 10.5]'),
-    ('posture.damping', '1e1', 'YAML takes 1e1 for a text: write 10.0'),
-    ('startup_check', 'off', "YAML takes off for false: write 'off', with quotes"),
+    ('translation.natural_frequency', '[10, ten, 10]', "is '[10, ten, 10]': accepted is an array "
+     'of 3, each a number'),
+    ('posture.damping', 'nan', 'posture.damping out of range Min: 0.0, Max: 1000.0, value: nan'),
+    ('posture.damping', 'high', "'posture.damping' is 'high': accepted is a number, at least 0"),
     ('posture.dampin', '1.0', "parameter 'posture.dampin' is unknown (did you mean "
      "'posture.damping'?)"),
     ('no_such_thing_at_all', '1.0', "parameter 'no_such_thing_at_all' is unknown"),
@@ -304,6 +305,20 @@ def test_user_who_mistypes_a_parameter_reads_what_to_write(spin):
     for name, text, reason in MISTYPED:
         found = answer(other, name, text)
         assert reason in found and len(found) < 300, (name, found)
+
+
+@pytest.mark.parametrize('name, text, value', [
+    ('translation.natural_frequency', '[10, 10.5, 1e1]', [10.0, 10.5, 10.0]),
+    ('posture.damping', '1e1', 10.0), ('contact.force', 'inf', math.inf),
+    ('contact.force', '.inf', math.inf), ('workspace.lower', '[-inf, -.5, -.inf]',
+                                          [-math.inf, -0.5, -math.inf]),
+    ('startup_check', 'off', 'off')])
+def test_user_writes_a_number_as_he_likes(spin, name, text, value):
+    rig = Rig(spin).activate()
+    assert answer(Other(spin, rig.controller), name, text) == ''
+    found = rig.controller.get_parameter(name)
+    assert (list(found.value) if isinstance(value, list) else found.value) == value
+    assert found.type_ != Parameter.Type.STRING or isinstance(value, str)
 
 
 def test_user_who_deletes_a_parameter_is_refused(spin):

@@ -24,6 +24,7 @@ import gaps
 import latency
 import page
 import panda
+import participants
 
 RATE = 250
 POSES = next(one for one in gaps.DISTURBANCES if one.kind == 'poses')
@@ -51,6 +52,20 @@ def test_gaps_are_measured_while_targets_arrive_and_the_columns_agree():
     titles = next(line for line in lines if line.startswith('| arrives'))
     rows = [line for line in lines if line.startswith(('| nothing', '| pose targets'))]
     assert len(rows) == 2 and {row.count('|') for row in rows} == {titles.count('|')}
+
+
+@pytest.mark.ros
+def test_gaps_are_measured_while_participants_join():
+    pytest.importorskip('rclpy', reason='rclpy is not installed')
+    found = participants.section(1.0, list(participants.PROFILES)[:1])
+    [row] = found
+    assert row.joined > 0 and row.answered > 1
+    assert 0.0 < row.own and 0.0 < row.longest < math.inf
+    assert (row.longest > participants.LONG) == (row.long > 0)
+    assert 0.0 < row.p50 <= row.p99
+    *_, titles, _, cells, _ = participants.page(found)
+    assert row.profile in cells and titles.count('|') == cells.count('|')
+    assert 'not measured' in '\n'.join(participants.page(None))
 
 
 def test_every_disturbance_is_one_that_the_sender_knows():

@@ -17,6 +17,7 @@
 from contextlib import contextmanager, ExitStack
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
@@ -32,6 +33,10 @@ rclpy = pytest.importorskip('rclpy')
 from ament_index_python.packages import get_package_share_directory  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
+
+from osc_ros.nodes import commands  # noqa: E402
+from osc_ros.nodes.profile import profile_variable  # noqa: E402
+from test_ending import complaints  # noqa: E402
 
 pytestmark = pytest.mark.ros
 
@@ -76,6 +81,20 @@ class Launched:
         self.process.wait()
         self.process.stdout.close()
 
+    def end_alone(self, number):
+        """Send a signal to launch, not to its nodes, and wait for its end."""
+        self.process.send_signal(number)
+        self.process.wait(ENDED)
+
+    @property
+    def leaves_nodes(self):
+        """Whether processes of its group are running, after the end of launch."""
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
     def output_after_ctrl_c(self, *more):
         """Send SIGINT, then the signals `more`, to launch and its nodes; return the output."""
         for number in (signal.SIGINT, *more):
@@ -103,6 +122,9 @@ class Ear:
             assert launched.process.poll() is None, launched.process.communicate()[0]
             assert time.monotonic() < end, f'{len(received)} commands in {STARTED} s'
             self._executor.spin_once(timeout_sec=0.1)
+
+    def spin(self):
+        self._executor.spin_once(timeout_sec=0.1)
 
     def end(self):
         self._executor.shutdown()
@@ -179,7 +201,8 @@ def test_user_presses_ctrl_c_and_all_ends_quietly(ear, pace, more):
         ear.wait_for(100, received, launched)
         output = launched.output_after_ctrl_c(*more)
     assert output.count('process has finished cleanly') == 3, output
-    assert not any(word in output for word in ('ERROR', 'FATAL', 'Traceback')), output
+    # lines of nodes begin with the name of the process; launch has errors of its own
+    assert not complaints('\n'.join(re.findall(r'^\[osc_.*', output, re.MULTILINE))), output
 
 
 RVIZ = """#!/bin/sh
@@ -304,11 +327,95 @@ def test_simulation_passes_a_test_of_launch_testing():
     assert ran.returncode == 0, ran.stdout
 
 
-def test_end_of_one_node_ends_the_simulation():
-    with Launched('simulation.launch.py', 'base:=no_such_link') as launched:
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize('file, last', [
+    (['simulation.launch.py', 'relay:=true', 'lockstep:=true'], '/osc_relay'),
+    (['dual_arm.launch.py', 'simulation:=true', 'lockstep:=true'], '/left/osc_controller')])
+def test_user_ends_launch_alone_and_the_nodes_stop_the_arm_and_end(ear, file, last, number):
+    received = ear.commands(f'{last}/commands')
+    with Launched(*file) as launched:
+        ear.wait_for(100, received, launched)
+        launched.end_alone(number)
+        end = time.monotonic() + ENDED
+        while launched.leaves_nodes or commands.label(received[-1]) != commands.HOLD_LABEL:
+            assert time.monotonic() < end, received[-1]
+            ear.spin()
+
+
+def test_user_lets_the_nodes_go_on_without_launch(ear):
+    received = ear.commands('/osc_controller/commands')
+    with Launched('simulation.launch.py', 'end_with_launch:=false') as launched:
+        ear.wait_for(100, received, launched)
+        launched.end_alone(signal.SIGKILL)
+        end, seen = time.monotonic() + ENDED, len(received)
+        while len(received) < seen + 1000:
+            assert time.monotonic() < end, len(received)
+            ear.spin()
+        assert launched.leaves_nodes
+
+
+@pytest.mark.parametrize('given', [
+    ['simulation.launch.py', 'base:=no_such_link'],
+    ['dual_arm.launch.py', 'simulation:=true', 'robot_description:=no_such_link']])
+def test_end_of_one_node_ends_the_simulation_with_status_1(given):
+    with Launched(*given) as launched:
         output = launched.process.communicate(timeout=STARTED)[0]
-    assert "'no_such_link'" in output
+    assert 'no_such_link' in output
     assert 'was required: shutting down' in output
+    assert 'ended with status 1' in output
+    assert launched.process.returncode == 1
+
+
+def node_pid(launched, name):
+    """Return the process id of a node, from the output of launch."""
+    for line in launched.process.stdout:
+        if found := re.search(rf'\[{name}-\d+]: process started with pid \[(\d+)]', line):
+            return int(found[1])
+    raise AssertionError(name)
+
+
+def test_controller_that_is_killed_ends_launch_with_an_error_but_not_the_relay(ear):
+    received = ear.commands('/effort_controller/commands')
+    with hardware('panda', 'command_topic:=/effort_controller/commands'):
+        with Launched('controller.launch.py', 'robot:=panda', 'relay:=true',
+                      'use_sim_time:=true') as launched:
+            controller = node_pid(launched, 'osc_controller')
+            ear.wait_for(100, received, launched)
+            os.kill(controller, signal.SIGKILL)
+            ear.wait_for(len(received) + 1000, received, launched)  # the relay holds the arm
+            output = launched.output_after_ctrl_c()
+        assert launched.process.returncode == 1, output
+        seen = len(received)
+        with Launched('controller.launch.py', 'robot:=panda', 'use_sim_time:=true') as launched:
+            controller = node_pid(launched, 'osc_controller')
+            ear.wait_for(seen + 100, received, launched)
+            os.kill(controller, signal.SIGKILL)
+            output = launched.process.communicate(timeout=ENDED)[0]
+        assert launched.process.returncode == 1, output
+        assert 'ended with status -9' in output
+
+
+def variables(pid):
+    """Return the environment of a process."""
+    return dict(entry.split('=', 1) for entry in Path(
+        f'/proc/{pid}/environ').read_text().split('\0') if '=' in entry)
+
+
+@pytest.mark.parametrize('argument, own, profile, told', [
+    ([], '', f'{SHARE}/config/fastdds.xml', True),
+    ([], '/my.xml', '/my.xml', False),
+    (['profile:=none'], '', None, False),
+    (['profile:=shared_memory'], '/my.xml', f'{SHARE}/config/fastdds_shared_memory.xml', False)])
+def test_nodes_get_the_profile_unless_the_user_has_one(argument, own, profile, told):
+    name, other = profile_variable(), 'ROS_AUTOMATIC_DISCOVERY_RANGE'
+    with Launched('controller.launch.py', *argument, **{name: own, other: ''}) as launched:
+        lines = []
+        for line in launched.process.stdout:
+            lines.append(line)
+            if found := re.search(r'process started with pid \[(\d+)]', line):
+                break
+        assert (variables(found[1]).get(name) or None) == profile
+        assert any('on another machine' in line for line in lines) == told
 
 
 @pytest.mark.parametrize(('file', 'argument', 'message'), [
@@ -319,6 +426,10 @@ def test_end_of_one_node_ends_the_simulation():
     ('controller.launch.py', 'spawn:=effort_controller', "spawn 'effort_controller' needs the "
      'package controller_manager of ros2_control, which is not installed here'),
     ('dual_arm.launch.py', 'config:=nowhere.yaml', "config 'nowhere.yaml' is not a file"),
+    ('controller.launch.py', 'profile:=shm', "profile 'shm' is not a file: accepted is auto, "
+     'loopback, shared_memory, none, or the path of a profile'),
+    ('dual_arm.launch.py', 'profile:=shm', "profile 'shm' is not a file"),
+    ('simulation.launch.py', 'end_with_launch:=no', "Valid options are: ['true', 'false'"),
     ('dual_arm.launch.py', 'relay:=perhaps', "Valid options are: ['true', 'false'"),
     ('simulation.launch.py', 'lockstep:=perhaps', "Valid options are: ['true', 'false'"),
 ])

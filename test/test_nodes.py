@@ -738,6 +738,9 @@ def test_topics_terms_inertia_and_wrench_explain_the_torque(spin):
     ({'robot_description_file': ''}, "no robot: set parameter 'robot_description'"),
     ({'robot_description_file': '/nowhere.urdf'}, "'/nowhere.urdf' cannot be read"),
     ({'robot_description': '<robot'}, 'XML'),
+    ({'robot_description': 'hello', 'base': '', 'tip': ''}, "the URDF does not parse as XML: "
+     "syntax error (line 1, column 1); it begins 'hello': pass the text of the URDF, not"),
+    ({'robot_description': '<html/>', 'base': ''}, 'the root element is <html>'),
     ({'tip': 'panda_hand_tpc'}, 'panda_hand_tcp'),
     ({'base': ''}, "parameter 'base' is empty"),
     ({'method': 'magic'}, "'method' is 'magic': accepted is one of sweep, "),
@@ -977,6 +980,7 @@ def test_same_seed_same_noise(spin):
     ({'initial_positions': [9.0] * 7}, 'panda_joint1'),
     ({'friction': [1.0]}, 'friction'),
     ({'joints': ['a', 'b']}, 'panda_joint1'),
+    ({'robot_description': 'hello', 'base': ''}, "it begins 'hello': pass the text of the URDF"),
 ])
 def test_simulator_refuses_bad_parameters(ros, parameters, message):
     from osc_ros.errors import OscError

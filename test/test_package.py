@@ -104,6 +104,18 @@ def test_version_is_the_same_in_package_xml_and_in_the_distribution():
     assert version == importlib.metadata.version('osc_ros')
 
 
+def test_package_xml_has_what_a_build_farm_asks_for():
+    root = ElementTree.parse(SOURCE / 'package.xml').getroot()
+    keys = {element.text for element in root if element.tag.endswith('depend')}
+    assert not [key for key in keys if key.endswith('-pip')]  # keys that call pip are refused
+    assert {'ament_copyright', 'ament_flake8', 'ament_pep257'} <= keys
+    setup = (SOURCE / 'setup.py').read_text(encoding='utf-8')
+    for tag in ('author', 'maintainer'):
+        person = root.find(tag)
+        assert f"{tag}='{person.text}'" in setup
+        assert f"{tag}_email='{person.get('email')}'" in setup
+
+
 def test_package_xml_depends_on_every_ros_package_that_is_imported():
     declared = {element.text for element in ElementTree.parse(SOURCE / 'package.xml').getroot()
                 if element.tag.endswith('depend')}

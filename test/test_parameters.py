@@ -14,6 +14,7 @@
 
 """Tables of parameters: accepted values, and the errors for all other values."""
 
+import difflib
 import json
 from pathlib import Path
 import re
@@ -31,6 +32,7 @@ from rcl_interfaces.srv import (  # noqa: E402
 )
 from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter, parameter_value_to_python  # noqa: E402
+from rclpy.parameter_client import AsyncParameterClient  # noqa: E402
 
 from osc_ros.errors import InputError  # noqa: E402
 from osc_ros.hardware.mujoco import MujocoArm  # noqa: E402
@@ -42,7 +44,7 @@ from osc_ros.nodes import (  # noqa: E402
     relay,
     simulator,
 )
-from osc_ros.nodes.parameters import Entry, values  # noqa: E402
+from osc_ros.nodes.parameters import Entry, MISSPELT, values  # noqa: E402
 
 TABLES = {'controller': controller_parameters.PARAMETERS, 'relay': relay.PARAMETERS,
           'simulator': simulator.PARAMETERS,
@@ -207,6 +209,50 @@ def test_wildcards_and_later_sections_of_a_file_reach_the_nodes_that_they_name(r
         assert found['limits.effort'] == (1.0, 2.5) and found['locked_joints'] == ()
 
 
+@pytest.mark.parametrize('name', ['controller', 'relay', 'simulator'])
+def test_nodes_warn_of_misspelt_parameters_but_not_of_those_of_other_nodes(
+        name, spin, tmp_path, monkeypatch):
+    path = tmp_path / 'all.yaml'
+    mine = {'controller': 'translation.speed', 'relay': 'stop_rate',
+            'simulator': 'lockstep_timeout'}[name]
+    path.write_text(f"""
+/**:
+  ros__parameters:
+    autostart: false
+    # of the controller, with a task; of the relay; of the simulator; of another package
+    translation.speed: 0.5
+    tasks: [elbow]
+    elbow: {{link: panda_link4}}
+    command_timeout: 0.1
+    stop_rate: 5.0
+    lockstep_timeout: 1.0
+    initial_positions: [0.0]
+    update_rate: 500
+    {mine}x: 1.0
+/**/osc_{name}:
+  ros__parameters: {{raet: 100.0, command_topix: torques, joint: {{naems: []}}}}
+""")
+    arguments = ['--ros-args', '--params-file', str(path)]
+    monkeypatch.setattr('sys.argv', [name, *arguments])
+    kind = {'controller': controller.Controller, 'relay': relay.Relay,
+            'simulator': simulator.Simulator}[name]
+    try:
+        spin(lambda: True, kind(cli_args=arguments))
+    except InputError as error:  # the simulator needs a robot, and says so after the warnings
+        assert "no robot: set parameter 'robot_description'" in str(error)
+    assert spin.said(f"parameter '{mine}x' is unknown and has no effect (did you mean '{mine}'?)")
+    assert spin.said("parameter 'raet' is unknown and has no effect (did you mean 'rate'?)")
+    assert spin.said('is unknown', 4)
+    assert not spin.said('is unknown', 5)
+
+
+def test_no_name_of_another_node_looks_like_a_misspelt_one():
+    for one, table in TABLES.items():
+        known = {entry.name for entry in table}
+        for other in {entry.name for entries in TABLES.values() for entry in entries} - known:
+            assert not difflib.get_close_matches(other, known, 1, MISSPELT), (one, other)
+
+
 def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
     given = [Parameter('autostart', value=False), Parameter('posture.damping', value=2),
              Parameter('locked_joints', value=['a', 'b']), Parameter('tip', value='somewhere')]
@@ -219,6 +265,27 @@ def test_what_a_node_dumps_starts_the_same_node_again(spin, tmp_path):
     assert values(second, controller_parameters.PARAMETERS) == values(
         first, controller_parameters.PARAMETERS)
     assert {type(value) for value in dumped.values()} <= {bool, int, float, str, list}
+
+
+TEXTS = {'contact.force': float('inf'), 'startup_check': 'off', 'posture.damping': 1e-6,
+         'workspace.lower': [float('-inf')] * 3, 'workspace.upper': [float('inf'), 0.5, 2.0]}
+
+
+def test_user_loads_with_ros2_param_what_ros2_param_dumped(spin, tmp_path):
+    node = controller.Controller(parameter_overrides=[
+        Parameter('autostart', value=False),
+        *(Parameter(name, value=value) for name, value in TEXTS.items())])
+    other, path = Other(spin, node), tmp_path / 'dump.yaml'
+    before = other.dump()
+    path.write_text(yaml.safe_dump({'/osc_controller': {'ros__parameters': before}}))
+    # as `ros2 param load`: every value is written as a text and read as YAML, which has no 'inf'
+    client = AsyncParameterClient(other, 'osc_controller')
+    future = client.load_parameter_file(str(path))
+    spin(future.done)
+    results = future.result().results
+    assert len(results) > len(TEXTS)
+    assert not [one.reason for one in results if not one.successful]
+    assert other.dump() == before
 
 
 @pytest.mark.parametrize('bad, reason', [

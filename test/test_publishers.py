@@ -90,6 +90,21 @@ def test_second_publisher_is_taken_when_the_first_has_been_silent_for_the_time_o
     assert taken(traffic.run(0.2, 'b', 'a', count=2)) == {'b'}
 
 
+def test_publisher_that_resumes_after_a_silence_beside_one_that_idles_is_the_same():
+    traffic = Traffic()
+    traffic.run(0.2, 'a', count=2)
+    traffic.time += 2.0 * TIMEOUT
+    assert {answer for *_, answer in traffic.run(0.2, 'a', count=2)} == {KNOWN}
+
+
+def test_publisher_that_resumes_when_another_one_was_taken_is_refused():
+    traffic = Traffic()
+    traffic.run(0.2, 'a', count=2)
+    traffic.next['b'] = 1000
+    assert taken(traffic.run(4.0 * TIMEOUT, 'b', count=2)) == {'b'}
+    assert taken(traffic.run(0.2, 'a', 'b')) == {'b'}
+
+
 def test_publisher_that_idles_beside_the_first_changes_nothing():
     traffic = Traffic()
     traffic.run(0.2, 'a')

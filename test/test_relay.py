@@ -248,6 +248,7 @@ def test_robot_may_come_by_topic_and_commands_in_another_order(spin):
 
 @pytest.mark.parametrize('parameters, message', [
     ({'tip': 'nowhere'}, 'nowhere'),
+    ({'robot_description': 'hello', 'base': ''}, "it begins 'hello': pass the text of the URDF"),
     ({'reaction': 'panic'}, "'reaction' is 'panic': accepted is one of hold, damp, gravity, zero"),
     ({'limits.effort': [1.0]}, "'limits.effort' has 1 entries: accepted is one for each of"),
     ({'limits.effort_rate': [1.0]}, "'limits.effort_rate' has 1 entries: accepted is one for"),
@@ -289,6 +290,28 @@ def test_second_controller_on_the_command_topic_moves_nothing_and_is_named(spin)
     assert values['commands of'].startswith('/ends (GID ')
     assert values['other publishers'].startswith('/intruder (GID ')
     assert int(values['refused of other publishers']) > 0
+
+
+@pytest.mark.parametrize('beside', [False, True], ids=['alone', 'beside a silent publisher'])
+def test_relay_that_is_late_does_not_take_its_controller_for_another_one(
+        spin, monkeypatch, beside):
+    rig = Rig(spin, command_timeout=0.1).forwarding()
+    others = [Intruder()] if beside else []
+    spin(lambda: rig.relay._input.get_publisher_count() == 1 + len(others), *others)
+    labelled_time, stalls = commands.labelled_time, []
+
+    def late(label):
+        if not stalls:  # another process has the processor in the middle of a callback
+            stalls.append(time.sleep(0.3))
+        return labelled_time(label)
+
+    rig.until(lambda: rig.relay._forwarded > 100, rig.paced(rig.talk))
+    monkeypatch.setattr(commands, 'labelled_time', late)
+    rig.until(lambda: stalls, rig.paced(rig.talk))
+    seen = rig.relay._forwarded
+    rig.until(lambda: rig.relay._forwarded > seen + 50, rig.paced(rig.talk))
+    assert not spin.said('other_publisher')
+    assert rig.relay._guard.counts['other_publisher'] == 0
 
 
 def test_of_two_controllers_that_start_together_none_moves_the_arm_until_one_ends(spin):

@@ -309,7 +309,8 @@ def test_long_chains_load_in_linear_time_and_without_recursion():
         return process_time() - start
 
     cost(100)
-    assert cost(10_000) < 40 * cost(1_000)
+    # the cost is 10 times as much where it is linear, 100 times where it is quadratic
+    assert min(cost(10_000) for _ in range(3)) < 40 * min(cost(1_000) for _ in range(3))
 
 
 def test_example_of_a_robot_built_in_code_runs():

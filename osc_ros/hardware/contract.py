@@ -131,9 +131,14 @@ class Setting:
     fixed: bool = False
 
     @property
+    def kind(self) -> type:
+        """Type of the value, or of every entry of an array."""
+        return self.of if isinstance(self.default, tuple) else type(self.default)
+
+    @property
     def accepted(self) -> str:
         """Description of the accepted values."""
-        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        kind = self.kind
         accepted = {bool: 'true or false', int: 'an integer', float: 'a number',
                     str: f"one of {', '.join(self.choices)}" if self.choices else 'a text'}[kind]
         if kind in (int, float):
@@ -156,6 +161,7 @@ class Setting:
             Names the parameter, its value, and the accepted values.
 
         """
+        value = self.unquoted(value)
         if isinstance(self.default, tuple):
             if isinstance(value, str):  # not an array of its letters
                 raise self._refusal(value)
@@ -167,6 +173,30 @@ class Setting:
                 raise self._refusal(value)
             return values
         return self._scalar(value, type(self.default))
+
+    def unquoted(self, value: Any) -> Any:
+        """
+        Return the numbers that a text stands for where numbers are accepted, and 'off' for False.
+
+        `ros2 param load` and `ros2 param set` make texts of values and read them as YAML, for
+        which inf, 1e-06 and lists such as [inf, 0.5] are texts, and off is False. Any other value
+        is returned unchanged.
+
+        """
+        if value is False and 'off' in self.choices:
+            return 'off'
+        if self.kind is not float:
+            return value
+        try:
+            if not isinstance(self.default, tuple):
+                return _number(value) if isinstance(value, str) else value
+            is_list = isinstance(value, str) and value.startswith('[')
+            texts = value[1:-1].split(',') if is_list else value
+            if isinstance(texts, list) and any(isinstance(text, str) for text in texts):
+                return [_number(text) for text in texts]
+        except ValueError:
+            pass
+        return value
 
     def _scalar(self, value: Any, kind: type) -> Any:
         if kind is float and type(value) is int:
@@ -181,12 +211,12 @@ class Setting:
 
     def _refusal(self, value: Any) -> InputError:
         value = value.tolist() if hasattr(value, 'tolist') else value
-        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}"
-                          + self._cure(value))
+        return InputError(f"parameter '{self.name}' is {value!r}: accepted is {self.accepted}")
 
-    def _cure(self, value: Any) -> str:
-        """Return a hint how to write a value; empty."""
-        return ''
+
+def _number(text: Any) -> float:
+    """Return the number of a text, in which YAML writes infinity as .inf."""
+    return float(text.replace('.inf', 'inf') if isinstance(text, str) else text)
 
 
 class Hardware(Protocol):

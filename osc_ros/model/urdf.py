@@ -110,7 +110,7 @@ def description(text: str) -> Description:
         The text is not a URDF of one tree of links, or a number in it is not valid.
 
     """
-    robot = _robot_element(text)
+    robot = robot_element(text)
     links = _named(robot, 'link')
     joints = _named(robot, 'joint')
     if not links:
@@ -158,11 +158,11 @@ def pair(text: str) -> str:
         The text is not a URDF of one tree of links.
 
     """
-    both = ElementTree.Element('robot', name=f"dual_{_robot_element(text).get('name', '')}")
-    both.extend(_robot_element(text).findall('material'))
+    both = ElementTree.Element('robot', name=f"dual_{robot_element(text).get('name', '')}")
+    both.extend(robot_element(text).findall('material'))
     pedestal = ElementTree.SubElement(both, 'link', name='pedestal')
     for side, y in (('left', APART / 2), ('right', -APART / 2)):
-        arm = _robot_element(text)
+        arm = robot_element(text)
         links, joints = _named(arm, 'link'), _named(arm, 'joint')
         root = _tree(links, joints)[0][0]
         for named in (*links.values(), *joints.values()):
@@ -197,7 +197,16 @@ def quoted(names: Iterable[str]) -> str:
     return ', '.join(f"'{name}'" for name in names) or 'none'
 
 
-def _robot_element(text: str) -> ElementTree.Element:
+def robot_element(text: str) -> ElementTree.Element:
+    """
+    Return the root element of a URDF.
+
+    Raises
+    ------
+    ModelError
+        The text is not the XML of a URDF.
+
+    """
     if not isinstance(text, str):
         raise ModelError(f'the URDF must be a str of XML, not {type(text).__name__}')
     body = text.lstrip('\ufeff \t\r\n')  # expat accepts nothing before the XML declaration
@@ -225,7 +234,7 @@ def _robot_element(text: str) -> ElementTree.Element:
 def named_in(text: str) -> set[str]:
     """Return the names of the links and joints of a URDF; none if it is not one."""
     try:
-        return {element.get('name', '') for element in _robot_element(text)}
+        return {element.get('name', '') for element in robot_element(text)}
     except ModelError:
         return set()
 

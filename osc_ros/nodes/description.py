@@ -28,7 +28,7 @@ from osc_ros.control.driver import COMPENSATES
 from osc_ros.control.task import pose
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
-from osc_ros.model.urdf import near, pair
+from osc_ros.model.urdf import near, pair, robot_element
 from osc_ros.nodes.parameters import Entry
 from osc_ros.sim.payload import with_payload as with_payload_link
 
@@ -125,6 +125,7 @@ def robot(values: dict[str, Any], text: str) -> Robot:
     """
     for name in ('base', 'tip'):
         if not values[name]:
+            robot_element(text)  # if the text is not a URDF, say this first
             raise InputError(f"parameter '{name}' is empty: accepted is the name of a link")
     tips = [values['tip'], *values['further_tips']]
     return Robot.from_urdf(text, values['base'], tips,

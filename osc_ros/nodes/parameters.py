@@ -16,11 +16,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 import difflib
+from itertools import pairwise
 import math
+from pathlib import Path
 import re
+import sys
 from typing import Any
 
 from rcl_interfaces.msg import (
@@ -32,6 +36,7 @@ from rcl_interfaces.msg import (
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
+import yaml
 
 from osc_ros.errors import InputError, OscError
 from osc_ros.hardware.contract import Setting
@@ -40,6 +45,9 @@ _TYPES = {bool: Parameter.Type.BOOL, int: Parameter.Type.INTEGER, float: Paramet
           str: Parameter.Type.STRING}
 _LARGEST_INTEGER = 2**31 - 1  # largest number that the sliders of rqt accept
 MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
+# Least similarity (`difflib`) of a name that is suggested, and of one under `/**`, where the names
+# of other nodes stand, too.
+SIMILAR, MISSPELT = 0.6, 0.9
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
@@ -79,7 +87,7 @@ class Entry(Setting):
         descriptor = ParameterDescriptor(
             type=self.ros_type.value, description=self.description, dynamic_typing=True,
             additional_constraints=self.accepted, read_only=self.fixed)
-        kind = self.of if isinstance(self.default, tuple) else type(self.default)
+        kind = self.kind
         if kind is float and (self.lower > -math.inf or self.upper < math.inf):
             descriptor.floating_point_range = [
                 FloatingPointRange(from_value=self.lower, to_value=self.upper)]
@@ -88,20 +96,6 @@ class Entry(Setting):
                 from_value=int(max(self.lower, -_LARGEST_INTEGER)),
                 to_value=int(min(self.upper, _LARGEST_INTEGER)))]
         return descriptor
-
-    def _cure(self, value: Any) -> str:
-        """Return a hint how to write a value that YAML read as another type; else empty."""
-        is_list = isinstance(self.default, tuple)
-        if isinstance(value, bool) and 'off' in self.choices:
-            return " (YAML takes off for false: write 'off', with quotes)"
-        if not isinstance(value, str) or (self.of if is_list else type(self.default)) is str:
-            return ''
-        if is_list and value.startswith('['):
-            return f' (a list that mixes types arrives as a text: {MIXED})'
-        try:
-            return f' (YAML takes {value} for a text: write {float(value)!r})'
-        except ValueError:
-            return ''
 
 
 def declare(node: Node, table: Sequence[Entry]) -> None:
@@ -118,23 +112,56 @@ def declare(node: Node, table: Sequence[Entry]) -> None:
         # rclpy gives an empty list no type, neither as a default nor from a file
         declared = node.declare_parameter(entry.name, default if default != [] else None,
                                           ParameterDescriptor(dynamic_typing=True))
-        if declared.type_ == Parameter.Type.NOT_SET:
-            node.set_parameters([Parameter(entry.name, entry.ros_type, default)])
+        value = default if declared.type_ == Parameter.Type.NOT_SET else declared.value
+        if (value := entry.unquoted(value)) is not declared.value:
+            node.set_parameters([Parameter(entry.name, entry.ros_type, value)])
         try:
             node.set_descriptor(entry.name, descriptor)
         except ParameterException:
             descriptor.floating_point_range, descriptor.integer_range = [], []
             node.set_descriptor(entry.name, descriptor)
     known = [entry.name for entry in table]
-    for name in getattr(node, '_parameter_overrides', {}):
-        if not node.has_parameter(name):
-            node.get_logger().warning(
-                f"parameter '{name}' is unknown and has no effect{_meant(name, known)}")
+    unknown = [name for name in getattr(node, '_parameter_overrides', {})
+               if not node.has_parameter(name)]
+    for_all = _names_for_all(sys.argv, node.get_name()) if unknown else set()
+    for name in unknown:
+        meant = _meant(name, known, MISSPELT if name in for_all else SIMILAR)
+        if meant or name not in for_all:  # else it is a parameter of another node
+            node.get_logger().warning(f"parameter '{name}' is unknown and has no effect{meant}")
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _names_for_all(arguments: Sequence[str], node: str) -> set[str]:
+    """Return the parameters that files on a command line give to all nodes, not to this one."""
+    names: dict[str, set[str]] = {'*': set(), node: set()}
+    for option, path in pairwise(arguments):
+        if option == '--params-file':
+            with suppress(OSError, ValueError, yaml.YAMLError):
+                _add_names(yaml.safe_load(Path(path).read_text(encoding='utf-8')), '', names)
+    return names['*'] - names[node]
+
+
+def _add_names(section: Any, key: str, names: dict[str, set[str]]) -> None:
+    """Add the parameters of a section of a file to the names by node; '*': of all nodes."""
+    for inner, value in section.items() if isinstance(section, dict) else ():
+        if inner == 'ros__parameters':
+            node = key.rpartition('/')[2].replace('**', '*')
+            names.setdefault(node, set()).update(_full_names(value))
+        else:
+            _add_names(value, str(inner), names)
+
+
+def _full_names(values: Any, prefix: str = '') -> Iterator[str]:
+    """Yield the names of parameters that a file has in groups, as in posture: {damping: 1.0}."""
+    for name, value in values.items() if isinstance(values, dict) else ():
+        if isinstance(value, dict):
+            yield from _full_names(value, f'{prefix}{name}.')
+        else:
+            yield f'{prefix}{name}'
+
+
+def _meant(name: str, known: Iterable[str], similarity: float = SIMILAR) -> str:
     """Return a suggestion of a known name similar to an unknown one; empty if there is none."""
-    near = difflib.get_close_matches(name, list(known), 1)
+    near = difflib.get_close_matches(name, list(known), 1, similarity)
     return f" (did you mean '{near[0]}'?)" if near else ''
 
 
@@ -238,7 +265,7 @@ def _settable(name: str, table: Iterable[Entry]) -> str:
 
 def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     """
-    Make the services that set parameters refuse unknown names and deletions with a reason.
+    Make the services that set parameters read texts, and refuse unknown names and deletions.
 
     rclpy's error omits the name of an unknown parameter, and rclpy deletes a parameter that is
     set to no value. A read-only parameter that keeps its value is accepted: `ros2 param load`
@@ -248,6 +275,7 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
     set_all = node.set_parameters_atomically
 
     def set_declared(parameters: list[Parameter]) -> SetParametersResult:
+        parameters = [_unquoted(one, entries) for one in parameters]
         changed = [one for one in parameters if not _keeps_its_value(node, one)]
         for one in changed:
             reason = ''
@@ -266,6 +294,15 @@ def _answer_in_our_words(node: Node, entries: Mapping[str, Entry]) -> None:
         return set_all(changed)
 
     node.set_parameters_atomically = set_declared
+
+
+def _unquoted(parameter: Parameter, entries: Mapping[str, Entry]) -> Parameter:
+    """Return a parameter with the numbers that its text stands for (`Setting.unquoted`)."""
+    entry = entries.get(parameter.name)
+    value = parameter.value if entry is None else entry.unquoted(parameter.value)
+    if value is parameter.value:
+        return parameter
+    return Parameter(parameter.name, entry.ros_type, value)
 
 
 def _keeps_its_value(node: Node, parameter: Parameter) -> bool:

@@ -81,9 +81,10 @@ class Source:
     1, 2, 3, …, and they arrive in this order. So a message whose number continues that of an
     earlier message is of the same publisher. A publisher is chosen at once if it is alone,
     otherwise when no other publisher has sent a message for the time-out; it stays chosen until
-    it has been silent for the time-out. If the message numbers of two publishers are so close that
-    a message may be of either, none is chosen until only one of them publishes. If the middleware
-    does not number messages, none is chosen while there are several publishers.
+    it has been silent for the time-out, and is chosen again if it is the first to go on. If the
+    message numbers of two publishers are so close that a message may be of either, none is chosen
+    until only one of them publishes. If the middleware does not number messages, none is chosen
+    while there are several publishers.
 
     Parameters
     ----------
@@ -95,6 +96,7 @@ class Source:
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._taken: _Stream | None = None
+        self._silent: _Stream | None = None  # chosen last, while none is chosen after its silence
         self._doubted: _Stream | None = None
         self._others: list[_Stream] = []
         self._crowded = self._unclear = -float('inf')
@@ -127,7 +129,7 @@ class Source:
             self._crowded = now
         if self._taken is not None and now - self._taken.heard > timeout:
             self._others.append(self._taken)
-            self._taken = None
+            self._taken, self._silent = None, self._taken
         self._others = [one for one in self._others[-MOST:]
                         if now - one.heard <= MEMORY * timeout]
         # messages of a publisher that has just gone may still be queued
@@ -140,7 +142,7 @@ class Source:
 
     def _judge_only(self, number: int, now: float) -> str:
         """Return KNOWN or NEW for a message by its number, on a topic with one publisher."""
-        self._others, self._doubted = [], None
+        self._others, self._doubted, self._silent = [], None, None
         if self._taken is None or number <= self._taken.last:
             self._taken = _Stream(number, now, now)
             return NEW
@@ -175,17 +177,21 @@ class Source:
             self._others.append(one)
         if taken is not None:
             return OTHER
+        if one is self._silent:
+            self._others.remove(one)
+            self._taken, self._silent = one, None
+            return KNOWN
         if sum(now - other.heard <= timeout for other in self._others) > 1:
             self._unclear = now
         if now - self._unclear <= timeout or now - one.since < timeout:
             return UNCLEAR
         self._others.remove(one)
-        self._taken = one
+        self._taken, self._silent = one, None
         return NEW
 
     def _lose(self, now: float) -> str:
         """Refuse all messages until only one publisher publishes; return UNCLEAR."""
         self._others += [one for one in (self._taken, self._doubted) if one is not None]
-        self._taken = self._doubted = None
+        self._taken = self._doubted = self._silent = None
         self._unclear = now
         return UNCLEAR

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 import os
 import sys
 from time import perf_counter
@@ -59,8 +60,9 @@ class Stoppable(Protocol):
 def run_and_exit(make: Callable[[], Stoppable], arguments: list[str] | None = None) -> NoReturn:
     """Call `run` and end the process without the tear-down of Python, which threads may block."""
     run(make, arguments)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with suppress(OSError):  # the pipe to launch, which has ended
+        sys.stdout.flush()
+        sys.stderr.flush()
     os._exit(0)
 
 
