@@ -43,7 +43,7 @@ def demo(tmp_path, *arguments, code=0):
          '--json', str(figures), *map(str, arguments)],
         capture_output=True, text=True, timeout=300, check=False, env=ENVIRONMENT)
     assert done.returncode == code, done.stdout + done.stderr
-    return json.loads(figures.read_text()) if figures.exists() else {}, done.stdout + done.stderr
+    return json.loads(figures.read_text()) if figures.exists() else {}, done.stderr + done.stdout
 
 
 def config(tmp_path, text):
@@ -97,6 +97,23 @@ def test_plots_of_the_demo(tmp_path, request):
             (checkout / 'doc' / f'demo_{file.name}').write_bytes(file.read_bytes())
 
 
+def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
+    from matplotlib import pyplot
+    from osc_ros.nodes import report
+    from osc_ros.nodes.demo_parameters import NODES, Parameters
+    from osc_ros.nodes.demonstration import Demonstration
+    from osc_ros.nodes.share import share_directory
+    parameters = Parameters([share_directory() / 'config' / 'panda.yaml'])
+    wanted = Demonstration({node: parameters.values(node, {}) for node in NODES}, 5.0)
+    recording, rest = report.Recording(), np.zeros(7)
+    for time, torque in ((0.0, 0.0), (1.0, 10.0), (2.0, 10.0)):
+        recording.add_state(time, rest, rest, np.full(7, torque))
+    figure = report._torque_plot(pyplot, '', recording, [], wanted)
+    [axes] = figure.axes
+    pyplot.close(figure)
+    assert [line.get_drawstyle() for line in axes.lines] == ['steps-post'] * 7
+
+
 def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_path):
     from osc_ros.nodes.demo_parameters import Parameters
     from osc_ros.nodes.demonstration import demonstration
@@ -115,6 +132,39 @@ def test_arm_that_does_not_follow_is_reported_and_the_exit_status_says_so(tmp_pa
     panda = share_directory() / 'config' / 'panda.yaml'
     wanted = demonstration(Parameters([panda, following]), {}, 3.0, lambda progress: None)
     assert not result_of(wanted).failures
+
+
+FOREIGN = {  # as they come; and whether they follow only with another simulated arm
+    'tiago': False, 'z1': True, 'xarm7': True, 'icub': True, 'baxter': False}
+
+
+@pytest.mark.parametrize('name', [
+    name if name == 'baxter' else pytest.param(name, marks=pytest.mark.slow) for name in FOREIGN])
+def test_foreign_arm_follows_as_it_comes_and_the_last_line_says_what_it_needed(tmp_path, name):
+    from arms import ARMS
+    from survey import urdf_texts
+    path, base, tip = next(arm for arm in ARMS if arm[0].endswith(f'/{name}.urdf'))
+    urdf = tmp_path / 'arm.urdf'
+    urdf.write_text(urdf_texts()[path])
+    figures, printed = demo(tmp_path, '--duration', 10, '--urdf', urdf, '--base', base,
+                            '--tip', tip)
+    assert figures['first run']['failures'] and not figures['failures']
+    # measured over ROS, in the second run, with the thresholds of the first
+    assert figures['figure of eight']['position rms [mm]'] < 1.0
+    assert figures['figure of eight']['orientation rms [deg]'] < 0.201
+    told = figures['follows only with']
+    last = ' '.join(printed.split())
+    assert last.endswith(f'the arm follows only with {told}'), printed
+    changed = figures['changed after the first run']
+    table = printed.rpartition('changed after the first run:')[2]
+    assert changed and all(f'{key} ' in table for key in changed)
+    assumed = [key for key in changed if key.startswith('osc_simulator')]
+    assert assumed == (['osc_simulator rotor_inertia'] if FOREIGN[name] else [])
+    assert ('an assumed rotor inertia of ' in told) == FOREIGN[name]
+    if FOREIGN[name]:
+        inertia = changed['osc_simulator rotor_inertia']
+        assert f'an assumed rotor inertia of {inertia[0]:g} kg m²' in told
+        assert inertia == changed['osc_controller rotor_inertia']
 
 
 def test_own_robot_is_driven_from_nothing_but_its_urdf(tmp_path):
@@ -265,7 +315,7 @@ def test_waiting_goes_on_as_long_as_new_kernels_are_compiled(
     class Witness:
         """Reports for `compiles_for` seconds that the controller compiles kernels."""
 
-        compilation, compiled_at, now = '', -np.inf, 0.0
+        compilation, compiled_at, failure, now = '', -np.inf, '', 0.0
 
         def __init__(self, recording, base):
             """Do nothing."""

@@ -146,7 +146,7 @@ def test_user_asks_for_the_start_up_check_and_the_arm_does_not_weigh_what_it_sho
 class Refusing:
     """A witness whose controller refuses, and the process of this controller."""
 
-    compilation, compiled_at = '', -np.inf
+    compilation, compiled_at, failure = '', -np.inf, ''
 
     def __init__(self, reasons):
         """Refuse for these reasons, one after the other; then accept."""

@@ -36,6 +36,7 @@ from osc_ros.nodes import messages
 from osc_ros.nodes.arm_loop import ArmLoop
 from osc_ros.nodes.claims import NoClaims
 from osc_ros.nodes.controller import Controller
+from osc_ros.nodes.diagnosis import ENDED, FAILED
 from osc_ros.nodes.display_parameters import TF
 from osc_ros.nodes.gripper import GripperTopics
 from osc_ros.nodes.parameters import Entry, initial_value
@@ -167,16 +168,16 @@ class ArmNode(Controller):
 
     def _on_lost(self, reason: str) -> None:
         """Report an error of the arm; the node becomes inactive."""
-        self.get_logger().error(f'the arm has failed: {reason}')
+        text = f'{FAILED}: {reason}'
+        self.get_logger().error(text)
+        if self._diagnosis is not None:  # before the deactivation, which takes longer
+            self._diagnosis.publish_failure(text)
         if self._state_machine.current_state[1] == 'active':
             self.trigger_deactivate()
-        if self._diagnosis is not None:
-            self._diagnosis.publish_failure(f'the arm has failed: {reason}')
 
     def _on_ended(self, status: str) -> None:
         """Report the end of the loop's process; the node becomes unconfigured."""
-        text = (f'the process of the control loop has ended {status}: the arm has stopped by '
-                'itself; configure to start again')
+        text = f'{ENDED} {status}: the arm has stopped by itself; configure to start again'
         self.get_logger().error(text)
         if self._diagnosis is not None:
             self._diagnosis.publish_failure(text)

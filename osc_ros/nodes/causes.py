@@ -17,7 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import tee
 from typing import Any
@@ -43,7 +43,13 @@ Changes = dict[str, Values]
 # What the controller is told of the arm, and what the simulated arm has.
 PAYLOAD = tuple(entry.name for entry in description.SIMULATED_PAYLOAD)
 EQUAL = ('gravity', 'driver_compensates', 'rotor_inertia')
-ROTORS = (0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
+ROTORS = (0.01, 0.03, 0.1, 0.3)  # rotor inertias that are tried [kg m²]
+# Of the observer: a joint that reverses needs twice its friction soon; and a feedforward of
+# friction that is bounded, because the joint is light, disturbs the observer.
+RISE = 0.03  # [s]
+OBSERVER = {'disturbance.mode': 'observer', 'disturbance.rise': RISE,
+            'friction.from_description': 0.0}
+GAINS = ('translation.natural_frequency', 'rotation.natural_frequency')
 BINDS = 0.98  # share of a limit from which on it counts as reached
 OTHER_STARTS = (1, 2, 3)  # seeds of the random search for other start positions
 
@@ -56,13 +62,16 @@ class Cause:
     Attributes
     ----------
     text : str
+    remedy : str
+        In words, what `changes` are: 'the arm follows only with ...'; empty without changes.
     changes : dict
         Parameters by node, '' for all nodes; empty if nothing that was tried helps.
 
     """
 
     text: str
-    changes: Changes
+    remedy: str = ''
+    changes: Changes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -
             if not result(recording, plan, demonstration).failures:
                 return Cause('With the same parameters the arm follows in this process, without '
                              'ROS and in lockstep: the nodes were too slow for the wall clock, or '
-                             'lost messages.', {})
+                             'lost messages.')
             limits = _reached_limit(demonstration, recording)
         except OscError as error:
             limits = f'A repetition in this process fails: {error}'
@@ -107,11 +116,12 @@ def cause(demonstration: Demonstration, shown: Callable[[float, str], object]) -
             if _follows(demonstration.changed(candidate.changes),
                         partial(_show_trial, shown, number)):
                 # keep the start: other start positions might be chosen for the changed arm
-                return Cause(candidate.text, _merged(start_parameters(demonstration.start),
-                                                     candidate.changes))
+                return Cause(candidate.text, candidate.remedy, _merged(
+                    start_parameters(demonstration.start), candidate.changes))
     return Cause(f'{limits}. Nothing that was tried helps: the same payload, gravity and driver '
-                 'for controller and simulator, compensation of all friction, smaller motions, '
-                 'other joint positions at the start.', {})
+                 'for controller and simulator, compensation of all friction, an observer of what '
+                 'the model lacks, other gains, smaller motions, other joint positions at the '
+                 'start, rotor inertias.')
 
 
 def _candidates(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
@@ -174,16 +184,53 @@ def _difference(told: Values, simulated: Values, names: Sequence[str]) -> str:
 
 
 def _causes_in_motion(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
-    """Yield friction, limits that are reached, and combinations of them."""
-    friction = list(_compensations(demonstration))
+    """
+    Yield friction, limits that are reached, and combinations of them.
+
+    First what only the controller needs, then other motions, then another simulated arm.
+
+    """
+    friction = _friction(demonstration)
+    is_cause = bool(friction) and _follows(demonstration.changed(
+        _without_friction(demonstration)))
+    finding = friction if is_cause else limits
+    if is_cause:
+        yield from _compensations(demonstration, friction)
+    yield from _controllers(demonstration, finding)
+    if is_cause:
+        yield from _rotors(demonstration, friction)
+        return
+    # friction is not the only cause: combine it with others only if none helps alone
     others, again = tee(_other_motions(demonstration, limits))  # slow: searches for starts
-    if friction and _follows(demonstration.changed(_without_friction(demonstration))):
-        yield from friction
-    else:  # friction is not the only cause: combine it with others only if none helps alone
-        yield from others
+    yield from others
     for other in list(again)[1::2] if friction else ():
-        for one in friction[:3]:
+        for one in (*_compensations(demonstration, friction),
+                    *list(_rotors(demonstration, friction))[1:5]):
             yield other.combine(one)
+
+
+def _controllers(demonstration: Demonstration, finding: str) -> Iterator[_Candidate]:
+    """Yield controllers with the observer of what the model lacks, and with other gains."""
+    values = demonstration.values['osc_controller']
+    observer = _observer(demonstration)
+    words = 'an observer in the controller that compensates what its model lacks ' \
+            '(disturbance.mode: observer)'
+    yield _Candidate(finding, words, {'osc_controller': observer})
+    for factor, kind in ((2.0, 'higher'), (0.5, 'lower')):
+        gains = {name: [factor * x for x in values[name]] for name in GAINS}
+        text = (f'{kind} gains (natural frequencies of the tip up to '
+                f'{max(map(max, gains.values())):g} rad/s)')
+        if kind == 'lower':
+            yield _Candidate(finding, text, {'osc_controller': gains})
+        yield _Candidate(finding, f'{words} and {text}', {'osc_controller': {**observer, **gains}})
+
+
+def _observer(demonstration: Demonstration) -> Values:
+    """Return the parameters of a controller with an observer that may compensate all friction."""
+    friction = demonstration.robot.coulomb_friction + demonstration.robot.viscous_friction
+    values = demonstration.values['osc_controller']
+    return {**OBSERVER, 'disturbance.friction': max(values['disturbance.friction'],
+                                                    float(friction.max()))}
 
 
 def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candidate]:
@@ -202,45 +249,63 @@ def _other_motions(demonstration: Demonstration, limits: str) -> Iterator[_Candi
         yield _Candidate(limits, 'other joint positions at the start', start_parameters(start))
 
 
-def _compensations(demonstration: Demonstration) -> Iterator[_Candidate]:
-    """Yield ways to compensate all friction of the simulated joints; none without friction."""
+def _friction(demonstration: Demonstration) -> str:
+    """Return in words the friction of the simulated joints; empty without friction."""
+    simulator, robot = demonstration.values['osc_simulator'], demonstration.robot
+    parts = [f'{name} of up to {max(simulator[name] or described):g} {unit}'
+             for name, described, unit in (('friction', robot.coulomb_friction, 'N m'),
+                                           ('damping', robot.viscous_friction, 'N m s/rad'))
+             if any(simulator[name] or described)]
+    source = ('of osc_simulator' if simulator['friction'] or simulator['damping']
+              else 'in <dynamics> of the robot description')
+    return f"The joints have {' and '.join(parts)} ({source})" if parts else ''
+
+
+def _compensations(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
+    """Yield the compensation of all friction of the simulated joints, if only a part of it is."""
+    changes, share = _whole_friction(demonstration), demonstration.values['osc_controller'][
+        'friction.from_description']
+    if changes:
+        yield _Candidate(f'{friction}, of which the controller compensates only a part '
+                         f'(friction.from_description: {share:g})', 'all friction compensated',
+                         {'osc_controller': changes})
+
+
+def _whole_friction(demonstration: Demonstration) -> Values:
+    """Return parameters with which the controller compensates all friction; may be empty."""
     simulator, controller = (demonstration.values[f'osc_{name}']
                              for name in ('simulator', 'controller'))
     robot, changes = demonstration.robot, {}
-    share, parts = controller['friction.from_description'], []
-    for name, ours, described, unit in (
-            ('friction', 'coulomb', robot.coulomb_friction, 'N m'),
-            ('damping', 'viscous', robot.viscous_friction, 'N m s/rad')):
+    for name, ours, described in (('friction', 'coulomb', robot.coulomb_friction),
+                                  ('damping', 'viscous', robot.viscous_friction)):
         simulated = np.array(simulator[name] or described)
-        compensated = np.array(controller[f'friction.{ours}'] or share * described)
-        if simulated.any():
-            parts.append(f'{name} of up to {simulated.max():g} {unit}')
+        compensated = np.array(controller[f'friction.{ours}']
+                               or controller['friction.from_description'] * described)
         if (simulated > compensated).any():
             if np.array_equal(simulated, described) and not controller[f'friction.{ours}']:
                 changes['friction.from_description'] = 1.0
             else:
                 changes[f'friction.{ours}'] = simulated.tolist()
-    if not parts:
-        return
-    source = ('of osc_simulator' if simulator['friction'] or simulator['damping']
-              else 'in <dynamics> of the robot description')
-    text = f"The joints have {' and '.join(parts)} ({source})"
-    if changes:
-        yield _Candidate(f'{text}, of which the controller compensates only a part '
-                         f'(friction.from_description: {share:g})', 'all of it compensated',
-                         {'osc_controller': changes})
-    if any(controller['rotor_inertia']):
+    return changes
+
+
+def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]:
+    """Yield assumed rotor inertias of the simulated arm, small ones first; none if it has some."""
+    robot = demonstration.robot
+    if any(demonstration.values['osc_controller']['rotor_inertia']):
         return
     inertia = least_inertia(robot)
     i = int(np.argmin(inertia))
+    finding = (f"{friction}. That is much for joint '{robot.joint_names[i]}', which moves only "
+               f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A motor '
+               'and gear with such friction has rotor inertia too, which a URDF cannot tell')
     for rotor in ROTORS:
-        yield _Candidate(
-            f"{text}. That is much for joint '{robot.joint_names[i]}', which moves only "
-            f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A motor '
-            'and gear with such friction has rotor inertia too, which a URDF cannot tell',
-            f'{rotor:g} kg m² of it at every joint, in controller and simulator (take the values '
-            'of your drives)',
-            {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
+        words = (f'an assumed rotor inertia of {rotor:g} kg m² at every joint, in controller and '
+                 'simulated arm (take the values of your drives)')
+        for more, changes in (('all friction compensated', _whole_friction(demonstration)),
+                              ('disturbance.mode: observer', _observer(demonstration))):
+            yield _Candidate(finding, f'{words}, and {more}',
+                             {'': {'rotor_inertia': [rotor] * robot.n}, 'osc_controller': changes})
 
 
 def _merged(first: Changes, second: Changes) -> Changes:

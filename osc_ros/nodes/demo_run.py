@@ -65,6 +65,10 @@ class DemoError(OscError, RuntimeError):
     """The demonstration could not be run; says what failed."""
 
 
+class ArmError(DemoError):
+    """The arm has ended its control, or the loop in which it was; says why."""
+
+
 class NodeProcess:
     """
     A node in a process of its own, which ends with the demonstration.
@@ -180,6 +184,8 @@ class Run:
         ------
         DemoError
             Something did not happen in time, a process ended, a transition was refused.
+        ArmError
+            The arm has ended its control.
         SystemExit
             After SIGINT or SIGTERM.
 
@@ -248,6 +254,8 @@ class Run:
             self._witness.spin_once(0.05)
             if self._signals:
                 sys.exit(128 + self._signals[0])
+            if self._witness.failure:
+                raise ArmError(self._witness.failure)
             for process in self._processes.values():
                 process.require_running()
             if happened():

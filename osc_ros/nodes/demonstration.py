@@ -112,7 +112,12 @@ class Demonstration:
             entries = {entry.name: entry for entry in table_of(node, old)}
             values[node] = {**old, **{name: entries[name].checked_value(value)
                                       for name, value in new.items() if name in entries}}
-        return Demonstration(values, self.duration)
+        return Demonstration(values, self.duration, self.notes)
+
+    def differences(self, other: Demonstration) -> Values:
+        """Return the values, by node and name, that are not those of another demonstration."""
+        return {f'{node} {name}': value for node, values in self.values.items()
+                for name, value in values.items() if value != other.values[node].get(name)}
 
     def given(self, node: str) -> Values:
         """Return the parameters of a node that are not its defaults."""

@@ -39,6 +39,8 @@ from osc_ros.nodes.goals import Goals
 from osc_ros.nodes.loop import Loop
 
 Array = NDArray[np.float64]
+# First words of the diagnostics of osc_arm when it cannot control the arm any more.
+FAILED, ENDED = 'the arm has failed', 'the process of the control loop has ended'
 Pairs = Iterator[tuple[str, object]]
 
 LEAST_GAIN_SHARE = 0.98  # warn below it; smaller reductions are variations of the measured period

@@ -35,6 +35,7 @@ from osc_ros.nodes.scenario import Phase, reference
 
 Array = NDArray[np.float64]
 
+CHANGED = 'changed after the first run'  # key of figures, with parameters by node and name
 SETTLED = 0.3  # errors of a step are measured in this last fraction of its duration
 
 
@@ -55,6 +56,8 @@ class Recording:
         Duration of the run on the wall clock [s].
     warnings : list of str
         Warnings in the logs of the nodes.
+    repetitions : int
+        Runs before this one that the arm ended, because torques were late.
 
     """
 
@@ -67,6 +70,7 @@ class Recording:
     diagnostics: dict[str, str] = field(default_factory=dict)
     wall_time: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    repetitions: int = 0
 
     def add_state(self, time: float, q: Array, qd: Array, tau: Array) -> None:
         """Append a state: time [s], positions, velocities and torques (n,)."""
@@ -156,6 +160,8 @@ def result(recording: Recording, plan: list[Phase], demonstration: Demonstration
         'largest torque [% of limit]': 100.0 * float(use.max()),
         'rms torque [% of limit]': 100.0 * _rms(use.ravel()),
     }
+    if recording.repetitions:
+        figures['control']['runs before, ended by the arm'] = recording.repetitions
     return Result(times, errors[:, 0], errors[:, 1], figures, failures)
 
 
@@ -193,7 +199,20 @@ def table(found: Result, plan: list[Phase]) -> str:
     lines.append('')
     lines.extend(f'{name:34}{value:12.1f}' if isinstance(value, float) else
                  f'{name:34}{value:12d}' for name, value in found.figures['control'].items())
+    changed = found.figures.get(CHANGED, {})
+    if changed:
+        lines += ['', f'{CHANGED}:', *(f'{name:46}{_short(value)}'
+                                       for name, value in changed.items())]
     return '\n'.join(lines)
+
+
+def _short(value: Any) -> str:
+    """Return a value as text; a list of equal numbers as one of them and their count."""
+    if not isinstance(value, (tuple, list)):
+        return f'{value:.4g}' if isinstance(value, float) else str(value)
+    if len(value) > 1 and len(set(value)) == 1:
+        return f'{_short(value[0])} ({len(value)} times)'
+    return ', '.join(map(_short, value))
 
 
 def write_json(path: Path, found: Result, about: dict[str, Any]) -> None:
@@ -257,7 +276,8 @@ def _torque_plot(pyplot: Any, title: str, recording: Recording, plan: list[Phase
     limited = np.isfinite(limits).all()
     for i, name in enumerate(demonstration.robot.joint_names):
         share = 100.0 * torques[:, i] / limits[i] if limited else torques[:, i]
-        axes.plot(times, share, lw=1, label=name)
+        axes.plot(times, share, lw=1, label=name,
+                  drawstyle='steps-post')  # the driver holds a torque until the next one
     axes.set(ylabel='joint torque [% of limit]' if limited else 'joint torque [N m]',
              xlabel='simulated time [s]')
     figure.suptitle(f'{title}: torques of the joints', fontsize='medium')

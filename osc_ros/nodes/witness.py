@@ -33,6 +33,7 @@ from trajectory_msgs.msg import MultiDOFJointTrajectory
 
 from osc_ros.control.trajectory import Hold, Path
 from osc_ros.nodes import compilation_report, messages
+from osc_ros.nodes.diagnosis import ENDED, FAILED
 from osc_ros.nodes.report import Recording
 from osc_ros.nodes.run import EventsExecutor
 
@@ -58,6 +59,8 @@ class Witness:
         Newest line on the progress of the controller's compilation.
     compiled_at : float
         Time of the last progress with another kernel or another count, by `perf_counter` [s].
+    failure : str
+        Why osc_arm cannot control the arm any more; empty while it can.
 
     Parameters
     ----------
@@ -74,6 +77,7 @@ class Witness:
         self._origin = 0.0  # of `time` [s]
         self.compilation, self.compiled_at = '', -np.inf
         self._compiled: dict[str, str] = {}
+        self.failure = ''
         self._node = Node('osc_demo')
         self._executor = EventsExecutor()
         self._executor.add_node(self._node)
@@ -145,7 +149,9 @@ class Witness:
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         for status in message.status:
-            if status.name.endswith('osc_controller: control'):
+            if status.message.startswith((FAILED, ENDED)):
+                self.failure = status.message
+            elif status.name.endswith('osc_controller: control'):
                 self._recording.diagnostics = {pair.key: pair.value for pair in status.values}
                 self.diagnoses += 1
             elif status.name.endswith(f'osc_controller: {compilation_report.NAME}'):

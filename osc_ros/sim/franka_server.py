@@ -40,6 +40,8 @@ PORT = 1337  # of libfranka, not to be chosen
 READY = 0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785  # positions at the start [rad]
 ROTOR_INERTIA = 0.1  # without it the hold between two motions is unstable [kg m²]
 PRIORITY = 30  # under SCHED_FIFO, if permitted
+# Longest wait of a thread for Python code of another thread; Python's default is 5 ms [s].
+SWITCH_INTERVAL = 1e-4
 PATIENCE = 30.0  # for the server to start [s]
 VARIABLE = 'FRANKA_SIM_PYTHON'
 FOLDER = '.venv-franka-sim'  # in the checkout, made by `make`
@@ -162,6 +164,7 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
     from franka_sim import FrankaSimServer
     from franka_sim.mujoco_franka_sim import ARM_INITIAL_Q
 
+    sys.setswitchinterval(SWITCH_INTERVAL)
     with suppress(OSError):  # an arm's computer has nothing else to do
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
     ARM_INITIAL_Q[:] = q
@@ -171,8 +174,33 @@ def serve(address: str, urdf: Path, q: Sequence[float]) -> None:
         os.environ['FR3_MJCF'] = str(_model(urdf, Path(folder)))
         server = FrankaSimServer(host=address, port=PORT, enable_gripper=True,
                                  enforce_comm_constraints=True, enforce_motion_limits=True)
+        step_with_states(server)
         threading.Thread(target=obey, args=(server,), daemon=True).start()
         server.start()
+
+
+def step_with_states(server: Any) -> None:
+    """
+    Let the arm move by one period with each state that the server sends, and only then.
+
+    franka-sim steps its physics in a thread of its own, on the wall clock, and counts a period of
+    the arm's clock for each state that it sends. On a busy computer these are 930 to 960 a second:
+    the arm then seems to move by 4 to 7 % faster than its clock says. And the threads wait for
+    each other's Python code.
+
+    """
+    simulation, advance = server.physics_sim, server.robot_state.update
+
+    def advance_and_step() -> None:
+        advance()
+        simulation.step()
+
+    def wait() -> None:
+        simulation.step()
+        while simulation.running:
+            time.sleep(0.1)
+
+    server.robot_state.update, simulation.run_simulation = advance_and_step, wait
 
 
 def obey(server: Any) -> None:
