@@ -238,7 +238,7 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
     from osc_ros.nodes import record
 
     class Recorder(Node):
-        looks = 0
+        looks, has_ended = 0, False
 
         @property
         def is_found(self):

@@ -203,6 +203,9 @@ def _robot_element(text: str) -> ElementTree.Element:
     body = text.lstrip('\ufeff \t\r\n')  # expat accepts nothing before the XML declaration
     if not body:
         raise ModelError('the URDF text is empty')
+    if '<!ENTITY' in body:  # a few lines of them can expand to gigabytes
+        raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF without '
+                         'them; run xacro first and pass its output')
     try:
         robot = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
