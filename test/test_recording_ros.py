@@ -152,7 +152,7 @@ def test_black_box_that_cannot_write_says_so_and_raises_nothing(tmp_path, monkey
     assert 'No space left' in Boxed(tmp_path / 'disk').fire().told[0]
     assert list((tmp_path / 'disk').iterdir()) == []
     monkeypatch.setitem(sys.modules, 'mcap.writer', None)
-    assert "pip install 'osc_ros[record]'" in Boxed(tmp_path / 'more').box.text
+    assert "pip install '.[record]', in the folder" in Boxed(tmp_path / 'more').box.text
 
 
 def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):

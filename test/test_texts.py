@@ -289,6 +289,18 @@ def require_pip(words):
             assert name == word or f"'{word}'" in SETUP, f'setup.py asks for another {name}'
 
 
+def test_messages_and_pages_tell_one_way_to_install_an_extra_which_exists():
+    sources = {path: path.read_text(encoding='utf-8')
+               for path in (CHECKOUT / 'osc_ros').rglob('*.py')}
+    for name, text in (*sources.items(), *((page, read(page)) for page in PAGES)):
+        assert 'osc_ros[' not in text, f'{name}: the package is not on PyPI'
+    extras = {extra for text in sources.values()
+              for extra in re.findall(r"installation\('(\w+)'\)", text)}
+    assert {'record', 'viewer', 'jazzy', 'demo'} <= extras
+    for extra in extras:
+        assert f"'{extra}': " in SETUP, extra
+
+
 def require_rosdep(words):
     keys = {element.text for element in PACKAGE_XML if element.tag.endswith('depend')}
     assert set(words[words.index('--skip-keys') + 1].split()) <= keys

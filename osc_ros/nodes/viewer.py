@@ -30,7 +30,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from osc_ros.commandline import node_parser, parsed_node, ros_name
-from osc_ros.errors import OscError
+from osc_ros.errors import installation, OscError
 from osc_ros.nodes import description
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.viewer_link import ControllerLink
@@ -239,8 +239,7 @@ def main(arguments: list[str] | None = None) -> None:
         except ModuleNotFoundError as error:
             if error.name not in ('viser', 'trimesh'):
                 raise
-            raise OscError(f"the page needs {error.name}: pip install 'osc_ros[viewer]'"
-                           ) from None
+            raise OscError(f"the page needs {error.name}: {installation('viewer')}") from None
 
     run_and_exit(node, ['osc_viewer', *rest])
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, installation
 from osc_ros.recording.cdr import DEFINITIONS
 
-EXTRA = "pip install 'osc_ros[record]'"
+EXTRA = installation('record')
 CHUNK = 2 ** 18  # bytes: what a file that is cut short may lose
 VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read
 METADATA = 'metadata.yaml'
