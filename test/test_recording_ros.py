@@ -28,6 +28,7 @@ pytest.importorskip('mcap', reason='mcap is not installed')
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 
+from conftest import PATIENCE
 import osc_ros
 from osc_ros.control import checkpoint
 from osc_ros.nodes import black_box
@@ -42,6 +43,14 @@ from test_client import RosArm
 from test_watchdogs import bad_state, Watched
 
 FREQUENCY = 'translation.natural_frequency'
+
+
+def until(happened):
+    """Wait until other threads and processes have brought something about."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, 'waited in vain'
+        time.sleep(0.02)
 
 
 def set_frequency(node, value):
@@ -181,17 +190,16 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
             recorder = subprocess.Popen(
                 [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run',
                  '--json'], stdout=subprocess.PIPE, text=True)
-            began = time.monotonic()
-            while not controller._records._subscribers and time.monotonic() < began + 60.0:
-                time.sleep(0.05)
+            until(lambda: controller._records._subscribers)
             arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
             set_frequency(controller, 30.0)
             arm.move_to(arm.pose(shift=(0.0, -0.05, 0.0)))
             names = list(controller._law.robot.joint_names)
             publisher = nodes.nodes[0].create_publisher(JointState, 'joint_states', 10)
-            time.sleep(1.0)
+            until(lambda: publisher.get_subscription_count() >= 3)  # controller, recorder, client
             publisher.publish(JointState(name=names, position=[np.nan] * 7, velocity=[0.0] * 7))
-            time.sleep(1.0)
+            guard = controller._loop.engine.guard
+            until(lambda: guard.counts['not_finite'])
             arm.sleep(0.5)
             recorder.send_signal(2)
             told, _ = recorder.communicate(timeout=60.0)
