@@ -22,8 +22,8 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from geometry_msgs.msg import (  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import (
     Point,
     Pose,
     PoseStamped,
@@ -33,26 +33,26 @@ from geometry_msgs.msg import (  # noqa: E402
     Wrench,
     WrenchStamped,
 )
-from rcl_interfaces.msg import ParameterEvent  # noqa: E402
-from rcl_interfaces.srv import SetParametersAtomically  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout  # noqa: E402
-from trajectory_msgs.msg import (  # noqa: E402
+from rcl_interfaces.msg import ParameterEvent
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, MultiArrayDimension, MultiArrayLayout
+from trajectory_msgs.msg import (
     MultiDOFJointTrajectory,
     MultiDOFJointTrajectoryPoint,
 )
 
-from conftest import PATIENCE  # noqa: E402
-from osc_ros.errors import InputError, ModelError  # noqa: E402
-from osc_ros.model.urdf import description as urdf_description  # noqa: E402
-from osc_ros.nodes import description, record, serialized  # noqa: E402
-from osc_ros.nodes.controller import Controller  # noqa: E402
-from osc_ros.recording.bag import BagWriter  # noqa: E402
-from test_nodes import Rig  # noqa: E402
-from test_parameters import Other  # noqa: E402
+from conftest import PATIENCE
+from osc_ros.errors import InputError, ModelError
+from osc_ros.model.urdf import description as urdf_description
+from osc_ros.nodes import description, record, serialized
+from osc_ros.nodes.controller import Controller
+from osc_ros.recording.bag import BagWriter
+from test_nodes import Rig
+from test_parameters import Other
 
 pytestmark = pytest.mark.ros
 
@@ -149,9 +149,11 @@ def crowd(ros, tmp_path):
 
 def test_recorder_imports_no_package_that_a_participant_names(crowd):
     assert 'antigravity' not in sys.modules
-    names = ('antigravity/msg/String', 'this/msg/String', '../msg/String', 'std_msgs/msg/../String',
-             'std_msgs/srv/String', 'osc_ros/msg/String', 'std_msgs/msg/Nonesuch', '', 'String')
-    found = crowd(*((f'x{k}', name) for k, name in enumerate(names)), ('good', 'std_msgs/msg/String'))
+    names = ('antigravity/msg/String', 'this/msg/String', '../msg/String',
+             'std_msgs/msg/../String', 'std_msgs/srv/String', 'osc_ros/msg/String',
+             'std_msgs/msg/Nonesuch', '', 'String')
+    found = crowd(*((f'x{k}', name) for k, name in enumerate(names)),
+                  ('good', 'std_msgs/msg/String'))
     assert len(found.problems) == len(names), found.problems
     assert all('is not recorded' in problem for problem in found.problems)
     assert 'antigravity' not in sys.modules

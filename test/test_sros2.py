@@ -22,17 +22,17 @@ import pytest
 
 pytest.importorskip('rclpy', reason='rclpy is not installed')
 
-from rclpy.node import Node  # noqa: E402
+from rclpy.node import Node
 
-import osc_ros  # noqa: E402
-from osc_ros.nodes import record  # noqa: E402
-from osc_ros.nodes.arm import ArmNode  # noqa: E402
-from osc_ros.nodes.relay import Relay  # noqa: E402
-from osc_ros.recording.bag import BagWriter  # noqa: E402
-from test_arm import ARM  # noqa: E402
-from osc_ros.sim.hand import FINGERS  # noqa: E402
-from test_client import RosArm  # noqa: E402
-from test_nodes import given, ROBOT, SUCCESS  # noqa: E402
+import osc_ros
+from osc_ros.nodes import record
+from osc_ros.nodes.arm import ArmNode
+from osc_ros.nodes.relay import Relay
+from osc_ros.recording.bag import BagWriter
+from osc_ros.sim.hand import FINGERS
+from test_arm import ARM
+from test_client import RosArm
+from test_nodes import given, ROBOT, SUCCESS
 
 pytestmark = pytest.mark.ros
 

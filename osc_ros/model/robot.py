@@ -159,11 +159,10 @@ class Robot:
             freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
         freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
         require_structure(self)
-        for name in FRICTION:
+        for name, usual in (*dict.fromkeys(FRICTION, 0.0).items(),
+                            ('deceleration_limits', np.inf)):
             if getattr(self, name) is None:
-                freeze(self, name, np.zeros(self.n))
-        if self.deceleration_limits is None:
-            freeze(self, 'deceleration_limits', np.full(self.n, np.inf))
+                freeze(self, name, np.full(self.n, usual))
         for name, shape in _shapes(bodies, self.n).items():
             freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({

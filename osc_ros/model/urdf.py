@@ -206,8 +206,8 @@ def _robot_element(text: str) -> ElementTree.Element:
     if not body:
         raise ModelError('the URDF text is empty')
     if '<!ENTITY' in body:  # a few lines of them can expand to gigabytes
-        raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF without '
-                         'them; run xacro first and pass its output')
+        raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF '
+                         'without them; run xacro first and pass its output')
     try:
         robot = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:

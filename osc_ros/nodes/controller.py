@@ -196,7 +196,8 @@ class Controller(ManagedNode):
         made.callback(records.close)
         policy = self._targets.policy
         self._senders = senders = Senders(self, {
-            'commanded by': self._targets.topics, 'joint states of': [self.resolve_topic_name('joint_states')]})
+            'commanded by': self._targets.topics,
+            'joint states of': [self.resolve_topic_name('joint_states')]})
         diagnosis.inputs = lambda: (*policy.values(), *records.values(), *senders.values())
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)

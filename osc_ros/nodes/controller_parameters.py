@@ -356,8 +356,8 @@ _JOINTS = (
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; empty: those of the robot '
           'description', lower=1e-6, live=True),
     Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
-          '[rad/s²]; empty: computed from the effort limits in the worst pose, and at most that of '
-          'the robot description (URDF 1.2)', lower=1e-3, live=True),
+          '[rad/s²]; empty: computed from the effort limits in the worst pose, and at most that '
+          'of the robot description (URDF 1.2)', lower=1e-3, live=True),
     Entry('limits.reaction_time', Limits.reaction_time,
           'Time in which braking before a limit builds up [s]; '
           'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0,

@@ -43,7 +43,8 @@ MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
 # The parameters that decide what stops the arm: every participant of the network can set them, so
 # the log says so.
-PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|hardware\.collision)\..+|(state|target|command)_timeout|'
+PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|hardware\.collision)\..+|'
+                         '(state|target|command)_timeout|'
                          'startup_check|stop_rate|settle_time|idle|reaction|latched')
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 

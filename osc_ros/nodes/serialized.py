@@ -109,8 +109,8 @@ def trajectory(data: bytes) -> Trajectory:
     if m * SMALLEST_POINT > size - at:
         raise _cut_short()
     if m > MOST_POINTS:
-        raise InputError(f'the trajectory has {m} points: accepted are at most {MOST_POINTS}; send '
-                         'a longer one in parts')
+        raise InputError(f'the trajectory has {m} points: accepted are at most {MOST_POINTS}; '
+                         'send a longer one in parts')
     found = (np.zeros((m, 3), dtype=np.int64), np.zeros(m), np.zeros((m, POSE)),
              np.zeros((m, TWIST)), np.zeros((m, TWIST)))
     if _points(words, numbers, at + 4, size, *found) != _READ:
