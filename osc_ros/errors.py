@@ -45,6 +45,11 @@ class WorkerWarning(RuntimeWarning):
     """A process of a team has failed; the result is correct, and the team is replaced."""
 
 
+def installation(extra: str) -> str:
+    """Return the command that installs an extra of this package, which is not on PyPI."""
+    return f"pip install '.[{extra}]', in the folder that osc_ros was installed from"
+
+
 def require_type(what: str, given: object, kind: type | tuple[type, ...], accepted: str) -> None:
     """Raise InputError if `given` is no `kind`; `accepted` is the end of the error message."""
     if not isinstance(given, kind):

@@ -264,8 +264,7 @@ def test_what_does_not_fit_the_arm_is_refused_with_what_is_accepted(arm, given, 
 
 @pytest.mark.parametrize(('parameters', 'said'), [
     ({'hardware__driver_compensates': 'gravity'}, "accepted is 'gravity'"),
-    pytest.param({'workers': 2}, 'osc_arm accepts 1', marks=pytest.mark.slow),
-    ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
+    ({'update': 'on_timer'}, 'osc_arm accepts on_state'),
 ], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
 def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, parameters, said):
     rig = Rig(spin, **parameters)
@@ -273,9 +272,20 @@ def test_refused_configuration_leaves_nothing_behind_and_can_be_corrected(spin, 
     assert spin.said(said)
     assert not list(loops())
     rig.node.set_parameters(given(**{name: ARM.get(name, default) for name, default in (
-        ('hardware__driver_compensates', 'none'), ('workers', 1), ('realtime__cpus', ''))
+        ('hardware__driver_compensates', 'none'), ('update', 'on_state'))
         if name in parameters}))
     assert rig.node.trigger_configure() == SUCCESS
+
+
+@pytest.mark.parametrize(('parameters', 'said'), [
+    pytest.param({'workers': 2}, 'osc_arm accepts 1', marks=pytest.mark.slow),
+    ({'realtime__cpus': 'two'}, "'realtime.cpus' is 'two'"),
+], ids=lambda given: next(iter(given)) if isinstance(given, dict) else '')
+def test_refused_value_that_is_fixed_at_start_leaves_nothing_behind(spin, parameters, said):
+    rig = Rig(spin, **parameters)
+    assert rig.node.trigger_configure() == FAILURE
+    assert spin.said(said)
+    assert not list(loops())
 
 
 def test_unknown_kind_of_arm_is_refused_at_once(ros):

@@ -66,8 +66,8 @@ class RosArm:
 
         self.nodes = [
             Simulator(parameter_overrides=given(
-                **robot, lockstep=True, publish_tf=False, initial_positions=list(HOME),
-                **(simulator or {}))),
+                **robot, lockstep=True, lockstep_timeout=3600.0, publish_tf=False,
+                initial_positions=list(HOME), **(simulator or {}))),
             Controller(parameter_overrides=given(**robot, state_timeout=30.0, **parameters))]
         self.executor = EventsExecutor()
         for node in self.nodes:

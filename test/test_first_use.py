@@ -189,7 +189,8 @@ class Simulated(Rig):
         super().__init__(spin, tasks=['elbow'], elbow__link='panda_link4', **parameters)
         assert self.controller.trigger_configure() == SUCCESS  # may compile kernels for minutes
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, initial_positions=READY.tolist(), lockstep=True))
+            **ROBOT, initial_positions=READY.tolist(), lockstep=True,
+            lockstep_timeout=3600.0))
         self.distances, self.reached = {'': [], 'elbow/': []}, {'': [], 'elbow/': []}
         for prefix in self.reached:
             self.hardware.create_subscription(

@@ -667,5 +667,5 @@ def test_the_table_of_arms(tmp_path, monkeypatch):
         hardware_class('absent')
     monkeypatch.setitem(sys.modules, 'pylibfranka', None)
     monkeypatch.delitem(sys.modules, 'osc_ros.hardware.franka')
-    with pytest.raises(InputError, match=r"pip install 'osc_ros\[franka\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[franka\]'"):
         hardware_class('franka')

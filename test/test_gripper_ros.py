@@ -30,6 +30,7 @@ from geometry_msgs.msg import PoseStamped  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import Float64MultiArray  # noqa: E402
 
+from conftest import PATIENCE  # noqa: E402
 from osc_ros.nodes import gripper_action, messages  # noqa: E402
 from test_client import RosArm  # noqa: E402
 
@@ -123,9 +124,9 @@ def test_plain_topics_move_the_fingers_without_a_client(arm, listened):
     states = listened.listen(JointState, 'gripper/state')
     commands = listened.node.create_publisher(
         Float64MultiArray, '/osc_simulator/gripper/command', rclpy.qos.qos_profile_system_default)
-    assert arm._backend.wait(lambda: commands.get_subscription_count() and states, 5.0)
+    assert arm._backend.wait(lambda: commands.get_subscription_count() and states, PATIENCE)
     commands.publish(Float64MultiArray(data=[0.02]))
-    assert arm._backend.wait(lambda: abs(states[-1].position[0] - 0.02) < 1e-3, 5.0)
+    assert arm._backend.wait(lambda: abs(states[-1].position[0] - 0.02) < 1e-3, PATIENCE)
     assert list(states[-1].name) == ['width', 'goal']
 
 
@@ -218,12 +219,12 @@ def test_action_of_control_msgs_grasps(arm):
     from rclpy.action import ActionClient
     arm.gripper.move(0.08)
     client = ActionClient(arm._backend._node, GripperCommand, '/osc_simulator/gripper/gripper_cmd')
-    assert client.wait_for_server(timeout_sec=5.0)
+    assert client.wait_for_server(timeout_sec=PATIENCE)
     goal = GripperCommand.Goal()
     goal.command.position, goal.command.max_effort = 0.03, 15.0
     sent = client.send_goal_async(goal)
-    assert arm._backend.wait(sent.done, 5.0)
+    assert arm._backend.wait(sent.done, PATIENCE)
     result = sent.result().get_result_async()
-    assert arm._backend.wait(result.done, 5.0)
+    assert arm._backend.wait(result.done, PATIENCE)
     assert result.result().result.reached_goal
     assert result.result().result.position == pytest.approx(0.03, abs=1e-3)

@@ -38,8 +38,8 @@ class Pushed(Rig):
         super().__init__(spin, **parameters)
         assert self.controller.trigger_configure() == SUCCESS
         self.simulator = Simulator(parameter_overrides=given(
-            **ROBOT, initial_positions=READY.tolist(), lockstep=True, friction=[0.0] * 7,
-            damping=[0.0] * 7, **(simulated or {})))
+            **ROBOT, initial_positions=READY.tolist(), lockstep=True, lockstep_timeout=3600.0,
+            friction=[0.0] * 7, damping=[0.0] * 7, **(simulated or {})))
         self.hardware.destroy_publisher(self.hardware.states)
         spin(lambda: self.controller._state_age() < 1.0, self.simulator, why='for a state')
         assert self.controller.trigger_activate() == SUCCESS

@@ -61,8 +61,9 @@ A node refuses a value that is not accepted, and gives the reason. If one value 
 accepted, the node refuses the whole set (`ros2 param load` sets the parameters one by one). An
 integer is accepted for a number, and an array of integers for an array of numbers. A parameter
 that is not "live" can be set only while osc_controller is unconfigured; for the other nodes, only
-when the node starts. A parameter that is "fixed" names a file, a program or a machine: it keeps
-the value of the start, so that no participant of the network can choose another.
+when the node starts. A parameter that is "fixed" names a file, a program or a machine, or takes
+processes, memory or priority of this one: it keeps the value of the start, so that no participant
+of the network can choose another ([security](security.md)).
 
 In a parameter file, the section `/**:` is for all nodes, the section `/**/osc_controller:` for
 osc_controller in any namespace. If both set a parameter, the later section takes precedence. `ros2
@@ -311,21 +312,24 @@ def test_set_with_one_bad_value_is_refused_whole_over_the_service(spin, bad, rea
 FIXED = [(name, entry) for name, table in TABLES.items() for entry in table if entry.fixed]
 
 
-def test_what_names_files_programs_and_machines_is_fixed():
+def test_what_names_files_programs_and_machines_or_takes_of_this_one_is_fixed():
     from osc_ros.hardware.franka import FrankaArm
     fixed = {entry.name for _, entry in FIXED}
     assert fixed == {'robot_description_file', 'black_box.directory', 'black_box.files',
-                     'hardware', 'hardware.identity', 'record_cycles'}
+                     'hardware', 'hardware.identity', 'record_cycles', 'workers',
+                     'realtime.priority', 'realtime.lock_memory', 'realtime.cpus',
+                     'black_box.megabytes'}
     assert [entry.name for entry in arm.entries_of(FrankaArm) if entry.fixed] == [
-        'hardware.address']
+        'hardware.address', 'hardware.realtime']
 
 
-def test_participant_cannot_choose_files_of_the_black_box(spin, tmp_path):
+def test_participant_can_choose_neither_files_nor_processes_memory_and_priority(spin, tmp_path):
     node = controller.Controller(parameter_overrides=[Parameter('autostart', value=False)])
     other = Other(spin, node)
     before = other.dump()
     for name, value in (('black_box.directory', str(tmp_path)), ('black_box.files', 1),
-                        ('robot_description_file', '/etc/passwd')):
+                        ('robot_description_file', '/etc/passwd'), ('workers', 1024),
+                        ('realtime.priority', 99), ('black_box.megabytes', 1024.0)):
         wanted = [Parameter(name, value=value).to_parameter_msg()]
         for kind, service in ((SetParameters, 'set_parameters'),
                               (SetParametersAtomically, 'set_parameters_atomically')):

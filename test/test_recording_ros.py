@@ -31,6 +31,7 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_msgs.msg import UInt8MultiArray
 
+from conftest import PATIENCE
 import osc_ros
 from osc_ros.control import checkpoint
 from osc_ros.nodes import black_box
@@ -46,6 +47,14 @@ from test_client import RosArm
 from test_watchdogs import bad_state, Watched
 
 FREQUENCY = 'translation.natural_frequency'
+
+
+def until(happened):
+    """Wait until other threads and processes have brought something about."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < deadline, 'waited in vain'
+        time.sleep(0.02)
 
 
 def set_frequency(node, value):
@@ -156,7 +165,7 @@ def test_black_box_that_cannot_write_says_so_and_raises_nothing(tmp_path, monkey
     assert 'No space left' in Boxed(tmp_path / 'disk').fire().told[0]
     assert list((tmp_path / 'disk').iterdir()) == []
     monkeypatch.setitem(sys.modules, 'mcap.writer', None)
-    assert "pip install 'osc_ros[record]'" in Boxed(tmp_path / 'more').box.text
+    assert "pip install '.[record]', in the folder" in Boxed(tmp_path / 'more').box.text
 
 
 def test_black_box_keeps_a_number_of_files_and_no_others(tmp_path, monkeypatch):
@@ -185,17 +194,16 @@ def test_recording_over_ros_is_computed_again(ros, tmp_path):
             recorder = subprocess.Popen(
                 [sys.executable, '-m', 'osc_ros.nodes.record', '--output', tmp_path / 'run',
                  '--json'], stdout=subprocess.PIPE, text=True)
-            began = time.monotonic()
-            while not controller._records._subscribers and time.monotonic() < began + 60.0:
-                time.sleep(0.05)
+            until(lambda: controller._records._subscribers)
             arm.move_to(arm.pose(shift=(0.0, 0.05, 0.0)))
             set_frequency(controller, 30.0)
             arm.move_to(arm.pose(shift=(0.0, -0.05, 0.0)))
             names = list(controller._law.robot.joint_names)
             publisher = nodes.nodes[0].create_publisher(JointState, 'joint_states', 10)
-            time.sleep(1.0)
+            until(lambda: publisher.get_subscription_count() >= 3)  # controller, recorder, client
             publisher.publish(JointState(name=names, position=[np.nan] * 7, velocity=[0.0] * 7))
-            time.sleep(1.0)
+            guard = controller._loop.engine.guard
+            until(lambda: guard.counts['not_finite'])
             arm.sleep(0.5)
             recorder.send_signal(2)
             told, _ = recorder.communicate(timeout=60.0)
@@ -285,7 +293,7 @@ def test_time_to_record_begins_when_the_controller_is_found(ros, capsys, monkeyp
     from osc_ros.nodes import record
 
     class Recorder(Node):
-        looks, failure = 0, None
+        looks, failure, has_ended = 0, None, False
 
         @property
         def is_found(self):

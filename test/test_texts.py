@@ -63,6 +63,7 @@ FOREIGN = {
     '/robot_manager': 'kuka_drivers',
     'control': 'ros2 control: ros2controlcli of ros2_control',
     'bag': 'ros2 bag: ros2bag of rosbag2',
+    'security': 'ros2 security: sros2 of ros2/sros2',
 }
 SETUP = (CHECKOUT / 'setup.py').read_text(encoding='utf-8')
 MAKEFILE = (CHECKOUT / 'Makefile').read_text(encoding='utf-8')
@@ -292,6 +293,18 @@ def require_pip(words):
             assert name == word or f"'{word}'" in SETUP, f'setup.py asks for another {name}'
 
 
+def test_messages_and_pages_tell_one_way_to_install_an_extra_which_exists():
+    sources = {path: path.read_text(encoding='utf-8')
+               for path in (CHECKOUT / 'osc_ros').rglob('*.py')}
+    for name, text in (*sources.items(), *((page, read(page)) for page in PAGES)):
+        assert 'osc_ros[' not in text, f'{name}: the package is not on PyPI'
+    extras = {extra for text in sources.values()
+              for extra in re.findall(r"installation\('(\w+)'\)", text)}
+    assert {'record', 'viewer', 'jazzy', 'demo'} <= extras
+    for extra in extras:
+        assert f"'{extra}': " in SETUP, extra
+
+
 def require_rosdep(words):
     assert words[0] == 'install' and '--skip-keys' not in words
 
@@ -313,7 +326,8 @@ def require_variables(words):
     for word in words:
         name, _, value = word.partition('=')
         installed = value.partition('$VIRTUAL_ENV/share/osc_ros/')[2]
-        assert name in MAKEFILE and (CHECKOUT / installed).exists(), word
+        assert name.startswith('ROS_SECURITY_') or name in MAKEFILE, word
+        assert (CHECKOUT / installed).exists(), word
 
 
 def require_mpi(words):

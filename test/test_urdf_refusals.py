@@ -139,7 +139,7 @@ def test_sound_arm_loads_without_a_warning():
      "joint 'elbow': its lower limit 2 is above its upper 1"),
     (arm(elbow=joint('elbow', 'upper', 'lower',
                      inside="<limit lower='0' upper='1' velocity='-1' effort='1'/>")),
-     "joint 'elbow': its limits of velocity -1 and effort 1 must not be negative"),
+     "joint 'elbow': its limits of velocity -1, effort 1 and deceleration 0 must not be negative"),
     (arm(lower=link('lower', '')),
      "joint 'elbow': the bodies that it moves have no inertia about its axis (links 'lower', "
      "'tool'): give one of them an <inertial>, give the joint a rotor inertia or lock it"),

@@ -24,6 +24,8 @@ from scipy.spatial.transform import Rotation
 
 from judge import configuration, pinocchio_model, robot_cases
 from osc_ros import Robot
+from osc_ros.control.bounds import acceleration_bounds
+from osc_ros.control.limits import Limits
 from osc_ros.errors import ModelError, ModelWarning
 from osc_ros.identification.corrected_urdf import _read
 from osc_ros.model.ends import fork_at
@@ -111,8 +113,8 @@ def test_what_is_not_used_is_named():
     with pytest.warns(ModelWarning) as caught:
         Robot.from_urdf(robot, 'base', 'b')
     [told] = [str(one.message) for one in caught if 'not used' in str(one.message)]
-    for text in ("joint 'j1': its limits of acceleration, deceleration, jerk are not used; the "
-                 'parameters limits.deceleration',
+    for text in ("joint 'j1': its limits of acceleration and jerk are not used; the parameters "
+                 'target.… limit the motion of the tip',
                  "joint 'j1': attribute 'soft_upper' of <limit> is unknown and has no effect",
                  "link 'b': attribute 'colour' is unknown", "link 'b': <sensor> is unknown"):
         assert text in told
@@ -120,6 +122,35 @@ def test_what_is_not_used_is_named():
     robot_of(with_origins('', more='<!-- text -->').replace(
         '<robot name="r">', '<robot name="r" xmlns:drake="http://drake">').replace(
         '<link name="b">', '<link name="b"><drake:proximity/><!-- text -->'))
+
+
+def hardest_braking(limits, period=1e-3):
+    """Return the hardest braking of joint 1 that is driven to its upper limit [rad/s²]."""
+    q, qd, hardest, lower, upper = np.zeros(2), np.zeros(2), 0.0, np.zeros(2), np.zeros(2)
+    for _ in range(5000):
+        acceleration_bounds(q, qd, limits.table, 1.0 / (2.0 * period), lower, upper)
+        hardest = max(hardest, -upper[0])
+        q[0] += period * qd[0] + 0.5 * period ** 2 * upper[0]
+        qd[0] += period * upper[0]
+    assert 1.95 < q[0] < 2.0
+    return hardest
+
+
+def test_joint_brakes_before_its_limit_with_the_deceleration_of_its_description():
+    usual = hardest_braking(Limits.of(robot_of(with_origins(''))))
+    robot = robot_of(with_origins('', limit=' deceleration="1.5"'))
+    np.testing.assert_array_equal(robot.deceleration_limits, [1.5, np.inf])
+    assert usual > 5.0
+    assert 1.0 < hardest_braking(Limits.of(robot)) <= 1.5
+    given = Limits.of(robot, deceleration=[4.0, 4.0])  # the user's takes precedence
+    assert 1.5 < hardest_braking(given) <= 4.0
+    # it only makes the joint brake earlier: one that it cannot reach is not believed
+    assert hardest_braking(Limits.of(robot_of(with_origins('', limit=' deceleration="1e6"')))
+                           ) == usual
+    assert robot_of(with_origins('', limit=' deceleration="0"')).deceleration_limits[0] == np.inf
+    for wrong in ('-1', 'fast', 'nan'):
+        with pytest.raises(ModelError, match='deceleration'):
+            robot_of(with_origins('', limit=f' deceleration="{wrong}"'))
 
 
 def test_capsule_is_drawn():

@@ -28,7 +28,7 @@ import pytest
 
 import browser as chromium
 
-pytest.importorskip('viser', reason="viser is not installed: pip install 'osc_ros[viewer]'")
+pytest.importorskip('viser', reason="viser is not installed: pip install '.[viewer]'")
 
 from osc_ros import Robot, shipped_urdf
 from osc_ros.model.visuals import fingers, visuals

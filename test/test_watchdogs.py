@@ -266,7 +266,7 @@ def test_driver_that_sends_no_velocities_is_served(spin):
 
 
 def test_states_that_stop_for_50_ms_are_bridged_by_commands_that_are_no_answers(spin):
-    rig = Rig(spin, state_timeout=1.0).activate()
+    rig = Rig(spin).activate()  # state_timeout is 30 s: a busy machine stops for longer than 1 s
     rig.ask()
     rig.until_held(gravity(READY))
     assert rig.controller._loop.engine.guard.reaction in HARMLESS  # a late update is reported

@@ -26,7 +26,7 @@ from osc_ros.client.backend import Backend
 from osc_ros.client.gripper import GRIPPER, Gripper
 from osc_ros.client.motions import Motions
 from osc_ros.client.recording import Recording
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError, installation, OscError
 
 if TYPE_CHECKING:
     from osc_ros.sim.simulation import Simulation
@@ -136,7 +136,7 @@ class Arm(Motions):
             from osc_ros.client.topics import TopicBackend
         except ModuleNotFoundError as error:
             raise ImportError(f'Arm.ros needs ROS 2 ({error}): source its setup.bash, or '
-                              "pip install '.[jazzy]'") from error
+                              + installation('jazzy')) from error
         return cls(TopicBackend(node, timeout, gripper))
 
     @classmethod

@@ -130,8 +130,8 @@ class Limits:
 
         The deceleration of a joint: its effort limit minus the gravity torque gives a largest
         deceleration if the other joints are fixed; BRAKING_SHARE of the least of these in _STATES
-        configurations is used. It is at most HARDEST, and at most (velocity limit) /
-        (2 reaction_time).
+        configurations is used. It is at most HARDEST, at most (velocity limit) /
+        (2 reaction_time), and at most that of the robot description.
 
         """
         found = {name: value for name, value in given.items() if value is not None}
@@ -144,7 +144,8 @@ class Limits:
         if 'deceleration' not in found:
             wanted = cls(deceleration=np.ones(robot.n), **taken)  # type: ignore[arg-type]
             hardest = np.minimum(0.5 * wanted.velocity / wanted.reaction_time, HARDEST)
-            taken['deceleration'] = np.minimum(_deceleration(robot, wanted.effort), hardest)
+            taken['deceleration'] = np.minimum(np.minimum(
+                _deceleration(robot, wanted.effort), hardest), robot.deceleration_limits)
         return cls(**taken)  # type: ignore[arg-type]
 
 

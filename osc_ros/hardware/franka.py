@@ -92,7 +92,7 @@ class FrankaArm:
                 fixed=True),
         Setting('realtime', 'enforce',
                 'enforce: refuse to run without a real-time kernel and SCHED_FIFO; ignore: run',
-                choices=('enforce', 'ignore')),
+                choices=('enforce', 'ignore'), fixed=True),
         Setting('collision.torque', (20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0),
                 'External torques of the joints at which the arm stops [N·m]', lower=0.1,
                 upper=200.0, size=JOINTS),

@@ -19,7 +19,7 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, installation
 from osc_ros.hardware.contract import Hardware
 
 GROUP = 'osc_ros.hardware'  # entry points of other packages
@@ -57,7 +57,7 @@ def hardware_class(name: str) -> type[Hardware]:
         found = getattr(import_module(module), attribute, None)
     except ImportError as error:
         extra = BUILT_IN[name][1] if name in BUILT_IN else ''
-        remedy = f": pip install 'osc_ros[{extra}]'" if extra else ''
+        remedy = f': {installation(extra)}' if extra else ''
         raise InputError(f"hardware '{name}' cannot be loaded ({error}){remedy}") from error
     missing = [member for member in MEMBERS if not hasattr(found, member)]
     if not isinstance(found, type) or missing:

@@ -80,6 +80,7 @@ def bodies(description: urdf.Description, base: str, tips: tuple[str, ...],
                     for i in tree.limited]
            for limits, unlimited in (('position_limits', (-np.inf, np.inf)),
                                      ('velocity_limits', np.inf), ('effort_limits', np.inf),
+                                     ('deceleration_limits', np.inf),
                                      ('coulomb_friction', 0.0), ('viscous_friction', 0.0))},
         'gravity': gravity,
         'frames': dict(zip(description.links, zip(tree.body, tree.T_body_link, strict=True),

@@ -114,6 +114,8 @@ class Robot:
     coulomb_friction, viscous_friction : (n,), optional
         Friction and damping of the joints as described [N·m, N], [N·m·s/rad, N·s/m]; no equation
         of the dynamics uses them; default zero.
+    deceleration_limits : (n,), optional
+        Largest deceleration of each joint as described [rad/s², m/s²]; default infinite.
 
     """
 
@@ -135,6 +137,7 @@ class Robot:
     described_inertia: Array | None = None
     coulomb_friction: Array = None  # type: ignore[assignment]
     viscous_friction: Array = None  # type: ignore[assignment]
+    deceleration_limits: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """
@@ -156,9 +159,10 @@ class Robot:
             freeze(self, name, read_only(name, getattr(self, name), (bodies,), np.bool_))
         freeze(self, 'parent', read_only('parent', self.parent, (bodies,), np.intp))
         require_structure(self)
-        for name in FRICTION:
+        for name, usual in (*dict.fromkeys(FRICTION, 0.0).items(),
+                            ('deceleration_limits', np.inf)):
             if getattr(self, name) is None:
-                freeze(self, name, np.zeros(self.n))
+                freeze(self, name, np.full(self.n, usual))
         for name, shape in _shapes(bodies, self.n).items():
             freeze(self, name, read_only(name, getattr(self, name), shape))
         freeze(self, 'frames', MappingProxyType({
@@ -416,5 +420,6 @@ def _shapes(bodies: int, n: int) -> dict[str, tuple[int, ...]]:
     return {
         'T_parent_body': (bodies, 4, 4), 'inertia': (bodies, 6, 6),
         'rotor_inertia': (n,), 'position_limits': (n, 2), 'velocity_limits': (n,),
-        'effort_limits': (n,), 'gravity': (3,), **dict.fromkeys(FRICTION, (n,)),
+        'effort_limits': (n,), 'deceleration_limits': (n,), 'gravity': (3,),
+        **dict.fromkeys(FRICTION, (n,)),
     }

@@ -31,11 +31,11 @@ UNDERSTOOD: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     'mass': (('value',), ()),
     'inertia': (('ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz'), ()),
     'axis': (('xyz',), ()),
-    'limit': (('lower', 'upper', 'velocity', 'effort'), ()),
+    'limit': (('lower', 'upper', 'velocity', 'effort', 'deceleration'), ()),
     'dynamics': (('damping', 'friction'), ()),
     'mimic': (('joint', 'multiplier', 'offset'), ())}
 DECISIVE = 'origin', 'inertial', 'mass', 'inertia'  # what is unknown in them is refused
-UNUSED = 'acceleration', 'deceleration', 'jerk'  # attributes of <limit> from URDF 1.2 on
+UNUSED = 'acceleration', 'jerk'  # attributes of <limit> from URDF 1.2 on
 
 
 def _unknown(element: ElementTree.Element) -> list[str]:
@@ -69,8 +69,8 @@ def unused_parts(robot: ElementTree.Element) -> list[str]:
             unknown = _unknown(part)
             names = [name for name in unknown if name[11:-1] in UNUSED]
             if names:
-                found.append(f'{where}: its limits of {", ".join(UNUSED)} are not used; '
-                             'the parameters limits.deceleration and target.… limit the motion')
+                found.append(f'{where}: its limits of {" and ".join(UNUSED)} are not used; '
+                             'the parameters target.… limit the motion of the tip')
             inside = '' if part is element else f' of <{part.tag}>'
             found += [f'{where}: {name}{inside} is unknown and has no effect'
                       for name in unknown if name not in names]

@@ -72,8 +72,8 @@ class Description:
     moments : (m, 3)
         Principal moments of the <inertia> tensor, ascending [kg m²].
     position_limits : (m, 2)
-    velocity_limits, effort_limits : (m,)
-        [rad, m], [rad/s, m/s], [N·m, N]; infinite if missing.
+    velocity_limits, effort_limits, deceleration_limits : (m,)
+        [rad, m], [rad/s, m/s], [N·m, N], [rad/s², m/s²]; infinite if missing.
     coulomb_friction, viscous_friction : (m,)
         Friction and damping of <dynamics> [N·m, N], [N·m·s/rad, N·s/m]; zero if missing.
     mimics : mapping of int to Mimic
@@ -94,6 +94,7 @@ class Description:
     position_limits: Array
     velocity_limits: Array
     effort_limits: Array
+    deceleration_limits: Array
     coulomb_friction: Array
     viscous_friction: Array
     mimics: Mapping[int, Mimic]
@@ -139,6 +140,7 @@ def description(text: str) -> Description:
         position_limits=limits[:, :2],
         velocity_limits=limits[:, 2],
         effort_limits=limits[:, 3],
+        deceleration_limits=limits[:, 4],
         coulomb_friction=friction[:, 0],
         viscous_friction=friction[:, 1],
         mimics=_mimics(elements, joint_index),
@@ -212,6 +214,9 @@ def robot_element(text: str) -> ElementTree.Element:
     body = text.lstrip('\ufeff \t\r\n')  # expat accepts nothing before the XML declaration
     if not body:
         raise ModelError('the URDF text is empty')
+    if '<!ENTITY' in body:  # a few lines of them can expand to gigabytes
+        raise ModelError('the URDF declares XML entities (<!ENTITY …>): accepted is a URDF '
+                         'without them; run xacro first and pass its output')
     try:
         robot = ElementTree.fromstring(body)
     except ElementTree.ParseError as error:
@@ -346,11 +351,11 @@ def _axis(joint: ElementTree.Element | None) -> Array:
     return unit
 
 
-def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, float]:
-    """Return the limits: lower and upper position, velocity, effort; infinite if missing."""
+def _limits(joint: ElementTree.Element | None) -> tuple[float, ...]:
+    """Return the limits: lower, upper, velocity, effort, deceleration; infinite if missing."""
     limit = None if joint is None else joint.find('limit')
     if joint is None or limit is None or joint.get('type') not in OF_ONE_FREEDOM:
-        return -np.inf, np.inf, np.inf, np.inf
+        return -np.inf, np.inf, np.inf, np.inf, np.inf
     where = _label(joint)
     lower, upper = -np.inf, np.inf
     has_range = JOINT_TYPES[joint.attrib['type']].has_range
@@ -361,10 +366,11 @@ def _limits(joint: ElementTree.Element | None) -> tuple[float, float, float, flo
             raise ModelError(f'{where}: its lower limit {lower:g} is above its upper {upper:g}')
     (velocity,) = numbers(limit, 'velocity', where, '0')
     (effort,) = numbers(limit, 'effort', where, '0')
-    if velocity < 0 or effort < 0:
-        raise ModelError(f'{where}: its limits of velocity {velocity:g} and effort {effort:g} '
-                         'must not be negative (0: unlimited)')
-    return lower, upper, velocity or np.inf, effort or np.inf
+    (deceleration,) = numbers(limit, 'deceleration', where, '0')
+    if velocity < 0 or effort < 0 or deceleration < 0:
+        raise ModelError(f'{where}: its limits of velocity {velocity:g}, effort {effort:g} and '
+                         f'deceleration {deceleration:g} must not be negative (0: unlimited)')
+    return lower, upper, velocity or np.inf, effort or np.inf, deceleration or np.inf
 
 
 def _friction(joint: ElementTree.Element | None) -> tuple[float, float]:

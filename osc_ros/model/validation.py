@@ -111,7 +111,7 @@ def require_numbers(robot: Robot) -> None:
     lower, upper = robot.position_limits.T
     _refuse_freedoms(robot, ~(lower <= upper),
                      'position_limits must be a lower and an upper bound')
-    for name in ('velocity_limits', 'effort_limits'):
+    for name in ('velocity_limits', 'effort_limits', 'deceleration_limits'):
         _refuse_freedoms(robot, ~(getattr(robot, name) > 0),
                          f'{name} must be positive (inf: unlimited)')
     for name in FRICTION:

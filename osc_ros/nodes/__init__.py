@@ -16,6 +16,8 @@
 
 from importlib.util import find_spec
 
+from osc_ros.errors import installation
+
 if find_spec('rclpy') is None:  # not imported here: that takes long, see osc_ros.nodes.start
     raise ModuleNotFoundError('osc_ros.nodes needs ROS 2: source an installation of it, or '
-                              "pip install 'osc_ros[jazzy]'")
+                              + installation('jazzy'))

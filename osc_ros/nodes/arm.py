@@ -50,7 +50,7 @@ OWN = (
     Entry('joint_state_rate', 100.0, 'Rate of the joint states that the node publishes [Hz]',
           lower=1.0, upper=20000.0),
     Entry('realtime.cpus', '', "CPUs on which the control loop runs, as in '2' or '2,3'; empty: "
-          'all'),
+          'all', fixed=True),
     Entry('record_cycles', '', 'File (.npy) for the times of the cycles [ns], written when the '
           "loop ends: read's return, write's call, write's return; empty: none", fixed=True),
 )

@@ -53,6 +53,7 @@ from osc_ros.nodes.loop import Loop, Output, Timing
 from osc_ros.nodes.loop_log import LoopLog
 from osc_ros.nodes.managed import ManagedNode, SUCCESS, TooEarlyError
 from osc_ros.nodes.parameters import declare, Entry, initial_value, refuse_bad_sets, values
+from osc_ros.nodes.publishers import Senders
 from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.records import Records
@@ -198,7 +199,10 @@ class Controller(ManagedNode):
         self._records = records = Records(self, loop, found, urdf, law.robot.joint_names)
         made.callback(records.close)
         policy = self._targets.policy
-        diagnosis.inputs = lambda: (*policy.values(), *records.values())
+        self._senders = senders = Senders(self, {
+            'commanded by': self._targets.topics,
+            'joint states of': [self.resolve_topic_name('joint_states')]})
+        diagnosis.inputs = lambda: (*policy.values(), *records.values(), *senders.values())
         self._contacts = Contacts(self, loop)
         made.callback(self._contacts.close)
         self._apply_times(found, loop)
@@ -429,6 +433,7 @@ class Controller(ManagedNode):
     def _every_second(self) -> None:
         if self._law is None:  # the executor chose this call before the clean-up
             return
+        self._senders.update()
         self._loop.request(requests.set_present, self._present())
         timing = self._loop.request(requests.timing)
         self._loop.request(requests.set_delay, self._delay(timing))

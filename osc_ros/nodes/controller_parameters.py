@@ -143,7 +143,7 @@ _START = (
     Entry('method', 'sweep', f"Method of the dynamics: {', '.join(METHODS)}",
           choices=tuple(METHODS)),
     Entry('workers', 1, "Processes that share an update, with 'sweep' or 'bcr'; 0 measures which "
-          'number is fastest', lower=0, upper=1024),
+          'number is fastest', lower=0, upper=1024, fixed=True),
     Entry('autostart', True, 'Configure and activate without a lifecycle request'),
     Entry('rate', 500.0, 'Expected rate of the joint states [Hz]; longer gaps count as missed '
           'states, longer updates as missed deadlines; limits the gains', lower=1.0,
@@ -153,8 +153,8 @@ _START = (
           'arrives; on_timer, at `rate`, from the newest joint state',
           choices=('on_state', 'on_timer')),
     Entry('realtime.priority', 0, 'SCHED_FIFO priority of all threads of the process; 0: normal '
-          'scheduling', lower=0, upper=99),
-    Entry('realtime.lock_memory', False, 'Lock all memory of the process into RAM'),
+          'scheduling', lower=0, upper=99, fixed=True),
+    Entry('realtime.lock_memory', False, 'Lock all memory of the process into RAM', fixed=True),
 )
 
 _SAFETY = (
@@ -356,8 +356,8 @@ _JOINTS = (
     Entry('limits.velocity', (), 'Largest speed of every joint [rad/s]; empty: those of the robot '
           'description', lower=1e-6, live=True),
     Entry('limits.deceleration', (), 'Deceleration that every joint can reach in any pose '
-          '[rad/s²]; empty: computed from the effort limits in the worst pose', lower=1e-3,
-          live=True),
+          '[rad/s²]; empty: computed from the effort limits in the worst pose, and at most that '
+          'of the robot description (URDF 1.2)', lower=1e-3, live=True),
     Entry('limits.reaction_time', Limits.reaction_time,
           'Time in which braking before a limit builds up [s]; '
           'longer is earlier and softer; at least 4 periods of `rate`', lower=1e-3, upper=10.0,

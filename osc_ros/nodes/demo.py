@@ -28,7 +28,7 @@ from typing import Any
 
 from osc_ros.commandline import add_json, painted, Parser, ProgressBar, STDOUT, stdout_for_json
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.errors import OscError
+from osc_ros.errors import installation, OscError
 from osc_ros.interrupts import end_quietly, recorded_signals
 from osc_ros.model.ends import ends_of_chains
 from osc_ros.nodes import demo_page, description, report, scenario
@@ -300,7 +300,7 @@ def _parameters_over_dds(options: argparse.Namespace, wanted: Demonstration, has
 def _prepare_output(options: argparse.Namespace) -> None:
     """Create the output folder; raise DemoError now, not after the run, if that fails."""
     if importlib.util.find_spec('matplotlib') is None:
-        raise DemoError("the plots need matplotlib: pip install 'osc_ros[demo]'")
+        raise DemoError(f"the plots need matplotlib: {installation('demo')}")
     try:
         options.output.mkdir(parents=True, exist_ok=True)
         for file in (options.output / 'osc_simulator.log', options.json):

@@ -35,6 +35,7 @@ from osc_ros.sim.payload import with_payload as with_payload_link
 Array = NDArray[np.float64]
 
 PAIR = 'dual_panda'  # two Pandas, composed on request
+LARGEST_FILE = 64e6  # of a robot description [bytes]
 
 
 def shipped_robots() -> list[str]:
@@ -69,10 +70,13 @@ def urdf_text(name: str) -> str:
     """
     Return the text of a URDF file, or of a shipped robot by its name.
 
+    osc_viewer, osc_teach and osc_identify take the name from the parameters of another node, so it
+    can be that of a pipe or a device, which would never end.
+
     Raises
     ------
     InputError
-        There is neither such a file nor such a robot.
+        There is neither such a file nor such a robot, or the file is not a regular one.
 
     """
     if name == PAIR:
@@ -80,8 +84,11 @@ def urdf_text(name: str) -> str:
     if name in shipped_robots():
         return files('osc_ros').joinpath('robots', f'{name}.urdf').read_text(encoding='utf-8')
     try:
-        return Path(name).expanduser().read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
+        path = Path(name).expanduser()
+        if path.exists() and not (path.is_file() and 0 < path.stat().st_size <= LARGEST_FILE):
+            raise OSError(f'not a regular file of at most {LARGEST_FILE / 1e6:g} MB, or empty')
+        return path.read_text(encoding='utf-8')
+    except (OSError, RuntimeError, ValueError) as error:  # also: no such user, a zero character
         known = ', '.join([*shipped_robots(), PAIR])
         raise InputError(f"robot_description_file '{name}' cannot be read ({error}): accepted is "
                          f'the path of a URDF, or one of: {known}') from None

@@ -37,7 +37,7 @@ from osc_ros.commandline import (
 )
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.kinematics import link_pose
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError, installation, OscError
 from osc_ros.identification.arm import ArmEstimate
 from osc_ros.identification.corrected_urdf import corrected_urdf
 from osc_ros.identification.drive import announcement, Guard, Mover, StoppedError
@@ -267,7 +267,7 @@ def _write(options: argparse.Namespace, found: Identification, text: str) -> Non
         write_plot(path, found)
         written.append(path)
     except ImportError:
-        print("note: the plot needs matplotlib: pip install 'osc_ros[demo]'")
+        print(f"note: the plot needs matplotlib: {installation('demo')}")
     if options.json:
         write_json(options.json, numbers(found))
         written += [options.json] if options.json != STDOUT else []

@@ -49,6 +49,11 @@ MIXED = 'write every number of a list with a decimal point, as in [10.0, 10.5]'
 # of other nodes stand, too.
 SIMILAR, MISSPELT = 0.6, 0.9
 SHOWN_NAMES = 4  # number of parameter names that a refusal suggests
+# The parameters that decide what stops the arm: every participant of the network can set them, so
+# the log says so.
+PROTECTIONS = re.compile(r'(watchdog|limits|contact|workspace|hardware\.collision)\..+|'
+                         '(state|target|command)_timeout|'
+                         'startup_check|stop_rate|settle_time|idle|reaction|latched')
 _ARRAYS = {float: Parameter.Type.DOUBLE_ARRAY, str: Parameter.Type.STRING_ARRAY}
 
 
@@ -248,9 +253,19 @@ def refuse_bad_sets(node: Node, table: Iterable[Entry], is_configured: Callable[
         except OscError as error:
             node.get_logger().warning(f'parameters refused, nothing changed: {error}')
             return SetParametersResult(successful=False, reason=str(error))
+        changed = [f"'{name}' from {old} to {found[name]}" for name in replaced
+                   if PROTECTIONS.fullmatch(name) and found[name] != (old := _present(node, name))]
+        if changed:
+            node.get_logger().warning(f"what stops the arm was changed: {', '.join(changed)}")
         return SetParametersResult(successful=True)
 
     node.add_on_set_parameters_callback(checked_set)
+
+
+def _present(node: Node, name: str) -> Any:
+    """Present value of a parameter, which need not be valid; an array as a tuple."""
+    value = node.get_parameter(name).value
+    return tuple(value) if hasattr(value, '__len__') and not isinstance(value, str) else value
 
 
 def _settable(name: str, table: Iterable[Entry]) -> str:

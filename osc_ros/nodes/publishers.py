@@ -16,7 +16,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -56,6 +56,37 @@ def publishers(node: Node, topic: str) -> dict[str, str]:
     """
     return {bytes(one.endpoint_gid).hex(): _full_name(one.node_namespace, one.node_name)
             for one in node.get_publishers_info_by_topic(topic)}
+
+
+class Senders:
+    """
+    Names of the nodes that publish on topics, for the log and the diagnostics.
+
+    Parameters
+    ----------
+    node : Node
+    topics : mapping of str to sequence of str
+        Topics by the key of their line.
+
+    """
+
+    def __init__(self, node: Node, topics: Mapping[str, Sequence[str]]) -> None:
+        self._node, self._topics = node, topics
+        self._names = dict.fromkeys(topics, '')
+
+    def update(self) -> None:
+        """Look for publishers, and log a change; takes 0.2 ms for each topic that has some."""
+        for key, topics in self._topics.items():
+            names = ', '.join(sorted({
+                name for topic in topics if self._node.count_publishers(topic)
+                for name in publishers(self._node, topic).values()}))
+            if names != self._names[key]:
+                self._names[key] = names
+                self._node.get_logger().info(f"{key} {names or 'nobody'}")
+
+    def values(self) -> Iterator[tuple[str, object]]:
+        """Yield the keys and values of the diagnostics."""
+        yield from self._names.items()
 
 
 def _full_name(namespace: str, name: str) -> str:

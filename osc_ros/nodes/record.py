@@ -21,6 +21,8 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+import re
+from shutil import disk_usage
 import sys
 from time import perf_counter, strftime, time_ns
 from typing import Any
@@ -55,6 +57,9 @@ LOOK = 0.5  # between two looks for new topics [s]
 PATIENCE = 10.0  # longest time until the controller is found [s]
 TOLD = 10  # gaps of the journal that are told
 DEPTH = 1000
+RESERVE = 1e9  # free space of the disk at which the recording ends [bytes]
+MOST_TOPICS = 1000  # that are looked at: any participant can make topics
+MESSAGE_TYPE = re.compile('([a-z][a-z0-9_]*)/msg/([A-Z][A-Za-z0-9]*)')
 RULE = '=' * 80
 BUILTIN = {'bool', 'byte', 'char', 'float32', 'float64', 'int8', 'uint8', 'int16', 'uint16',
            'int32', 'uint32', 'int64', 'uint64', 'string', 'wstring'}
@@ -89,6 +94,28 @@ def definition(kind: str) -> str:
     return own[1] + ''.join(f'\n{RULE}\nMSG: {name}\n{text}' for name, text in parts)
 
 
+def message_type(kind: str) -> Any:
+    """
+    Return the class of a message type that is installed as one.
+
+    The name may be that of any participant: a package that has no such message is not imported.
+
+    Raises
+    ------
+    InputError
+        It is not installed.
+
+    """
+    found = MESSAGE_TYPE.fullmatch(kind)
+    if found is None:
+        raise InputError(f"type '{kind}': accepted are messages, as std_msgs/msg/String")
+    _own_definition(kind)
+    try:
+        return getattr(import_module(f'{found[1]}.msg'), found[2])
+    except (ImportError, AttributeError) as error:
+        raise InputError(f'{kind} cannot be imported: {error}') from None
+
+
 def _own_definition(kind: str) -> str:
     from ament_index_python.packages import get_package_share_directory
     package, name = kind.partition('/')[0], kind.rpartition('/')[2]
@@ -113,6 +140,8 @@ class Recorder(Node):  # type: ignore[misc]
         Number of messages of the journal.
     gaps : int
         Number of gaps between them, and of messages that are no journal.
+    has_ended : bool
+        Whether nothing more can be recorded: the disk is nearly full.
 
     Parameters
     ----------
@@ -137,6 +166,7 @@ class Recorder(Node):  # type: ignore[misc]
         self._taken: dict[str, Any] = {}
         self.problems: list[str] = []
         self.failure: OSError | None = None
+        self.has_ended = False
         self.journal, self.gaps, self._following = 0, 0, None
         self._look()
         self.create_timer(LOOK, self._look_again)
@@ -156,21 +186,32 @@ class Recorder(Node):  # type: ignore[misc]
         self._attempt(self._bag.flush_if_due)
 
     def _look(self) -> None:
-        """Subscribe to new topics."""
+        """Subscribe to new topics; notice a disk that is nearly full."""
+        self.has_ended = disk_usage(self._bag.folder).free < RESERVE
+        if self.has_ended:
+            self._tell_once(f'ended: the disk has less than {RESERVE / 1e9:g} GB of free space')
+            return
         for name, kinds in self.get_topic_names_and_types():
             own = name.startswith(f'{self._prefix}/') and '/_' not in name and (
                 self._has_all or name.rpartition('/')[2] not in COSTLY)
             if name in self._taken or not (own or name in self._wanted):
                 continue
+            if len(self._taken) >= MOST_TOPICS:
+                self._tell_once(f'there are more than {MOST_TOPICS} topics: the others are not '
+                                'recorded')
+                return
             try:
                 self._subscribe(name, kinds[0])
-            except (OscError, ImportError, AttributeError) as error:
+            except OscError as error:
                 self._taken[name] = None
                 self.problems.append(f"topic '{name}' is not recorded: {error}")
 
+    def _tell_once(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
     def _subscribe(self, name: str, kind: str) -> None:
-        package, _, last = kind.partition('/')
-        of = getattr(import_module(f'{package}.msg'), last.rpartition('/')[2])
+        of = message_type(kind)
         offered = [one.qos_profile for one in self.get_publishers_info_by_topic(name)]
         if not offered and not name.startswith(self._prefix):
             return  # wait until it is known what is offered
@@ -303,7 +344,8 @@ def _spin(recorder: Recorder, duration: float, is_over: Callable[[], bool]) -> f
     executor.add_node(recorder)
     began, shown, was_found = perf_counter(), 0.0, False
     try:
-        while not (is_over() or recorder.failure) and (now := perf_counter() - began) < (
+        while not (is_over() or recorder.failure or recorder.has_ended) and (
+                now := perf_counter() - began) < (
                 duration if was_found else PATIENCE):
             executor.spin_once(timeout_sec=0.05)
             if recorder.is_found and not was_found:  # only now the time begins

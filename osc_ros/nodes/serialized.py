@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 
 LITTLE_ENDIAN = b'\x00\x01'  # of the encapsulation: plain CDR
 SMALLEST_POINT = 20  # bytes: three empty sequences and a duration
+MOST_POINTS = 10_000  # a path through them takes 3 s, in which the node answers nobody
 POSE, TWIST = 7, 6  # numbers: position and quaternion x y z w; linear and angular
 _READ, _CUT_SHORT = 0, 1
 
@@ -84,7 +85,7 @@ def trajectory(data: bytes) -> Trajectory:
     Raises
     ------
     InputError
-        The data ends too early.
+        The data ends too early; there are more than MOST_POINTS points.
 
     """
     if data[:2] != LITTLE_ENDIAN:
@@ -107,6 +108,9 @@ def trajectory(data: bytes) -> Trajectory:
     m = _word(words, at, size)
     if m * SMALLEST_POINT > size - at:
         raise _cut_short()
+    if m > MOST_POINTS:
+        raise InputError(f'the trajectory has {m} points: accepted are at most {MOST_POINTS}; '
+                         'send a longer one in parts')
     found = (np.zeros((m, 3), dtype=np.int64), np.zeros(m), np.zeros((m, POSE)),
              np.zeros((m, TWIST)), np.zeros((m, TWIST)))
     if _points(words, numbers, at + 4, size, *found) != _READ:

@@ -141,6 +141,11 @@ class Targets:
             self._mode: str = values['mode']
 
     @property
+    def topics(self) -> list[str]:
+        """The names of the topics that command the arm."""
+        return [one.topic_name for one in self._subscriptions]
+
+    @property
     def _active(self) -> bool:
         return bool(self._loop.mode == ACTIVE)
 

@@ -26,7 +26,7 @@ from typing import Any
 
 from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError, installation, OscError
 from osc_ros.interrupts import end_quietly
 from osc_ros.nodes import description
 from osc_ros.nodes.demo import write_new
@@ -164,7 +164,7 @@ def _require_output(given: argparse.Namespace) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise InputError("the report needs matplotlib: pip install 'osc_ros[demo]'") from None
+        raise InputError(f"the report needs matplotlib: {installation('demo')}") from None
     try:
         given.output.mkdir(parents=True, exist_ok=True)
         for file in (given.output / 'report.html', given.json):

@@ -30,14 +30,17 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from osc_ros.commandline import node_parser, parsed_node, ros_name
-from osc_ros.errors import OscError
+from osc_ros.errors import installation, OscError
 from osc_ros.nodes import description
 from osc_ros.nodes.run import run_and_exit
 from osc_ros.nodes.viewer_link import ControllerLink
+from osc_ros.nodes.viewer_simulator import tolerant
 
 Array = NDArray[np.float64]
 
 LOCALHOST, PORT = '127.0.0.1', 8080
+MESHES = {'.3mf', '.dae', '.glb', '.gltf', '.obj', '.off', '.ply', '.stl'}  # suffixes
+LARGEST_MESH = 64e6  # [bytes]
 RATE = 30.0  # of the pictures, and most targets per second [Hz]
 EXAMPLE = """example:
   osc_viewer --port 8090                                    of the controller in this ROS domain
@@ -110,7 +113,8 @@ class Viewer(Node):  # type: ignore[misc]
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__('osc_viewer')
         from osc_ros.viewer.page import Page  # only here: an error says what to install
-        self._states = Node('_osc_viewer_states')
+        self._states = Node('_osc_viewer_states', enable_rosout=False,
+                            start_parameter_services=False)
         self._requests = Requests()
         self._link = ControllerLink(self, self._states, options.controller, options.simulator)
         self._folder: Path | None = None
@@ -122,6 +126,7 @@ class Viewer(Node):  # type: ignore[misc]
         self._say_address(options.host)
         self._always = options.listen_always
         self._parent = os.getppid() if options.end_with_parent else 0
+        self._update = tolerant(self._show, self._link.reading)
         self.create_timer(1.0 / RATE, self._tick, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def stop(self) -> None:
@@ -143,6 +148,10 @@ class Viewer(Node):  # type: ignore[misc]
     def _tick(self) -> None:
         if self._parent and os.getppid() != self._parent:
             signal.raise_signal(signal.SIGTERM)
+        self._update()
+
+    def _show(self) -> None:
+        """Take and send everything; show it."""
         self._link.listen(self._always or self._page.browsers > 0)
         self._requests.carry_out(self._link)
         self._link.update()
@@ -160,7 +169,9 @@ class Viewer(Node):  # type: ignore[misc]
 
 def mesh_file(uri: str, folder: Path | None) -> Path | None:
     """
-    Return the file of a mesh on this machine; None if there is none.
+    Return the file of a mesh on this machine; None if there is none, or it is none of MESHES.
+
+    The URI comes from the network, so it may name any file of this machine.
 
     Parameters
     ----------
@@ -177,7 +188,9 @@ def mesh_file(uri: str, folder: Path | None) -> Path | None:
         path = (folder or Path()) / unquote(found.path)
     else:
         return None
-    return path if path is not None and path.is_file() else None
+    is_mesh = (path is not None and path.suffix.lower() in MESHES and path.is_file()
+               and path.stat().st_size <= LARGEST_MESH)
+    return path if is_mesh else None
 
 
 def _package(name: str, path: str) -> Path | None:
@@ -226,8 +239,7 @@ def main(arguments: list[str] | None = None) -> None:
         except ModuleNotFoundError as error:
             if error.name not in ('viser', 'trimesh'):
                 raise
-            raise OscError(f"the page needs {error.name}: pip install 'osc_ros[viewer]'"
-                           ) from None
+            raise OscError(f"the page needs {error.name}: {installation('viewer')}") from None
 
     run_and_exit(node, ['osc_viewer', *rest])
 

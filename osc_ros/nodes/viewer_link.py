@@ -37,11 +37,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 
-from osc_ros.errors import OscError
+from osc_ros.errors import InputError, OscError
 from osc_ros.nodes import description, messages
 from osc_ros.nodes.inbox import Inbox
 from osc_ros.nodes.qos import LATCHED_QOS
-from osc_ros.nodes.viewer_simulator import NEWEST, SimulatorLink
+from osc_ros.nodes.viewer_simulator import NEWEST, SimulatorLink, tolerant
 from osc_ros.viewer.reading import ABSENT, Follower, Reading, STALE
 from osc_ros.viewer.sliders import watched
 
@@ -94,7 +94,7 @@ class ControllerLink:
         self._description = ''
         self._simulator = SimulatorLink(node, simulator, self.reading)
         self.push = self._simulator.push
-        subscribe, client = node.create_subscription, node.create_client
+        subscribe, client = self._hear, node.create_client
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, EVENTS)
         subscribe(ParameterEvent, '/parameter_events', self._on_parameters, EVENTS)
         subscribe(Log, '/rosout', self._on_log, EVENTS)
@@ -121,7 +121,7 @@ class ControllerLink:
         self._subscribe()
 
     def _subscribe(self) -> None:
-        subscribe, name = self._node.create_subscription, self._name
+        subscribe, name = self._hear, self._name
         self._heard = [
             subscribe(PoseStamped, f'{name}/pose', self._on_pose, NEWEST),
             subscribe(TwistStamped, f'{name}/pose_error', self._on_error, NEWEST),
@@ -134,6 +134,10 @@ class ControllerLink:
             self._heard.append(subscribe(
                 TwistStamped, '/'.join(filter(None, (name, task, 'goal_error'))),
                 lambda message, task=task: self._on_goal_error(task, message), NEWEST))
+
+    def _hear(self, kind: Any, topic: str, callback: Callable[..., None], qos: QoSProfile) -> Any:
+        return self._node.create_subscription(
+            kind, topic, tolerant(callback, self.reading), qos)
 
     def close(self) -> None:
         """Unsubscribe."""
@@ -180,7 +184,8 @@ class ControllerLink:
         if (len(message.position) == len(message.name)
                 and all(name in place for name in robot.joint_names)):
             order = [place[name] for name in robot.joint_names]
-            self.reading.q = np.array(message.position)[order]
+            if np.isfinite(message.position).all():
+                self.reading.q = np.array(message.position)[order]
             self.reading.effort = (np.array(message.effort)[order]
                                    if len(message.effort) == len(message.name) else None)
 
@@ -215,11 +220,12 @@ class ControllerLink:
 
     def _use(self, parameters: dict[str, Any], tasks: list[str]) -> None:
         """Use the parameters of a controller: its robot and its further tasks."""
-        reading = self.reading
-        reading.parameters, self._is_loaded = parameters, True
+        reading, self._is_loaded = self.reading, True
         try:
             values = {entry.name: entry.default if parameters.get(entry.name) is None
-                      else parameters[entry.name] for entry in description.ENTRIES}
+                      else entry.checked_value(parameters[entry.name])
+                      for entry in description.ENTRIES}
+            reading.parameters = parameters
             try:
                 text = description.description(values, self._description)
             except OscError:  # a file on the controller's machine
@@ -411,7 +417,7 @@ class ControllerLink:
 
     def _on_terms(self, message: Float64MultiArray) -> None:
         rows, columns = (one.label.split(' ') for one in message.layout.dim[:2])
-        if len(message.data) != len(rows) * len(columns):
+        if len(message.data) != len(rows) * len(columns) or not np.isfinite(message.data).all():
             return
         table = np.array(message.data).reshape(len(rows), len(columns))
         self.reading.terms = {row: values for row, values in zip(rows, table)
@@ -419,4 +425,7 @@ class ControllerLink:
 
 
 def _six(angular: Any, linear: Any) -> Array:
-    return np.concatenate([messages.vector_array(angular), messages.vector_array(linear)])
+    found = np.concatenate([messages.vector_array(angular), messages.vector_array(linear)])
+    if not np.isfinite(found).all():
+        raise InputError(f'{found.tolist()}: accepted are finite numbers')
+    return found

@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -34,6 +35,20 @@ Array = NDArray[np.float64]
 
 # The newest message only, and no acknowledgement that the other side would have to handle.
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+MOST_SOLIDS = 200  # objects that are drawn
+
+
+def tolerant(callback: Callable[..., None], reading: Reading) -> Callable[..., None]:
+    """Return a callback whose errors are shown: any participant can send any message."""
+    def called(*arguments: Any) -> None:
+        try:
+            callback(*arguments)
+        except Exception as error:  # of any kind: the page goes on
+            reading.say('refused', f'a message that cannot be used: {error}')
+
+    return called
 
 
 class SimulatorLink:
@@ -57,12 +72,12 @@ class SimulatorLink:
 
     def subscribe(self) -> list[Any]:
         """Return new subscriptions to all that is shown."""
-        found = [self._node.create_subscription(
-            JointState, f'{self._name}/gripper/state', self._on_gripper, NEWEST)]
+        topics = [(JointState, 'gripper/state', self._on_gripper)]
         if MarkerArray is not None:
-            found.append(self._node.create_subscription(
-                MarkerArray, f'{self._name}/markers', self._on_markers, NEWEST))
-        return found
+            topics.append((MarkerArray, 'markers', self._on_markers))
+        return [self._node.create_subscription(
+            kind, f'{self._name}/{topic}', tolerant(callback, self._reading), NEWEST)
+            for kind, topic, callback in topics]
 
     @property
     def takes_pushes(self) -> bool:
@@ -85,7 +100,7 @@ class SimulatorLink:
             self._reading.gripper = None
 
     def _on_gripper(self, message: JointState) -> None:
-        if message.position and message.effort:
+        if message.position and message.effort and np.isfinite(message.position[0]):
             self._gripped = monotonic()
             self._reading.gripper = message.position[0], message.effort[0]
 
@@ -94,4 +109,4 @@ class SimulatorLink:
         self._reading.solids = {
             one.ns: (Solid(one.type == Marker.SPHERE, (one.scale.x, one.scale.y, one.scale.z),
                            (one.color.r, one.color.g, one.color.b, one.color.a)),
-                     messages.pose_array(one.pose)) for one in message.markers}
+                     messages.pose_array(one.pose)) for one in message.markers[:MOST_SOLIDS]}

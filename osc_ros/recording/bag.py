@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, installation
 from osc_ros.recording.cdr import DEFINITIONS
 
-EXTRA = "pip install 'osc_ros[record]'"
+EXTRA = installation('record')
 CHUNK = 2 ** 18  # most bytes of a chunk
 FLUSHED = 1.0  # a process that is killed loses the messages of this time, at most [s]
 VERSION = 8  # of metadata.yaml, which Iron, Jazzy and later read

@@ -23,7 +23,7 @@ import sys
 from typing import Any
 
 from osc_ros.commandline import add_json, Parser, ProgressBar, stdout_for_json, write_json
-from osc_ros.errors import InputError, OscError
+from osc_ros.errors import InputError, installation, OscError
 from osc_ros.recording import explanation, report
 from osc_ros.recording.load import loaded_bag
 from osc_ros.recording.replay import PARAMETERS, Replay, Run
@@ -107,8 +107,8 @@ def _alternative() -> Any:
     try:
         return import_module('osc_ros.nodes.alternative')
     except ImportError as error:
-        raise InputError(f'--set needs ROS 2 ({error}): source its setup.bash, or pip install '
-                         "'osc_ros[jazzy]'") from None
+        raise InputError(f'--set needs ROS 2 ({error}): source its setup.bash, or '
+                         + installation('jazzy')) from None
 
 
 def _lines(run: Run, other: Run | None, changes: dict[str, Any], times: list[float]) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path as File
 from types import SimpleNamespace
 from typing import Any
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, installation
 from osc_ros.teach.taught import messages_of, Taught
 
 _RULE = '=' * 80
@@ -66,7 +66,7 @@ TOPICS = {'taught/joint_trajectory': 'trajectory_msgs/msg/JointTrajectory',
           'taught/trajectory': 'trajectory_msgs/msg/MultiDOFJointTrajectory',
           'joint_states': 'sensor_msgs/msg/JointState',
           'taught/pose': 'geometry_msgs/msg/PoseStamped'}
-EXTRA = "pip install 'osc_ros[record]'"
+EXTRA = installation('record')
 
 
 def require_writer() -> Any:

@@ -32,7 +32,7 @@ import websockets.asyncio.server
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
-from osc_ros.errors import InputError
+from osc_ros.errors import InputError, installation
 
 LOCAL = 'localhost', '127.0.0.1', '::1'
 COOKIE = 'osc_ros_viewer'
@@ -140,7 +140,7 @@ def guarded(access: Access) -> Iterator[None]:
             websockets.asyncio.server.serve = serve  # type: ignore[misc]
     if not served:
         raise InputError('this version of viser cannot be guarded against other web pages: '
-                         "accepted is the one of pip install 'osc_ros[viewer]'")
+                         f"accepted is the one of {installation('viewer')}")
 
 
 def _checked(access: Access, answer: Callable[[Any, Any], Any] | None

@@ -27,13 +27,13 @@ import numpy as np
 
 from osc_ros.dynamics import either
 from osc_ros.dynamics.cuda.twins import Twins
-from osc_ros.errors import OscError
+from osc_ros.errors import installation, OscError
 
 config: Any = numba.config
 IS_SIMULATED = bool(config.ENABLE_CUDASIM)  # environment variable NUMBA_ENABLE_CUDASIM
 if not (IS_SIMULATED or importlib.util.find_spec('numba_cuda')):
-    raise OscError("arrays on a GPU need numba-cuda, which is not installed: pip install "
-                   "'osc_ros[cuda]'")
+    raise OscError('arrays on a GPU need numba-cuda, which is not installed: '
+                   + installation('cuda'))
 
 from numba import cuda as numba_cuda  # noqa: E402, after the check
 
@@ -49,7 +49,7 @@ def require_gpu() -> None:
     if not cuda.is_available():
         reason = ' '.join(str(cuda.cuda_error()).split())
         raise OscError('there is no GPU that can be used: numba-cuda needs an NVIDIA GPU, its '
-                       f"driver, and the compiler of 'osc_ros[cuda]' ({reason})")
+                       f'driver, and the compiler of the extra cuda ({reason})')
 
 
 def number_type(number: Any) -> Any:
