@@ -37,8 +37,8 @@ class ForeignPlant:
 
     Parameters
     ----------
-    name : str
-        Key of `judge.robot_cases`.
+    name : str or judge.Case
+        Key of `judge.robot_cases`, or another robot.
     joint_names : sequence of str
         The n joints from base to tip, in this order.
     friction, damping, rotor_inertia : float or (n,)
@@ -50,7 +50,7 @@ class ForeignPlant:
 
     def __init__(self, name, joint_names, friction=0.0, damping=0.0, rotor_inertia=0.0,
                  payload=0.0):
-        case = robot_cases()[name]
+        case = robot_cases()[name] if isinstance(name, str) else name
         self.model, self.data, self.tip = pinocchio_model(
             case.urdf_text, case.base, case.tip, joint_names, case.locked)
         self.n = self.model.nv

@@ -34,7 +34,7 @@ ARMS = ('panda', 'ur5', 'ur10', 'kinova', 'iiwa_like', 'xarm7')
 POSES = 12
 STICTION = 0.6  # relative to the tolerance: largest friction torque, of either sign
 NOISE = 0.1  # relative to the tolerance: standard deviation of an averaged effort
-WELL, COMPENSATED, MASS, SIGN_OR_ORDER, UNEXPLAINED, UNCLEAR = Verdict
+WELL, COMPENSATED, MASS, SIGN_OR_ORDER, GRAVITY, UNEXPLAINED, UNCLEAR = Verdict
 
 
 class Bench:

@@ -675,7 +675,8 @@ def test_loop_that_has_ended_is_an_error_of_every_command():
     (('panda', 'mujoco', {'pace': 'slow'}), {}, 'accepted is one of real_time, fast'),
     pytest.param(('panda', 'mujoco', {'payload.mass': 2.0}), {}, 'start-up check: the mass is off',
                  marks=pytest.mark.slow),  # quick: the start-up check in test_node_loads.py
-    (('panda', 'mujoco'), {'startup_check': 'no'}, 'accepted is one of off, warn, refuse')])
+    (('panda', 'mujoco'), {'startup_check': 'no'},
+     'accepted is one of off, warn, certain, refuse')])
 def test_loop_refuses_what_does_not_fit(arguments, options, text):
     with pytest.raises(InputError, match=text):
         osc_ros.Arm.real_time(*arguments, **options)

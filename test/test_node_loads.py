@@ -207,6 +207,20 @@ def test_activation_is_refused_by_what_the_driver_reports(spin, told, compensate
     rig.until_said(said)
 
 
+def test_unknown_load_is_refused_by_default_and_carried_if_the_activation_is_forced(spin):
+    rig = Rig(spin)
+    efforts(rig, weight(mass=2.0))
+    assert rig.controller.trigger_activate() == FAILURE
+    rig.until_said('the mass is off: at the tip the arm carries')
+    rig.until_said('Set payload.mass to')
+    rig.until_said("To activate all the same: startup_check 'warn'")
+    rig.controller.set_parameters(given(startup_check='warn'))
+    assert rig.controller.trigger_activate() == SUCCESS
+    np.testing.assert_allclose(rig.ask(), weight(mass=2.0), atol=0.05)
+    rig.controller.set_parameters(given(translation__damping_ratio=[0.9] * 3))
+    np.testing.assert_allclose(rig.ask(), weight(mass=2.0), atol=0.05)
+
+
 def test_check_warns_or_is_off_if_that_is_wanted(spin):
     rig = Rig(spin)
     efforts(rig, np.zeros(7))

@@ -233,9 +233,9 @@ class LoopProcess:
             raise LoopError('the process of the control loop does not answer')
         sleep(PAUSE)
 
-    def activate(self) -> None:
-        """Begin to control the arm, and hold its present pose."""
-        self._request(STARTING, ArmEngine.activate)
+    def activate(self, missing: Array | None = None) -> None:
+        """Begin to control the arm, and hold its present pose, see `Engine.activate`."""
+        self._request(STARTING, ArmEngine.activate, missing)
 
     def recover(self) -> None:
         """Clear an error of the arm."""

@@ -103,13 +103,13 @@ class ArmEngine(Engine):
 
     # what the node requests, beside the functions of osc_ros.control.requests
 
-    def activate(self) -> None:
+    def activate(self, missing: Array | None = None) -> None:
         """Begin to control the arm, and hold the pose of the newest state."""
         self.hardware.start()
         try:
             self._has_written = False
             self._read(self.accept)
-            super().activate()
+            super().activate(missing)
             self.answer(self._arrived)
         except BaseException:
             self._stop()

@@ -162,8 +162,9 @@ class Arm(Motions):
         **options
             `settings` of the law (default: those of `osc_ros.arm.start.usual_settings`);
             `startup_check`, what to do if the torques that the arm measures at rest do not agree
-            with the model: 'refuse' (default), 'warn' or 'off'; `system`, an
-            `osc_ros.arm.start.System`: priority, memory and CPUs of the process.
+            with the model: 'certain' (default: refuse what is beyond doubt), 'refuse', 'warn' or
+            'off'; `system`, an `osc_ros.arm.start.System`: priority, memory and CPUs of the
+            process.
 
         Raises
         ------

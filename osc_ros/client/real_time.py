@@ -36,13 +36,14 @@ from osc_ros.client.backend import ArmState, CLOSED
 from osc_ros.client.robots import model_of, SHIPPED, TOLERANCE, TWIST_TIMEOUT
 from osc_ros.control import requests
 from osc_ros.control.arrival import Arrival, REACHED
-from osc_ros.control.check import Verdict
 from osc_ros.control.chunks import chunk_entry, LEAD
+from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.engine import ACTIVE, IDLE
 from osc_ros.control.gripper_state import GripperState
 from osc_ros.control.guide import Jog, Motion
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Settings
+from osc_ros.control.startup import answer, CHECKS, load_of, NOTE, REFUSE
 from osc_ros.control.supervision import HARMLESS
 from osc_ros.control.task import Stiffness, Target
 from osc_ros.control.trajectory import Hold
@@ -60,7 +61,6 @@ REPORTS = 50.0  # rate of the errors of the tip, and of the checks of the distan
 RESUMES = 1.0  # a longer reaction of a watchdog is an error of a waiting call [s of the arm]
 SILENCE = 5.0  # longest time between two states [s]
 SYSTEM = System()
-CHECKS = 'off', 'warn', 'refuse'  # reactions to the result of the start-up check
 LOGGER = logging.getLogger('osc_ros')
 
 
@@ -97,7 +97,7 @@ class RealTimeBackend:
 
     def __init__(self, robot: str | os.PathLike[str], hardware: str, values: Mapping[str, Any],
                  links: tuple[str, str], settings: Settings | None = None,
-                 startup_check: str = 'refuse', system: System = SYSTEM) -> None:
+                 startup_check: str = 'certain', system: System = SYSTEM) -> None:
         if startup_check not in CHECKS:
             raise InputError(f"startup_check is '{startup_check}': accepted is one of "
                              + ', '.join(CHECKS))
@@ -138,21 +138,21 @@ class RealTimeBackend:
         while not (self._loop.time and self._loop.has_enough_states):
             if monotonic() > deadline:
                 raise ArmTimeoutError(f'{self.description.name} sent no state in {SILENCE:g} s')
-        if self._startup_check != 'off':
-            self._check_start()
-        self._loop.activate()
+        self._loop.activate(None if self._startup_check == 'off' else self._check_start())
 
-    def _check_start(self) -> None:
-        """Compare the measured torques with the model."""
+    def _check_start(self) -> Array | None:
+        """Compare the measured torques with the model; return those that the model lacks."""
         finding = self._loop.request(requests.finding)
-        expected = [Verdict.WELL, Verdict.UNCLEAR]
-        if self.description.compensates != 'none':
-            expected.append(Verdict.COMPENSATED)
-        if finding.verdict in expected:
-            return
-        if self._startup_check == 'refuse':
-            raise InputError(f"start-up check: {finding} (accepted with startup_check='warn')")
-        LOGGER.warning('start-up check: %s', finding)
+        settings = self._law.settings
+        level, text = answer(finding, self._startup_check, settings, 'startup_check={}')
+        if level == REFUSE:
+            raise InputError(text)
+        LOGGER.log(logging.INFO if level == NOTE else logging.WARNING, text)
+        if load_of(finding):
+            given = settings.disturbance or Disturbance()
+            self._use(replace(settings, disturbance=replace(
+                given, payload=max(given.payload, load_of(finding)))))
+        return finding.missing
 
     # the thread
 

@@ -219,6 +219,26 @@ class ControlCycle:
             self._setup.unmodelled.forget()
         self._compensation = self._rest
 
+    def begin_with(self, missing: ArrayLike | None) -> None:
+        """
+        Begin the compensation, if there is one, with a torque; call it after `latch`.
+
+        Parameters
+        ----------
+        missing : (n,), optional [N·m, N]
+            Torque that holds the arm at rest, less that of the model; None: unknown.
+
+        Raises
+        ------
+        InputError
+            Not n finite numbers.
+
+        """
+        if (missing is not None and self._setup.unmodelled is not None
+                and self._setup.settings.disturbance is not None):
+            self._setup.unmodelled.begin_with(
+                finite_array('missing', missing, self._rest.shape))
+
     def hold_at(self, q: ArrayLike) -> None:
         """
         Do as `latch`, but keep the estimate and the compensation of external torques.

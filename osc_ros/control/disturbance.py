@@ -249,6 +249,11 @@ class Compensation:
         self.torque[:] = 0.0
         self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
 
+    def begin_with(self, torque: Array) -> None:
+        """Set the compensation to a torque (n,) that holds the arm at rest, within the bound."""
+        self.forget()
+        self.torque[:] = np.clip(torque, -self.limits[_BOUND], self.limits[_BOUND])
+
     def go_on_from(self, other: Compensation) -> None:
         """Take over the state of another compensation of the same joints."""
         self.torque[:] = other.torque

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.causes import state_text
-from osc_ros.control.check import Rest
+from osc_ros.control.check import Rest, STILL
 from osc_ros.control.contact import ContactSense
 from osc_ros.control.early import EarlyTorque
 from osc_ros.control.journal import Journal, journaled
@@ -34,13 +34,7 @@ from osc_ros.control.law import Law
 from osc_ros.control.setup import Setup
 from osc_ros.control.state_check import CLOCK_STEPS
 from osc_ros.control.statistics import Window
-from osc_ros.control.supervision import (
-    CONTACT,
-    HARMLESS,
-    NOT_FINITE,
-    STALE_TARGET,
-    Supervision,
-)
+from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.errors import InputError, OscError
 
@@ -51,7 +45,7 @@ IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
          'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', '_clock',
-         '_last_good', '_holds_next', '_counted', '_reported')
+         '_last_good', '_holds_next', '_counted', '_reported', '_left')
 
 
 class Engine:
@@ -134,6 +128,7 @@ class Engine:
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
         self._last_good, self._holds_next = -np.inf, False
+        self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self._begin_early()
         self.reset_counts()
 
@@ -191,9 +186,11 @@ class Engine:
         self._counted = self._reported = -np.inf
 
     @journaled
-    def activate(self) -> None:
+    def activate(self, missing: Array | None = None) -> None:
         """
         Hold the pose of the newest state, and send a command for every state from now on.
+
+        The compensation begins with `missing` (n,), of a `Finding`, or where it ended.
 
         Raises
         ------
@@ -204,7 +201,11 @@ class Engine:
         if self.guard.runaway:
             raise InputError(f'{self.state()}: accepted is an activation after ~/release')
         self.reset_counts()
+        where, held = (self.q, self.law.compensation) if self.mode == ENDING else self._left
+        if missing is None and (np.abs(self.q - where) < STILL).all():
+            missing = held.copy()
         self.law.latch(self.q)
+        self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
         self.mode, self._holds_next = ACTIVE, False
@@ -234,7 +235,7 @@ class Engine:
     def leave(self) -> None:
         """Send the idle command as the last one, and stop sending commands."""
         self._command(self.guard.idle_torque(), None)
-        self.mode = IDLE
+        self.mode, self._left = IDLE, (self.q, self.law.compensation.copy())
 
     @journaled
     def accept(self, time: float, q: Array, qd: Array, stamp: Stamp, arrived: float,

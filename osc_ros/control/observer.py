@@ -324,6 +324,12 @@ class MomentumObserver:
         self.external.wrench[:] = 0.0
         self._driver_torque = None
 
+    def begin_with(self, torque: Array) -> None:
+        """Observe anew, from an external torque (n,) that is known [N·m, N]."""
+        self.forget()
+        self._state[_MISSING] = 0.0
+        self._rows[6] = np.clip(torque, -self._rows[3], self._rows[3])
+
     def go_on_from(self, other: MomentumObserver) -> None:
         """Take over the estimate of another observer of the same joints; quick."""
         self._state[_TIME], self._state[_MISSING] = other._state[_TIME], other._state[_MISSING]

@@ -156,9 +156,9 @@ class Progress(NamedTuple):
 # modes and causes
 
 
-def activate(engine: Engine) -> None:
-    """Hold the pose of the newest state, and send a command for every state from now on."""
-    engine.activate()
+def activate(engine: Engine, missing: Array | None = None) -> None:
+    """Hold the pose of the newest state, see `Engine.activate`."""
+    engine.activate(missing)
 
 
 def deactivate(engine: Engine) -> None:

@@ -131,6 +131,12 @@ class Unmodelled:
         if self.compensation is not None:
             self.compensation.forget()
 
+    def begin_with(self, missing: Array) -> None:
+        """Begin with a torque (n,) that the model lacks to hold the arm at rest [N·m, N]."""
+        self.observer.begin_with(-missing)
+        if self.compensation is not None and self.compensation.is_active:
+            self.compensation.begin_with(missing)
+
     def go_on_from(self, before: Unmodelled) -> None:
         """Take over estimate and compensation; quick."""
         if self.observer is not before.observer:

@@ -28,10 +28,10 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.arm import realtime
 from osc_ros.control import requests
-from osc_ros.control.check import Verdict
 from osc_ros.control.engine import ACTIVE, Engine, ENDING, IDLE
 from osc_ros.control.holding import require_effort
 from osc_ros.control.law import Law
+from osc_ros.control.startup import answer, load_of, NOTE, REFUSE
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.errors import InputError
@@ -58,11 +58,9 @@ from osc_ros.nodes.qos import COMMAND_QOS, LATCHED_QOS
 from osc_ros.nodes.reaction_log import ReactionLog
 from osc_ros.nodes.records import Records
 from osc_ros.nodes.run import run_and_exit
-from osc_ros.nodes.settings import law_of, law_settings, supervision
+from osc_ros.nodes.settings import law_of, law_settings, supervision, with_load
 from osc_ros.nodes.targets import Targets
 
-# Findings with which external torques cannot be computed from the efforts.
-UNUSABLE = Verdict.SIGN_OR_ORDER, Verdict.UNEXPLAINED
 UPDATES_FOR_DELAY = 100  # fewest updates from which their duration is estimated
 
 
@@ -90,6 +88,7 @@ class Controller(ManagedNode):
         self._made = ExitStack()
         self._cleans_up_at_rest = False
         self._urdf = ''
+        self._load, self._missing = 0.0, None  # that the start-up check has found
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frames = Frames(self)
         self._reactions = ReactionLog(self.get_logger(), 'active')
@@ -164,7 +163,7 @@ class Controller(ManagedNode):
     def _configure(self) -> None:
         if self._ending:
             raise InputError('the arm is still being stopped')
-        found = values(self, self._table)
+        found, self._load = values(self, self._table), 0.0
         require_bandwidth(found, 1.0 / found['rate'])
         urdf, started = description.description(found, self._urdf), perf_counter()
         with CompilationReport(self) as report, compile_in_parallel(
@@ -255,7 +254,7 @@ class Controller(ManagedNode):
         self._check()
         self._check_efforts()
         self._law.require_holding(self._loop.q)
-        self._loop.activate()
+        self._loop.activate(self._missing)
         self.get_logger().info('active: holding the present pose')
 
     def _require_states(self) -> None:
@@ -270,23 +269,25 @@ class Controller(ManagedNode):
     def _check(self) -> None:
         """Compare the driver's efforts with the model; startup_check sets the reaction."""
         check = self.get_parameter('startup_check').value
+        self._missing = None
         if check == 'off':
             self._finding = ''
+            self._use_load(0.0)
             return
         finding = self._loop.request(requests.finding)
         self._finding = str(finding)
-        compensates = self.get_parameter('driver_compensates').value
-        if finding.verdict is Verdict.COMPENSATED and compensates != 'none':
-            self.get_logger().info('start-up check: the efforts do not contain the weight, as '
-                                   f"driver_compensates '{compensates}' says")
-        elif finding.verdict in (Verdict.WELL, Verdict.UNCLEAR):
-            self.get_logger().info(f'start-up check: {finding}')
-        elif check == 'warn' and (finding.verdict not in UNUSABLE or self.get_parameter(
-                'external_force.efforts').value == 'commanded'):
-            self.get_logger().warning(f'start-up check: {finding}')
-        else:
-            raise InputError(f"start-up check: {finding} (accepted with startup_check 'warn' and "
-                             "external_force.efforts 'commanded')")
+        level, text = answer(finding, check, self._law.settings)
+        if level == REFUSE:
+            raise InputError(text)
+        (self.get_logger().info if level == NOTE else self.get_logger().warning)(text)
+        self._missing = finding.missing
+        self._use_load(load_of(finding))
+
+    def _use_load(self, mass: float) -> None:
+        """Compensate an unknown load at the tip [kg] from now on; 0: as the parameters say."""
+        before, self._load = self._load, mass
+        if mass != before:
+            self._apply(values(self, self._table))
 
     def _check_efforts(self) -> None:
         """Warn if external torques are to be computed from efforts that do not come."""
@@ -383,6 +384,7 @@ class Controller(ManagedNode):
         delay = self._delay(self._loop.request(requests.timing))
         require_bandwidth(found, self._period, delay, values(self, self._table))
         q = self._loop.q
+        found = with_load(found, self._load)
         with on_demand():  # without it, a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
             settings = law_settings(found, robot, driver)

@@ -28,6 +28,7 @@ from osc_ros.control.friction import Friction
 from osc_ros.control.kinds.table import KINDS
 from osc_ros.control.limits import Limits
 from osc_ros.control.settings import EFFORTS, Observation, Settings
+from osc_ros.control.startup import CHECKS
 from osc_ros.control.streams import Following, STREAMS
 from osc_ros.control.supervision import (
     CONTACT,
@@ -175,8 +176,9 @@ _SAFETY = (
           'as from the law to a watchdog [s]', lower=1e-3, upper=10.0, live=True),
     Entry('settle_time', 0.1, 'The law resumes when the cause of a reaction has been gone for '
           'this time [s]', lower=1e-3, upper=60.0, live=True),
-    Entry('startup_check', 'warn', 'Reaction on activation to efforts of the driver that do not '
-          'agree with the model', choices=('off', 'warn', 'refuse'), live=True),
+    Entry('startup_check', 'certain', 'If efforts at rest do not agree with the model: certain, '
+          'refuse what is beyond doubt (more than 5 % of an effort limit, a sign, gravity), warn '
+          'of the rest; refuse; warn, and compensate a load', choices=CHECKS, live=True),
     Entry('report_rate', 50.0, 'Rate of ~/pose, ~/pose_error and ~/goal_error, and of the checks '
           'whether a goal has been reached [Hz]; 0: no reports, and a check once a second',
           lower=0.0, upper=20000.0, live=True),

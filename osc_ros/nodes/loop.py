@@ -209,9 +209,9 @@ class Loop:
         with self._lock:
             return what(self.engine, *arguments)
 
-    def activate(self) -> None:
-        """Hold the pose of the newest state, and send a command for every state from now on."""
-        self.request(requests.activate)
+    def activate(self, missing: Array | None = None) -> None:
+        """Hold the pose of the newest state, see `Engine.activate`."""
+        self.request(requests.activate, missing)
 
     def use(self, setup: Setup, supervision: Supervision) -> None:
         """Use a setup from `Law.new_setup`, and other settings of the watchdogs."""

@@ -108,6 +108,24 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
     return loaded, law
 
 
+def with_load(values: Values, mass: float) -> Values:
+    """
+    Return values with which an unknown load at the tip is compensated.
+
+    Parameters
+    ----------
+    values : mapping of str to value
+    mass : float [kg]
+        0: the same values.
+
+    """
+    if not mass:
+        return values
+    mode = values['disturbance.mode']
+    return {**values, 'disturbance.mode': Disturbance.mode if mode == 'none' else mode,
+            'disturbance.payload': max(values['disturbance.payload'], mass)}
+
+
 def law_settings(values: Values, robot: Robot, driver: Driver | None = None) -> Settings:
     """
     Return the settings of the law for parameter values of the controller.
