@@ -38,8 +38,10 @@ from osc_ros.control.blending import SetupBlending
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
+from osc_ros.control.limits import SPEED
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.posture import PostureSetPoint
+from osc_ros.control.resistance import resistance
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
@@ -162,9 +164,15 @@ class ControlCycle:
         return self._compensation
 
     @property
+    def resistance(self) -> Array | None:
+        """Torques (n,) against external torques that drive fast joints; None at lower speeds."""
+        found = self._setup.unmodelled
+        return None if found is None or found.resistance is None else found.resistance.torque
+
+    @property
     def compensates(self) -> bool:
         """Whether torques depend on the estimate of external torques."""
-        return (self._compensation is not self._rest
+        return (self._compensation is not self._rest or self.resistance is not None
                 or (self._next or self._setup).settings.disturbance is not None)
 
     def external_report(self) -> Report | None:
@@ -252,6 +260,13 @@ class ControlCycle:
             setup.guidance.forget()
         self._blending.friction_torque = self._rest
 
+    def rejoin(self, q: Array) -> None:
+        """Let the targets go on with their motions from where the links are at q (n,)."""
+        setup = self._setup
+        poses = setup.poses(q)
+        for level, i in zip(setup.levels, setup.at):
+            level.rejoin(poses[i])
+
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
                 effort: Array | None = None) -> None:
         """
@@ -277,6 +292,10 @@ class ControlCycle:
             if tau is None and self._last is not None:
                 tau = self._last[3]
             found.observe(time, q, qd, tau, effort)
+            found.resistance = resistance(found.external, qd, self.limiter.table[SPEED])
+            replaced = self._blending.replaced
+            if replaced is not None and replaced.unmodelled is not None:
+                replaced.unmodelled.resistance = found.resistance
 
     def torque(self, time: float, q: ArrayLike, qd: ArrayLike, is_observed: bool = False
                ) -> Array:

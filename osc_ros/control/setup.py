@@ -334,6 +334,7 @@ class Setup:
     def is_alone(self) -> bool:
         """Whether the next torques will be those of posture and tasks, if no limit is reached."""
         return (self._is_alone and self.limiter.is_out_of_the_way
+                and (self.unmodelled is None or self.unmodelled.resistance is None)
                 and all(level.impedance is None for level in self.levels))
 
     @property
@@ -417,8 +418,12 @@ class Setup:
     def torque_within(self, time: float, q: Array, qd: Array, tau: Array,
                       more: Array | None = None) -> Array:
         """Torques (n,) [N·m], tau of `torque` plus `more`, within all limits except rates."""
+        found = None if self.unmodelled is None else self.unmodelled.resistance
+        if found is not None:
+            more = found.torque if more is None else more + found.torque
         if more is not None:
-            self.dynamics.acceleration_response(more, self.solver.F,
+            acting = more if found is None else more + found.external
+            self.dynamics.acceleration_response(acting, self.solver.F,
                                                 self.limiter.accelerations[0])
             tau = tau + more
         return self.limiter.torque_within(time, q, qd, tau, self.solver,

@@ -26,6 +26,7 @@ from osc_ros.control.disturbance import Compensation, yielding_axes
 from osc_ros.control.friction import Friction
 from osc_ros.control.level import Level
 from osc_ros.control.observer import ExternalForce, MomentumObserver
+from osc_ros.control.resistance import Resistance
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.model.robot import Robot
 
@@ -66,6 +67,8 @@ class Unmodelled:
         None if there is none, and none to fade out.
     torque : (n,) [N·m, N]
         The compensation in force.
+    resistance : Resistance, optional
+        Resistance of fast joints at the next tick.
 
     Parameters
     ----------
@@ -103,6 +106,7 @@ class Unmodelled:
             self.compensation.is_active = settings.disturbance is not None
         self._unknown, none = np.full(robot.n, math.nan), np.zeros(robot.n)
         self.torque: Array = none if self.compensation is None else self.compensation.torque
+        self.resistance: Resistance | None = None
         self._yields = bool(yielding_axes(task, np.eye(3)).any())
 
     def _is_same(self, before: Unmodelled) -> bool:
@@ -128,6 +132,7 @@ class Unmodelled:
     def forget(self) -> None:
         """Set estimate and compensation to zero."""
         self.observer.forget()
+        self.resistance = None
         if self.compensation is not None:
             self.compensation.forget()
 
@@ -135,6 +140,7 @@ class Unmodelled:
         """Take over estimate and compensation; quick."""
         if self.observer is not before.observer:
             self.observer.go_on_from(before.observer)
+        self.resistance = before.resistance
         if self.compensation is not None and before.compensation is not None:
             self.compensation.go_on_from(before.compensation)
 
