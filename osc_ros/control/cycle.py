@@ -38,10 +38,8 @@ from osc_ros.control.blending import SetupBlending
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
-from osc_ros.control.limits import SPEED
 from osc_ros.control.observer import ExternalForce
 from osc_ros.control.posture import PostureSetPoint
-from osc_ros.control.resistance import resistance
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import Setup
 from osc_ros.control.task import Target
@@ -292,7 +290,7 @@ class ControlCycle:
             if tau is None and self._last is not None:
                 tau = self._last[3]
             found.observe(time, q, qd, tau, effort)
-            found.resistance = resistance(found.external, qd, self.limiter.table[SPEED])
+            found.resist(qd, self.limiter.table)
             replaced = self._blending.replaced
             if replaced is not None and replaced.unmodelled is not None:
                 replaced.unmodelled.resistance = found.resistance

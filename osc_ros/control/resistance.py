@@ -27,14 +27,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import SETTLED
-from osc_ros.control.observer import ExternalForce
+from osc_ros.control.limits import EFFORT, SPEED
 
 Array = NDArray[np.float64]
 
 # Resistance begins at the first of these speeds, relative to the limit, and is complete at the
 # second.
-RESISTED = 0.8, 1.0
+RESISTED = 0.7, 0.9
+
+
+# Number of states for which an external torque must last: a hit on a hard wall is over before the
+# observer, which is slower, knows its torque; a resistance against that would only come too late.
+LASTING = 10
+STEP = 0.02  # largest change of a torque from state to state, relative to its limit
 
 
 class Resistance(NamedTuple):
@@ -44,8 +49,7 @@ class Resistance(NamedTuple):
     Attributes
     ----------
     torque : (n,)
-        Torque against the external torques that drive fast joints: it never acts along the motion
-        of a joint.
+        Torque against the external torques that drive fast joints.
     external : (n,)
         External torques that the limits take into account.
 
@@ -55,20 +59,34 @@ class Resistance(NamedTuple):
     external: Array
 
 
-def resistance(external: ExternalForce, qd: Array, fastest: Array) -> Resistance | None:
+def lasting(past: Array) -> Array:
+    """Largest torques (n,) that all of the torques `past` (k, n) reach with the same sign."""
+    return np.asarray(np.maximum(past.min(axis=0), 0.0) + np.minimum(past.max(axis=0), 0.0))
+
+
+def resistance(past: Array, qd: Array, table: Array, before: Resistance | None
+               ) -> Resistance | None:
     """
     Resistance of joints with velocities qd (n,); None if no joint is near its speed limit.
 
     Parameters
     ----------
-    external : ExternalForce
-    qd, fastest : (n,) [rad/s, m/s]
-        Velocities and their limits, which may be infinite.
+    past : (LASTING, n) [N·m, N]
+        External torques at the last states.
+    qd : (n,) [rad/s, m/s]
+    table : (8, n)
+        See `Limits.table`.
+    before : Resistance, optional
+        That of the last state, from which the torque changes by at most STEP.
 
     """
-    share = (np.abs(qd) / fastest - RESISTED[0]) / (RESISTED[1] - RESISTED[0])
-    if not share.max() > 0.0 or external.settled < SETTLED:
+    share = (np.abs(qd) / table[SPEED] - RESISTED[0]) / (RESISTED[1] - RESISTED[0])
+    if not share.max() > 0.0 and before is None:
         return None
-    share, way = np.clip(share, 0.0, 1.0), np.sign(qd)
-    driving = np.maximum(way * external.torque, 0.0)
-    return Resistance(-way * share * driving, share.max() * external.torque)
+    share, way, external = np.clip(share, 0.0, 1.0), np.sign(qd), lasting(past)
+    torque = -way * share * np.maximum(way * external, 0.0)
+    last, step = 0.0 if before is None else before.torque, STEP * table[EFFORT]
+    torque = np.minimum(np.maximum(torque, last - step), last + step)
+    if not share.any() and not torque.any():
+        return None
+    return Resistance(torque, share.max() * external)

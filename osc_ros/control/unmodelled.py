@@ -22,11 +22,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.disturbance import Compensation, yielding_axes
+from osc_ros.control.disturbance import Compensation, SETTLED, yielding_axes
 from osc_ros.control.friction import Friction
 from osc_ros.control.level import Level
 from osc_ros.control.observer import ExternalForce, MomentumObserver
-from osc_ros.control.resistance import Resistance
+from osc_ros.control.resistance import LASTING, Resistance, resistance
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.model.robot import Robot
 
@@ -107,6 +107,7 @@ class Unmodelled:
         self._unknown, none = np.full(robot.n, math.nan), np.zeros(robot.n)
         self.torque: Array = none if self.compensation is None else self.compensation.torque
         self.resistance: Resistance | None = None
+        self._past = np.zeros((LASTING, robot.n))
         self._yields = bool(yielding_axes(task, np.eye(3)).any())
 
     def _is_same(self, before: Unmodelled) -> bool:
@@ -133,6 +134,7 @@ class Unmodelled:
         """Set estimate and compensation to zero."""
         self.observer.forget()
         self.resistance = None
+        self._past[:] = 0.0
         if self.compensation is not None:
             self.compensation.forget()
 
@@ -141,6 +143,7 @@ class Unmodelled:
         if self.observer is not before.observer:
             self.observer.go_on_from(before.observer)
         self.resistance = before.resistance
+        self._past[:] = before._past
         if self.compensation is not None and before.compensation is not None:
             self.compensation.go_on_from(before.compensation)
 
@@ -161,6 +164,12 @@ class Unmodelled:
         """
         self.observer.update(time, q, qd, self._unknown if tau is None else tau,
                              None if self._efforts == 'commanded' else effort)
+
+    def resist(self, qd: Array, table: Array) -> None:
+        """Find the resistance at a state that was observed: velocities qd (n,), limits (8, n)."""
+        self._past[1:] = self._past[:-1]
+        self._past[0] = self.external.torque if self.external.settled >= SETTLED else 0.0
+        self.resistance = resistance(self._past, qd, table, self.resistance)
 
     def advance(self, time: float, tau: Array, level: Level, is_held: bool,
                 feedback: Array | None) -> Array:
