@@ -272,6 +272,13 @@ class ControlCycle:
             setup.guidance.forget()
         self._blending.friction_torque = self._rest
 
+    def rejoin(self, q: Array) -> None:
+        """Let the targets go on with their motions from where the links are at q (n,)."""
+        setup = self._setup
+        poses = setup.poses(q)
+        for level, i in zip(setup.levels, setup.at):
+            level.rejoin(poses[i])
+
     def observe(self, time: float, q: Array, qd: Array, tau: Array | None = None,
                 effort: Array | None = None) -> None:
         """

@@ -45,7 +45,7 @@ IDLE, ACTIVE, ENDING = MODES = 'idle', 'active', 'ending'
 # Attributes on which the following torques depend.
 STATE = ('law', 'period', 'guard', 'mode', 'touch', 'effort', 'q', 'qd', 'time', 'stamp',
          'report_period', 'present', 'missed', 'refused', 'refusal', 'torque_use', '_clock',
-         '_last_good', '_holds_next', '_counted', '_reported', '_left')
+         '_last_good', '_holds_next', '_was_stopped', '_counted', '_reported', '_left')
 
 
 class Engine:
@@ -127,7 +127,7 @@ class Engine:
         self.time, self.stamp, self.report_period = 0.0, (0, 0), np.inf
         self.present: dict[str, str] = {}
         self._send, self._post = send, post
-        self._last_good, self._holds_next = -np.inf, False
+        self._last_good, self._holds_next, self._was_stopped = -np.inf, False, False
         self._left = np.full(law.robot.n, np.nan), np.zeros(law.robot.n)  # q, compensation
         self._begin_early()
         self.reset_counts()
@@ -208,7 +208,7 @@ class Engine:
         self.law.begin_with(missing)
         self.guard.begin(self.guard.last_torque if self.mode == ENDING else None)
         self.guard.accept_state(self.time, self.q, self.qd)
-        self.mode, self._holds_next = ACTIVE, False
+        self.mode, self._holds_next, self._was_stopped = ACTIVE, False, False
         self._expect_targets()
 
     @journaled
@@ -333,6 +333,7 @@ class Engine:
         if observes_first:
             self._observe(sent)
         self._command(self.guard.torque(self._law_torque), self.stamp, early)
+        self._was_stopped |= self.guard.reaction not in HARMLESS
         if not observes_first:
             self._observe(sent)
         self._count(self._clock() - began if early is None else self._took)
@@ -423,6 +424,9 @@ class Engine:
         if self._holds_next:  # not back to where the arm touched something
             self._holds_next = False
             self.law.hold_at(self.q)
+        elif self._was_stopped:  # not with the speed that an error from before it asks for
+            self.law.rejoin(self.q)
+        self._was_stopped = False
         return self.law.torque(self.time, self.q, self.qd, is_observed=True)
 
     def _command(self, tau: Array, stamp: Stamp | None, early: Array | None = None) -> None:

@@ -144,7 +144,7 @@ class Guide:
 
     def __init__(self, pose: Array) -> None:
         self.target = Target(pose)
-        self.waits = self.clamped = False
+        self.waits = self.clamped = self._rejoins = False
         self._pending: list[tuple[float, Motion]] = []
         self._motion: Motion = STOP
         self._base: Base = Hold(pose)
@@ -188,6 +188,13 @@ class Guide:
         self._pending = [entry for entry in self._pending if entry[0] < start]
         self._pending.append((start, motion))
 
+    def rejoin(self, pose: Array) -> None:
+        """Go on with the motion from a pose (4, 4) at rest, at which the arm was meanwhile."""
+        if self._rest is not None and isinstance(self._base, Hold):
+            self._motion = self._base
+        self._rest = self.target = Target(pose)
+        self._rejoins = True
+
     def goal(self, limits: TargetLimits) -> Array | None:
         """Pose (4, 4) at which the newest motion ends; None for a twist, a stop, or no motion."""
         motion = self._pending[-1][1] if self._pending else self._motion
@@ -222,7 +229,8 @@ class Guide:
         while time - self._late >= self._event:
             self._handle_end(limits)
         self.target = self._rest or self._sample(time - self._late)
-        if self._pending or time > self._until or self._rest is None or self.waits:
+        if (self._pending or time > self._until or self._rest is None or self.waits
+                or self._rejoins):
             self._open = limits, error
         return self.target
 
@@ -231,6 +239,8 @@ class Guide:
         if self._open is None:
             return
         (limits, error), self._open = self._open, None
+        if self._rejoins:
+            self._begin(self._motion, limits, self._late)
         while self._pending and self._pending[0][0] <= self._now:
             self._begin(self._pending.pop(0)[1], limits)
         if self._now > self._until:
@@ -291,6 +301,7 @@ class Guide:
         if isinstance(motion, Path) and now >= motion.times[-1]:
             motion = Hold(motion.poses[-1])  # the path is over: go to its end
         self._motion, self._late, self._event = motion, late, np.inf
+        self._rejoins = False
         self._until = motion.until if isinstance(motion, Jog) else np.inf
         self.waits = self.clamped = False
         self._bounds = np.array([np.minimum(limits.box[0], present.pose[:3, 3]),

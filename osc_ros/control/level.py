@@ -222,6 +222,11 @@ class Level:
             self._row[level_row.FASTEST] = self._fastest
             self._row[level_row.WRENCH:level_row.WRENCH + 6] = 0.0
 
+    def rejoin(self, pose: Array) -> None:
+        """Let the target go on with its motion from the pose (4, 4) of the link, at rest."""
+        self._seen[:] = pose
+        self.guide.rejoin(self.task.kind.set_point(pose))
+
     def coast(self, twist: Array, acceleration: Array) -> None:
         """
         Drop all motions; the target comes to rest from the pose of the link.

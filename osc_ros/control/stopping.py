@@ -85,7 +85,8 @@ class Stopping:
         Parameters
         ----------
         source : str
-            'zero': none. 'gravity', 'weight': compensate gravity. 'damp', 'brake': brake the
+            'zero': none. 'gravity', 'weight': compensate gravity; 'gravity' also damps joints
+            that are faster than their limits. 'damp', 'brake': brake the
             speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold', 'retract': move
             to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
         q, qd : (n,)
@@ -99,7 +100,10 @@ class Stopping:
         if source == 'zero':
             return rest.copy()
         if source in ('gravity', 'weight'):
-            return self._inverse_dynamics(q, rest, rest) + unmodelled
+            # damping of joints beyond their speed limit only
+            beyond = qd - np.clip(qd, -self._fastest, self._fastest)
+            braking = -settings.hardest * beyond if source == 'gravity' else rest
+            return self._inverse_dynamics(q, rest, braking) + unmodelled
         rate = settings.stop_rate
         if source == 'brake':
             rate = max(rate, BLIND_RATE)
