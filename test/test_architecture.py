@@ -67,7 +67,7 @@ OUTSIDE = {
     'numba': ('dynamics/compiled.py', 'dynamics/either.py', 'dynamics/lanes',
               'dynamics/teams/atomic.py', 'dynamics/cuda'),
 }
-LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 450, 8, 45
+LONGEST_MODULE, MOST_PARAMETERS, LONGEST_BODY = 520, 8, 45
 # Functions that may have more than MOST_PARAMETERS parameters, with the reason.
 MANY_PARAMETERS = {
     'dynamics/batches.py: Batches.torque_batch': 'what states may have, given by name',

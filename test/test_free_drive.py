@@ -111,7 +111,7 @@ def test_without_free_drive_the_same_push_throws_the_tip():
     base = Settings.of(panda(), tasks=(Task(axes=('free',) * 6),))
     slack = replace(base, posture=replace(base.posture, natural_frequency=0.0))
     hand = Hand(drive=None, settings=slack).run(1.0, [0.0, 10.0, 0.0]).run(0.6)
-    assert hand.moved()[499] > 0.5 and max(hand.speeds[650:]) > 0.5
+    assert hand.moved()[499] > 0.4 and max(hand.speeds[650:]) > 0.4
 
 
 def test_push_of_a_second_before_and_now(drawn):
@@ -127,7 +127,7 @@ def test_push_of_a_second_before_and_now(drawn):
            'speed [m/s]': {name: hand.speeds for name, hand in hands.items()}},
           {0.2: 'hand pushes', 1.2: 'lets go'})
     before, now = (hand.moved() for hand in hands.values())
-    assert before[600] > 0.5 and before[-1] > before[600] + 0.2
+    assert before[600] > 0.4 and before[-1] > before[600] + 0.2
     assert now[600] < 0.17 and now[-1] < now[600] + 0.01
 
 

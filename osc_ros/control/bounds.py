@@ -43,6 +43,9 @@ RECKONING = 0.5, 0.9  # shares of the speed limit between which the unexplained 
 # weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints; a
 # mean with 0.75 oscillates with torques that act two ticks late
 AVERAGING = 0.25, 0.5
+# largest change of this mean, relative to the speed limit [1/s]: a hit on a hard wall is over
+# before torques can answer it
+GRADUAL = 100.0
 LONGEST_TICK = 0.02  # after a longer tick this mean begins anew [s]
 # rows of `accelerations`; the last three are those before them, at the last tick
 TOTAL, LOWEST, HIGHEST, POSTURE, UNEXPLAINED, VELOCITY, COMMANDED, BEFORE = range(8)
@@ -188,7 +191,8 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
             mean, commanded = accelerations[BEFORE, i], accelerations[BEFORE + 2, i]
             weight = AVERAGING[0] + (AVERAGING[1] - AVERAGING[0]) * _reckoning(
                 qd[i], table[SPEED, i])
-            unexplained[i] = mean + weight * (reached - commanded - mean)
+            most = GRADUAL * table[SPEED, i]
+            unexplained[i] = mean + min(max(weight * (reached - commanded - mean), -most), most)
     _put_bounds(q, qd, table, quickest, unexplained, accelerations[LOWEST],
                 accelerations[HIGHEST])
     is_beyond = False

@@ -30,13 +30,11 @@ Array = NDArray[np.float64]
 Answer = tuple[float, Array, Array, Array]  # stamp [s], q, qd, torque sent
 
 BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
-COMPARED, LAGS = 8, 4  # torques that are compared; possible delays of them [periods]
+LAGS = 4  # largest delay of the torques that is considered [periods]
 LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
-SUBSTANTIAL = 0.03  # of the effort limit: least standard deviation of the torques compared
-AGAINST = -0.3  # a response per torque below this, with 2 standard errors, is disobedience
-MIRRORED, TOLERANCE = 3, 0.3  # last torques that are opposite, and how nearly
+MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
 LARGE = 0.005  # of the effort limit: least of the largest of them
-DOUBTS = 2  # disobedient states in a row that are believed
+HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
 EXTERNAL = 2  # last states of which external torques are averaged
 
 
@@ -54,9 +52,9 @@ class Response:
     Compares the torques that were sent with those that move the arm.
 
     The latter are the inverse dynamics of the measured motion. Both are the same for a right model
-    without friction and external forces. A constant difference is a load, a slow one a hand. If
-    the acting torque of a joint falls whenever the sent torque rises, the joint does not obey: its
-    motor turns the other way, or its torques reach another joint.
+    without friction and external forces. If the acting torques of a joint are the opposite of those
+    sent, while these change, the joint does not obey: its motor turns the other way, or takes the
+    torques of another joint.
 
     Attributes
     ----------
@@ -82,8 +80,14 @@ class Response:
 
     def forget(self) -> None:
         """Forget all states."""
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=COMPARED + LAGS)  # sent, acting
-        self._last, self._doubts, self.disobedient = -math.inf, 0, ''
+        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=MIRRORED + LAGS)  # sent, acting
+        self._last, self.disobedient = -math.inf, ''
+        self._hit = 0  # states for which external torques are not resisted
+
+    @property
+    def is_hit(self) -> bool:
+        """Whether something hits the arm, or did so within the last states."""
+        return self._hit > 0
 
     def is_brisk(self, qd: Array) -> bool:
         """Whether a joint with velocities qd (n,) is fast enough to be examined."""
@@ -114,13 +118,12 @@ class Response:
             if not np.isfinite(acting).all():
                 self._pairs.clear()
                 continue
+            before = self._pairs[-1] if self._pairs else (tau, acting)
+            is_hit = np.abs(acting - tau - before[1] + before[0]) > HIT * limits
+            self._hit = HITTING if is_hit.any() else max(0, self._hit - 1)
             self._pairs.append((tau, acting))
             if (np.abs(qd_after) > self._fastest).any():
                 self.disobedient = self._mirrored_joint(limits)
-            against = self._joint_against(limits)
-            self._doubts = self._doubts + 1 if against else 0
-            if self._doubts >= DOUBTS:
-                self.disobedient = against
 
     def _mirrored_joint(self, limits: Array) -> str:
         """Explain which joint's last acting torques are the opposite of those sent, or ''."""
@@ -139,36 +142,16 @@ class Response:
         found = np.flatnonzero(unlike & ~like & varies & large)
         return f"'{self._names[found[0]]}' moves against its torques" if len(found) else ''
 
-    def _joint_against(self, limits: Array) -> str:
-        """Explain which joint moves against its torques at every delay; empty if none does."""
-        if len(self._pairs) < COMPARED + LAGS:
-            return ''
-        sent, acting = (np.array(x) for x in zip(*self._pairs))
-        acting = acting[LAGS:] - acting[LAGS:].mean(axis=0)
-        highest = np.full(sent.shape[1], -np.inf)
-        with np.errstate(divide='ignore', invalid='ignore'):
-            for lag in range(LAGS + 1):
-                part = sent[LAGS - lag:len(sent) - lag]
-                part = part - part.mean(axis=0)
-                total = (part * part).sum(axis=0)
-                slope = (part * acting).sum(axis=0) / total
-                error = np.sqrt(((acting - slope * part)**2).sum(axis=0)
-                                / (COMPARED - 2) / total)
-                slope = np.where(total >= COMPARED * (SUBSTANTIAL * limits)**2,
-                                 slope + 2.0 * error, np.inf)
-                highest = np.maximum(highest, np.where(np.isfinite(slope), slope, np.inf))
-        i = int(np.argmin(highest))
-        return f"'{self._names[i]}' moves against its torques" if highest[i] < AGAINST else ''
-
     def resistance(self, q: Array, qd: Array) -> Array:
         """
         Torques (n,) against external torques that drive a joint beyond its speed limit.
 
-        Zero while all joints are slow. External torques are cancelled as a whole, because what
+        Zero while all joints are slow, and after a hit: a hit on a hard wall is over before torques
+        can answer it. External torques are cancelled as a whole, because what
         cancels the acceleration of one joint only would need large torques of the others.
 
         """
-        if not self._pairs:
+        if not self._pairs or self._hit:
             return self._rest
         recent = list(self._pairs)[-EXTERNAL:]
         external = sum(acting - sent for sent, acting in recent) / len(recent)

@@ -196,7 +196,7 @@ class StateGate:
             return '', state
         is_older, has_advanced = stamp < self._stamp, stamp > self._stamp
         lasted = now - self._advanced
-        if is_older and lasted <= STANDING or now <= self.came:
+        if is_older and lasted <= STANDING:
             return '', None
         self._stamp = stamp
         if stamp + self._offset <= before:

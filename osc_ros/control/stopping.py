@@ -128,21 +128,23 @@ class Stopping:
         Torques (n,) within limits (n,) that brake, and the share of the wanted braking.
 
         The change of the motion that tau (n,) causes is reduced by one factor for all joints, the
-        share. If it is below EXACT, since the Coriolis torques of a fast arm take up the limits,
-        each joint is braked by itself more and more, with a rate [1/s]: such torques take energy
-        from the arm at any speed, as long as the limits carry its weight.
+        share, so that the kinetic energy falls. If the share of a joint that is faster than its
+        speed limit is below EXACT, since Coriolis torques take up the torque limits, each joint is
+        braked by itself more and more, with a rate [1/s]: such torques take energy from the arm at
+        any speed, as long as the limits carry its weight.
 
         """
-        M, h = dynamics_at(self._inverse_dynamics, q, qd)
-        h = h + unmodelled
+        h = self._inverse_dynamics(q, qd, self._rest) + unmodelled
         room = np.where(tau > h, limits - h, limits + h)
-        changed = tau != h
-        share = float(np.clip(np.min(room[changed] / np.abs(tau - h)[changed], initial=1.0),
-                              0.0, 1.0))
+        moving = (tau != h) & (room > 0.0)
+        share = min(1.0, float(np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)))
+        tau = h + share * (tau - h)
+        if not (np.abs(qd) > self._fastest).any():
+            return tau, 1.0
         if (np.abs(h) > limits).any():
             share = 0.0
-        tau = h + share * (tau - h)
         if share < EXACT:
+            M, _ = dynamics_at(self._inverse_dynamics, q, qd)
             weight = self._inverse_dynamics(q, self._rest, self._rest) + unmodelled
             alone = weight - rate * qd / np.diag(np.linalg.inv(M))
             tau = alone.clip(-limits, limits) + share / EXACT * (

@@ -33,6 +33,7 @@ from osc_ros.control.state_check import OVERSPEED_ONCE, State
 from osc_ros.control.state_gate import LATE_PERIODS, StateGate
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
+    CONTACT,
     DEADLINE,
     HARMLESS,
     NOT_FINITE,
@@ -397,7 +398,8 @@ class Supervisor:
         is_late = self.blind and dt > LATE_PERIODS * self.settings.period
         if self._tau is not None and (
                 source != self._source or self.blind != self._was_blind or is_late):
-            is_hasty = (np.abs(state.qd) > self._fastest).any() and not self.blind
+            is_hasty = not self.blind and not self._response.is_hit and (
+                np.abs(state.qd) > self._fastest).any()
             self._fade = TimedFade(self.settings.fade_time * (HASTE if is_hasty else 1.0),
                                    self._tau - wanted)
         self._was_blind = self.blind
@@ -487,7 +489,7 @@ class Supervisor:
         unmodelled = self._prediction.unmodelled if self.blind else self.load
         q, qd = self._stop_state()
         try:
-            if not self.blind and self._response.is_brisk(qd):
+            if not self.blind and self.cause != CONTACT and self._response.is_brisk(qd):
                 self._response.examine(self._prediction.answered, self._limits)
                 unmodelled = unmodelled + self._response.resistance(q, qd)
             return self._stopping.torque(source, q, qd, self.settings, self._limits, unmodelled)
