@@ -169,10 +169,13 @@ def test_clients_cannot_tell_the_node_from_osc_controller(spin):
     spin(lambda: True, other)
     assert other.trigger_configure() == SUCCESS
 
+    def is_hidden(end):  # the claims of several controllers
+        return '/_' in end.topic_name
+
     def interface(node):
         return ({(s.srv_name, s.srv_type) for s in node.services},
-                {(s.topic_name, s.msg_type) for s in node.subscriptions},
-                {(p.topic_name, p.msg_type) for p in node.publishers},
+                {(s.topic_name, s.msg_type) for s in node.subscriptions if not is_hidden(s)},
+                {(p.topic_name, p.msg_type) for p in node.publishers if not is_hidden(p)},
                 set(node._parameters))
 
     for own, wanted in zip(interface(arm.node), interface(other)):

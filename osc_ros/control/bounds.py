@@ -173,7 +173,8 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
     ----------
     accelerations : (ACCELERATION_ROWS, n), overwritten
         Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
-        the law; from row BEFORE on, the last three rows at the last tick. Output: row TOTAL, the
+        the law; from row BEFORE on, the last three rows at the last tick (NaN in row BEFORE:
+        nothing counts as unexplained). Output: row TOTAL, the
         sum of both; rows LOWEST and HIGHEST, the bounds (see `acceleration_bounds`); rows
         UNEXPLAINED, VELOCITY and COMMANDED, what the next tick needs of this one.
     q, qd, tau : (n,)
@@ -183,7 +184,8 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
         Half of the inverse of the time since the last tick [1/s]; 0 at the first.
 
     """
-    unexplained, is_regular = accelerations[UNEXPLAINED], 2.0 * quickest * LONGEST_TICK >= 1.0
+    unexplained = accelerations[UNEXPLAINED]
+    is_regular = 2.0 * quickest * LONGEST_TICK >= 1.0 and np.isfinite(accelerations[BEFORE, 0])
     for i in range(len(q)):
         unexplained[i] = 0.0
         if is_regular:

@@ -52,6 +52,7 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
+RECKONED = 2.5  # longest delay of torques for which the limits reckon with other torques [periods]
 PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
 _FLOAT64 = np.dtype(np.float64)
 
@@ -422,6 +423,7 @@ class ControlCycle:
             self._rhythm.add(dt)
         period = self._rhythm.for_gains
         for setup in self._setups():
+            setup.limiter.reckons = self._rhythm.delay <= RECKONED
             if period > setup.longest_period or setup.softened_for > setup.longest_period:
                 setup.soften(period)
 

@@ -68,6 +68,9 @@ class Limiter:
         Share of the change of the torques that their rate limits allowed, 0 to 1.
     is_at_work : bool
         Whether the limits changed the torques of the law.
+    reckons : bool
+        Whether accelerations that the torques do not explain count; False if torques act so late
+        that the measured accelerations are those of other torques.
     accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
         Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
         accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.
@@ -107,7 +110,7 @@ class Limiter:
                        self._chosen, self._room, self.shares)
         self.saturated: NDArray[np.bool_] = np.zeros(n, dtype=bool)
         self.rate_share = 1.0
-        self.is_at_work = self._was_at_bound = False
+        self.is_at_work, self._was_at_bound, self.reckons = False, False, True
         self._last: Array | None = None
         self._time = 0.0
         self._find_rates()
@@ -249,6 +252,8 @@ class Limiter:
         """Go on from a torque tau (n,) [N·m] that was commanded at a time [s]."""
         self._last, self._time = tau, time
         self.accelerations[BEFORE:] = self.accelerations[UNEXPLAINED:BEFORE]
+        if not self.reckons:
+            self.accelerations[BEFORE] = np.nan
 
     def rehearse(self) -> None:
         """Call every kernel once, so that all are compiled, and reset; call after `outward`."""

@@ -35,6 +35,7 @@ LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
 LARGE = 0.005  # of the effort limit: least of the largest of them
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
+EXAMINED = 2.0  # times the speed limit, up to which external torques are known well enough
 EXTERNAL = 2  # last states of which external torques are averaged
 
 
@@ -142,16 +143,22 @@ class Response:
         found = np.flatnonzero(unlike & ~like & varies & large)
         return f"'{self._names[found[0]]}' moves against its torques" if len(found) else ''
 
+    def kinetic_energy(self, q: Array, qd: Array) -> float:
+        """Kinetic energy of the model at a state (n,), (n,) [J]."""
+        momentum = (self._inverse_dynamics(q, self._rest, qd)
+                    - self._inverse_dynamics(q, self._rest, self._rest))
+        return float(0.5 * qd @ momentum)
+
     def resistance(self, q: Array, qd: Array) -> Array:
         """
         Torques (n,) against external torques that drive a joint beyond its speed limit.
 
         Zero while all joints are slow, and after a hit: a hit on a hard wall is over before torques
-        can answer it. External torques are cancelled as a whole, because what
+        can answer it, and at speeds at which the torques of two states tell nothing. External torques are cancelled as a whole, because what
         cancels the acceleration of one joint only would need large torques of the others.
 
         """
-        if not self._pairs or self._hit:
+        if not self._pairs or self._hit or (np.abs(qd) > EXAMINED * self._fastest).any():
             return self._rest
         recent = list(self._pairs)[-EXTERNAL:]
         external = sum(acting - sent for sent, acting in recent) / len(recent)

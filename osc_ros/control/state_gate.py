@@ -87,8 +87,9 @@ class StateGate:
     confirms it: then that next state is accepted. A change of the clock must be confirmed by
     CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with
     an earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected
-    until one changes. The time of a state whose stamp does not advance is that of its arrival; if
-    this lasts for STANDING, it is a fault, and earlier stamps are treated in the same way.
+    until one changes. The time of another state with the stamp of the last one is that of its
+    arrival; if this lasts for STANDING, it is a fault, and earlier stamps are treated in the same
+    way.
 
     Attributes
     ----------
@@ -194,6 +195,9 @@ class StateGate:
         if not self.is_open or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
             self._stamp, self._advanced, self._offset = stamp, now, 0.0
             return '', state
+        if stamp == self._stamp and all(map(np.array_equal, state[1:], self.state[1:])):
+            self._advanced = now  # the same state again, as of a simulation that waits
+            return '', state._replace(time=before)
         is_older, has_advanced = stamp < self._stamp, stamp > self._stamp
         lasted = now - self._advanced
         if is_older and lasted <= STANDING:

@@ -30,7 +30,7 @@ from osc_ros.model.robot import Robot
 Array = NDArray[np.float64]
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
-TOO_FAST = 0.2
+TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
 EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
 
 
@@ -155,14 +155,15 @@ class Stopping:
         """
         Damping rate (n,) beyond the stop rate [1/s].
 
-        It stops a joint before its position limit, and is the hardest for a joint that is faster
-        than its speed limit by TOO_FAST or more.
+        It stops a joint before its position limit, and is the hardest for a joint that is far
+        beyond its speed limit, see TOO_FAST.
 
         """
         speed = np.abs(qd)
         room = np.where(qd > 0.0, self._upper - q, q - self._lower)
         # a constant deceleration of q̇²/(2 room) stops at the limit
         needed = speed / np.maximum(2.0 * room, speed / settings.hardest + 1e-12)
-        beyond = np.clip((speed / self._fastest - 1.0) / TOO_FAST, 0.0, 1.0)
+        beyond = np.clip((speed / self._fastest - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0]),
+                         0.0, 1.0)
         needed = np.maximum(needed, beyond * settings.hardest)
         return np.asarray(np.clip(needed - settings.stop_rate, 0.0, None))

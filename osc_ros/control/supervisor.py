@@ -153,7 +153,8 @@ class Supervisor:
         self._stopping.retreat.forget()
         self._prediction.forget()
         self._response.forget()
-        self._speeds: deque[tuple[float, float]] = deque()  # of the last ESCALATION of a reaction
+        # kinetic energies of an arm that is too fast, in the last ESCALATION of a reaction
+        self._energies: deque[tuple[float, float]] = deque()
         if tau is not None:
             self._prediction.record_torque(now, tau)
 
@@ -424,21 +425,19 @@ class Supervisor:
         if self._response.disobedient:
             self._causes.abandon(self._response.disobedient)
             return
-        if self.reaction in (*HARMLESS, 'gravity', 'zero'):
-            self._speeds.clear()
-            return
-        speeds, shares = self._speeds, np.abs(state.qd) / self._fastest
+        energies, shares = self._energies, np.abs(state.qd) / self._fastest
         i = int(np.argmax(shares))
-        if speeds and speeds[-1][0] >= state.time:
-            speeds.clear()
-        speeds.append((state.time, float(shares[i])))
-        while len(speeds) > 1 and speeds[1][0] <= state.time - ESCALATION:
-            speeds.popleft()
-        if (speeds[0][0] <= state.time - ESCALATION
-                and shares[i] > max(OVERSPEED_ONCE, speeds[0][1])):
+        if (self.reaction in (*HARMLESS, 'gravity', 'zero') or shares[i] < OVERSPEED_ONCE
+                or energies and energies[-1][0] >= state.time):
+            energies.clear()
+            return
+        energies.append((state.time, self._response.kinetic_energy(state.q, state.qd)))
+        while len(energies) > 1 and energies[1][0] <= state.time - ESCALATION:
+            energies.popleft()
+        if energies[0][0] <= state.time - ESCALATION and energies[-1][1] > energies[0][1]:
             self._causes.abandon(
-                f"'{self._robot.joint_names[i]}' moves at {abs(state.qd[i]):.3g}, and faster than "
-                f'{ESCALATION} s before, although the reaction brakes it')
+                f"the arm still speeds up {ESCALATION} s after a reaction began to brake it: "
+                f"'{self._robot.joint_names[i]}' moves at {abs(state.qd[i]):.3g}")
 
     def _bounded(self, wanted: Array, limits: Array, dt: float) -> Array:
         """

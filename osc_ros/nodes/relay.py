@@ -112,7 +112,7 @@ class Relay(Node):  # type: ignore[misc]
         refuse_bad_sets(self, PARAMETERS, lambda: self._guard is not None, self._apply)
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._guard: Supervisor | None = None
-        self._acts = self._changed = False
+        self._acts = self._changed = self._gave_up = False
         self._reactions = ReactionLog(self.get_logger(), 'forwards')
         self._forwarded = self._refused = self._own = self._of_others = 0
         self._refusal, self._took = '', Window()
@@ -282,7 +282,12 @@ class Relay(Node):  # type: ignore[misc]
         return True
 
     def _send(self, label: str) -> None:
-        tau = self._guard.torque(lambda: self._wanted)
+        tau, gave_up = self._guard.torque(lambda: self._wanted), self._gave_up
+        self._gave_up = bool(self._guard.runaway)
+        if self._gave_up and gave_up:
+            return
+        if self._gave_up:  # the last command until `~/forward`
+            tau = self._guard.idle_torque()
         self._commands.publish(self._command.fill(tau[self._order], label))
         if self._guard.reaction:
             self._own += 1

@@ -1,0 +1,120 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""An engine in lockstep with an arm in Pinocchio that is pushed, obeys wrongly, or tells wrong times."""
+
+from functools import cache
+
+import numpy as np
+import pinocchio as pin
+
+from foreign import ForeignPlant
+from judge import configuration, robot_cases
+from osc_ros import Law, Robot, Settings
+from osc_ros.control.engine import Engine
+from osc_ros.control.guide import Jog
+from osc_ros.control.supervision import Supervision
+
+PERIOD = 0.002  # [s]
+BRAKE = 3.0  # torque of the arm's brakes, relative to the effort limits
+
+
+@cache
+def robot_of(name):
+    case = robot_cases()[name]
+    return Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
+
+
+def home(robot):
+    """Return positions (n,) near the middle of the joints' ranges."""
+    lower, upper = np.clip(robot.position_limits, -1.0, 1.0).T
+    lower, upper = (np.where(np.isfinite(x), x, y)
+                    for x, y in zip(robot.position_limits.T, (lower, upper)))
+    away = np.random.default_rng(5).uniform(-0.1, 0.1, robot.n)
+    return 0.5 * (lower + upper) + away * (upper - lower)
+
+
+def direction(seed):
+    """Return a random unit vector (3,)."""
+    found = np.random.default_rng(seed).normal(size=3)
+    return found / np.linalg.norm(found)
+
+
+class Attacked:
+    """
+    An arm under an engine; its brakes close when the commands end.
+
+    Attributes
+    ----------
+    force : (3,)
+        Force on the tip, base axes [N].
+    signs : (n,)
+        -1 for a motor that turns the other way.
+    stamp_of : callable
+        Stamp of a state, for its true time [s].
+    speeds : list of float
+        Largest joint speed after each period, relative to its limit.
+    changes : list of (str, str, str)
+        Cause, reaction and text of each change of these.
+
+    """
+
+    def __init__(self, name, settings=None):
+        self.robot = robot_of(name)
+        self.plant = ForeignPlant(name, self.robot.joint_names)
+        self.plant.reset(home(self.robot))
+        self.law = Law(self.robot, settings or Settings.of(self.robot))
+        self.force, self.signs = np.zeros(3), np.ones(self.robot.n)
+        self.stamp_of = lambda time: time
+        self.now, self.sent, self.speeds, self.changes = 1.0, None, [], []
+        self.engine = Engine(
+            self.law, Supervision.of(self.robot, self.law.settings.limits, 1.0 / PERIOD), PERIOD,
+            self._take, self._hear)
+        self.engine._clock = self.engine.guard.clock = lambda: self.now
+        self.engine.accept(self.now, self.plant.q, self.plant.qd, (1, 0), self.now)
+        self.engine.activate()
+
+    def _take(self, tau, stamp):
+        self.sent = np.array(tau)
+
+    def _hear(self, event, *arguments):
+        if event == 'change':
+            self.changes.append(arguments)
+
+    def jog(self, seed, angular=0.5, linear=0.1, seconds=1.0):
+        """Move the tip with a random twist of this size [rad/s, m/s]."""
+        self.law.follow(Jog(np.concatenate([angular * direction(seed),
+                                            linear * direction((seed, 1))]), seconds))
+        return self
+
+    def run(self, seconds):
+        """Simulate for a time [s]."""
+        plant = self.plant
+        for _ in range(round(seconds / PERIOD)):
+            self.now += PERIOD
+            if self.engine.acts:
+                time = self.stamp_of(self.now)
+                self.engine.update(time, plant.q.copy(), plant.qd.copy(),
+                                   (int(time), int(1e9 * (time % 1.0))), self.now)
+                self.engine.watch(2.0 * PERIOD)
+            if not self.engine.acts:
+                plant.friction = BRAKE * np.where(np.isfinite(plant.effort), plant.effort, 100.0)
+                self.sent = np.zeros(plant.n)
+            J = pin.computeFrameJacobian(
+                plant.model, plant.data, configuration(plant.model, plant.q), plant.tip,
+                pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+            tau = self.signs * np.clip(self.sent, -plant.effort, plant.effort)
+            plant.step(tau + J[:3].T @ self.force, PERIOD)
+            self.speeds.append(float(np.abs(plant.qd / plant.velocity).max()))
+        return self

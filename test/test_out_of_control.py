@@ -1,0 +1,104 @@
+# Copyright 2026 The osc_ros maintainers
+#
+# Licensed under the Apache License, Version 2.0 (the "License");
+# you may not use this file except in compliance with the License.
+# You may obtain a copy of the License at
+#
+#     http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS,
+# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+# See the License for the specific language governing permissions and
+# limitations under the License.
+
+"""Arms that do not obey, that a hand pushes, or whose stamps stand still; Pinocchio moves them."""
+
+import numpy as np
+import pytest
+
+from attacked import Attacked, direction, PERIOD, robot_of
+from osc_ros import InputError, Settings
+from osc_ros.control import requests
+from osc_ros.control.engine import ACTIVE, IDLE
+from osc_ros.control.free import FreeDrive
+
+WRONG, FASTEST, SLOW = 2.0, 1.2, 0.01  # largest accepted speeds relative to the limits
+
+
+def reversed_arm(name, joint=0):
+    """Return an arm with a motor that turns the other way, after a motion of two seconds."""
+    arm = Attacked(name)
+    arm.signs[joint] = -1.0
+    return arm.run(0.04).jog(1).run(2.0)
+
+
+@pytest.mark.parametrize('name', [
+    'kinova', 'ur5', *(pytest.param(name, marks=pytest.mark.slow) for name in ('baxter', 'ur10'))])
+def test_arm_whose_motor_turns_the_other_way_is_given_up(name):
+    arm = reversed_arm(name)
+    assert arm.engine.mode == IDLE
+    assert arm.changes[-1][0] == 'runaway'
+    assert max(arm.speeds) < WRONG  # several hundred with the reaction `hold` alone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('joint', range(1, 7))
+def test_any_other_motor_that_turns_the_other_way_is_noticed_too(joint):
+    arm = reversed_arm('xarm7', joint)
+    assert arm.engine.mode == IDLE and arm.changes[-1][0] == 'runaway'
+    assert max(arm.speeds) < 3.0  # weight moves these joints, before the first torque is judged
+
+
+def test_arm_that_was_given_up_is_activated_again_only_after_a_release():
+    arm = reversed_arm('kinova')
+    with pytest.raises(InputError, match='release'):
+        arm.engine.activate()
+    assert 'runaway' in arm.engine.state()
+    released, _ = requests.release(arm.engine)
+    assert released
+    arm.signs[:] = 1.0
+    arm.engine.activate()
+    speeds = arm.speeds
+    arm.plant.friction[:] = 0.0
+    arm.speeds = []
+    arm.run(0.5)
+    assert speeds and arm.engine.mode == ACTIVE and max(arm.speeds) < 0.1
+
+
+@pytest.mark.parametrize('name, force, count', [
+    ('xarm7', 45.0, 3), ('tiago', 30.0, 1),
+    *(pytest.param(name, 45.0, 10, marks=pytest.mark.slow) for name in ('xarm7', 'tiago'))])
+def test_hand_that_pushes_at_once_does_not_drive_joints_beyond_their_limits(name, force, count):
+    for seed in range(count):
+        arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name)))).run(0.04)
+        arm.force = force * direction(seed)
+        arm.run(1.0)
+        arm.force = np.zeros(3)
+        arm.run(1.0)
+        assert max(arm.speeds) < FASTEST
+        assert arm.speeds[-1] < SLOW
+        assert arm.engine.mode == ACTIVE
+
+
+@pytest.mark.parametrize('kind', ['still', 'back'])
+@pytest.mark.parametrize('name', ['kinova', 'tiago'])
+def test_arm_whose_stamps_do_not_advance_is_held_and_goes_on_when_they_do(name, kind):
+    arm = Attacked(name).run(0.04).jog(3, 1.0, 0.3, 3.0).run(0.3)
+    began = arm.now
+    arm.stamp_of = {'still': lambda time: began, 'back': lambda time: 2.0 * began - time}[kind]
+    arm.run(0.6)
+    assert any(cause == 'jump' and 'do not advance' in text for cause, _, text in arm.changes)
+    assert arm.speeds[-1] < SLOW
+    arm.stamp_of = lambda time: time
+    arm.run(1.0)
+    assert arm.changes[-1][2] == 'active'
+    assert max(arm.speeds) < 1.05
+
+
+def test_stamps_that_count_hundredths_of_a_second_do_not_matter():
+    arm = Attacked('kinova').run(0.04).jog(3, 1.0, 0.3, 3.0).run(0.3)
+    arm.stamp_of = lambda time: np.floor(time * 100.0) / 100.0
+    arm.run(1.0)
+    assert not arm.changes and max(arm.speeds) < 1.05
+    assert np.mean(arm.speeds[-round(0.5 / PERIOD):]) > 0.1  # it moves on
