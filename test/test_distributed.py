@@ -96,6 +96,7 @@ def pieces(robot, count):
             T_parent_body=T_parent_body, inertia=robot.inertia[mine],
             rotor_inertia=robot.rotor_inertia[mine], position_limits=robot.position_limits[mine],
             velocity_limits=robot.velocity_limits[mine], effort_limits=robot.effort_limits[mine],
+            deceleration_limits=robot.deceleration_limits[mine],
             coulomb_friction=robot.coulomb_friction[mine],
             viscous_friction=robot.viscous_friction[mine],
             gravity=robot.gravity if first == 0 else np.zeros(3),

@@ -198,8 +198,7 @@ class RealTimeBackend:
             else:
                 self._fail(text)
         elif event == 'stopped':
-            self._fail(f'the arm was stopped: {self._held[1]}' if self._held[1] else
-                       'the arm was stopped')
+            self._fail('the arm was stopped')
         elif event in ('error', 'warning', 'refusal'):
             LOGGER.warning('%s', arguments[0])
 
