@@ -50,6 +50,7 @@ LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing sta
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
+ENERGIES, GROWTH = 128, 1.1  # most kinetic energies that are kept; growth in ESCALATION that counts
 HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 
@@ -154,7 +155,7 @@ class Supervisor:
         self._prediction.forget()
         self._response.forget()
         # kinetic energies of an arm that is too fast, in the last ESCALATION of a reaction
-        self._energies: deque[tuple[float, float]] = deque()
+        self._energies: deque[tuple[float, float]] = deque(maxlen=ENERGIES)
         if tau is not None:
             self._prediction.record_torque(now, tau)
 
@@ -434,7 +435,8 @@ class Supervisor:
         energies.append((state.time, self._response.kinetic_energy(state.q, state.qd)))
         while len(energies) > 1 and energies[1][0] <= state.time - ESCALATION:
             energies.popleft()
-        if energies[0][0] <= state.time - ESCALATION and energies[-1][1] > energies[0][1]:
+        if energies[0][0] <= state.time - ESCALATION and (
+                energies[-1][1] > GROWTH * energies[0][1]):
             self._causes.abandon(
                 f"the arm still speeds up {ESCALATION} s after a reaction began to brake it: "
                 f"'{self._robot.joint_names[i]}' moves at {abs(state.qd[i]):.3g}")
