@@ -15,14 +15,13 @@
 """Settings, payload and limits change while the arm moves fast; Pinocchio moves foreign arms."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
 
+from attacked import home, robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
-from judge import robot_cases
 from osc_ros import Law, Robot
 from osc_ros.control.free import FreeDrive
 from osc_ros.control.friction import Friction
@@ -37,23 +36,6 @@ LOAD = 0.5  # [kg]
 STEP = 0.02  # largest accepted median of the largest torque step, relative to the effort limit
 FASTEST = 1.05  # largest accepted joint speed, relative to its limit
 HOMES = {'kinova': ARMS['kinova'].home}
-
-
-@cache
-def robot_of(name):
-    case = robot_cases()[name]
-    return Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
-
-
-def home(robot, name):
-    """Return positions (n,) near the middle of the joints' ranges."""
-    if name in HOMES:
-        return np.array(HOMES[name])
-    lower, upper = np.clip(robot.position_limits, -1.0, 1.0).T
-    lower, upper = (np.where(np.isfinite(x), x, y)
-                    for x, y in zip(robot.position_limits.T, (lower, upper)))
-    away = np.random.default_rng(5).uniform(-0.1, 0.1, robot.n)
-    return 0.5 * (lower + upper) + away * (upper - lower)
 
 
 def with_tip(settings, **given):
@@ -130,8 +112,8 @@ def trial(name, change, seed):
     plant = ForeignPlant(name, robot.joint_names, friction=(
         FRICTION * robot.effort_limits if change is to_friction else 0.0))
     lower, upper = robot.position_limits.T
-    plant.reset(np.clip(home(robot, name) + rng.uniform(-0.2, 0.2, robot.n), lower + 0.1,
-                        upper - 0.1))
+    near = HOMES.get(name, home(robot)) + rng.uniform(-0.2, 0.2, robot.n)
+    plant.reset(np.clip(near, lower + 0.1, upper - 0.1))
     law = Law(robot, first)
     law.latch(plant.q)
     twist = rng.normal(size=(2, 3))

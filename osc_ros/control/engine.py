@@ -199,7 +199,7 @@ class Engine:
 
         """
         if self.guard.runaway:
-            raise InputError(f'{self.state()}: accepted is an activation after ~/release')
+            raise InputError(self.state())
         self.reset_counts()
         where, held = (self.q, self.law.compensation) if self.mode == ENDING else self._left
         if missing is None and (np.abs(self.q - where) < STILL).all():

@@ -146,9 +146,8 @@ class Stopping:
         if share < EXACT:
             M, _ = dynamics_at(self._inverse_dynamics, q, qd)
             weight = self._inverse_dynamics(q, self._rest, self._rest) + unmodelled
-            alone = weight - rate * qd / np.diag(np.linalg.inv(M))
-            tau = alone.clip(-limits, limits) + share / EXACT * (
-                tau - alone.clip(-limits, limits))
+            alone = (weight - rate * qd / np.diag(np.linalg.inv(M))).clip(-limits, limits)
+            tau = alone + share / EXACT * (tau - alone)
         return tau, share
 
     def _extra_rate(self, q: Array, qd: Array, settings: Supervision) -> Array:
