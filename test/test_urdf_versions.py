@@ -128,7 +128,7 @@ def hardest_braking(limits, period=1e-3):
     """Return the hardest braking of joint 1 that is driven to its upper limit [rad/s²]."""
     q, qd, hardest, lower, upper = np.zeros(2), np.zeros(2), 0.0, np.zeros(2), np.zeros(2)
     for _ in range(5000):
-        acceleration_bounds(q, qd, limits.table, 1.0 / (2.0 * period), lower, upper)
+        acceleration_bounds(q, qd, limits.table, 1.0 / (2.0 * period), np.zeros(2), lower, upper)
         hardest = max(hardest, -upper[0])
         q[0] += period * qd[0] + 0.5 * period ** 2 * upper[0]
         qd[0] += period * upper[0]

@@ -189,18 +189,21 @@ def step_with_states(server: Any) -> None:
     each other's Python code.
 
     """
-    simulation, advance = server.physics_sim, server.robot_state.update
+    from franka_sim.robot_state import RobotState  # each connection has its own
 
-    def advance_and_step() -> None:
-        advance()
-        simulation.step()
+    simulation, advance, one = server.physics_sim, RobotState.update, threading.Lock()
+
+    def advance_and_step(state: Any) -> None:
+        advance(state)
+        with one:  # the last state of a motion is sent by another thread
+            simulation.step()
 
     def wait() -> None:
         simulation.step()
         while simulation.running:
             time.sleep(0.1)
 
-    server.robot_state.update, simulation.run_simulation = advance_and_step, wait
+    RobotState.update, simulation.run_simulation = advance_and_step, wait
 
 
 def obey(server: Any) -> None:
