@@ -15,6 +15,7 @@
 """The engine of osc_arm with an arm whose states and calls are faulty in every way."""
 
 import pickle
+import time
 
 import numpy as np
 import pytest
@@ -188,3 +189,29 @@ def test_computation_for_nothing_changes_no_torque(law):
         sent.append([one for one in arm.calls if not isinstance(one, str)])
         channel.close()
     np.testing.assert_array_equal(*sent)
+
+
+def test_no_state_waits_for_a_computation_for_nothing(law):
+    arm, channel = Faulty(np.random.default_rng(0), 0.0), Channel(7)
+    arm.open()
+    engine = ArmEngine(law, supervision(law.settings.limits), arm, PERIOD, channel, System(),
+                       Law(ROBOT, law.settings))
+    engine._try_cycle()
+    engine.activate()
+    rehearsal = engine._rehearsal
+    assert 0.0 < 5.0 + PERIOD - rehearsal.due(5.0, 0.5 * PERIOD) < 0.5 * PERIOD
+    # a state that was there before the loop read it says nothing about when the next one comes
+    assert rehearsal.due(5.0, 0.0) == np.inf
+    usual, lasts = rehearsal._other.update, 2.0 * PERIOD
+
+    def slow(*arguments):
+        until_time = time.perf_counter() + lasts
+        done = usual(*arguments)
+        while time.perf_counter() < until_time:
+            pass
+        return done
+
+    rehearsal._other.update = slow
+    rehearsal.run()
+    assert rehearsal.due(5.0, 0.5 * PERIOD) < 5.0  # a pause is too short: there is none
+    channel.close()

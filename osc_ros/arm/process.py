@@ -93,7 +93,7 @@ class ArmEngine(Engine):
         self.hardware, self.is_ending, self.is_held = hardware, False, True
         self._channel, self._node = channel, os.getppid()
         self._latest = math.inf  # time by which the process ends [s]
-        self._robot, self._arrived = law.robot, 0.0
+        self._robot, self._arrived, self._waited = law.robot, 0.0, 0.0
         self._has_written = self._is_alone = self._is_lost = False
         self._command_sent = np.full(law.robot.n, np.nan)
         self._numbers = np.zeros(3)
@@ -184,7 +184,7 @@ class ArmEngine(Engine):
                     self._try_cycle()
                 self._serve()
                 if self._rehearsal is not None:
-                    rest = self._rehearsal.due(self._arrived) - perf_counter()
+                    rest = self._rehearsal.due(self._arrived, self._waited) - perf_counter()
                     if 0.0 <= rest < self.period:
                         sleep(rest)
                         self._rehearsal.run()
@@ -240,8 +240,10 @@ class ArmEngine(Engine):
 
     def _read(self, take: Callable[..., bool]) -> bool:
         """Read a state and pass it to `accept` or `update`; return whether it is plausible."""
+        began = perf_counter()
         self._state = state = self.hardware.read()
         self._arrived = perf_counter()
+        self._waited = self._arrived - began
         self._times[self._cycle % len(self._times), 0] = perf_counter_ns()
         # while the engine acts, its supervisor checks the numbers
         if not self.acts and not np.isfinite([*state.q, *state.qd]).all():

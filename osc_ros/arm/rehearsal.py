@@ -22,6 +22,9 @@ from osc_ros.control.engine import Engine
 from osc_ros.control.law import Law
 
 AHEAD = 2e-4  # before a state is due, a torque is computed for nothing [s]
+MARGIN = 1.5  # times the longest rehearsal of late: this long before the state is due, too
+MEMORY = 0.99  # what counts of the longest rehearsal at the next one
+WAITED = 2e-5  # after a shorter wait for a state, it may have come earlier than it was read [s]
 
 
 class Rehearsal:
@@ -29,7 +32,8 @@ class Rehearsal:
     Does what an engine will do with its next state, by another law, and sends nothing.
 
     After a pause the caches of the processor have lost the code of a control loop, and the same
-    computation takes two to three times as long. A rehearsal in the pause brings it back.
+    computation takes two to three times as long. A rehearsal in the pause brings it back. There is
+    none if the pause is too short for it: no state waits for a rehearsal.
 
     Parameters
     ----------
@@ -43,20 +47,23 @@ class Rehearsal:
         self._engine = engine
         self._other: Engine | None = Engine(law, engine.guard.settings, engine.period,
                                             lambda *_: None, lambda *_: None)
+        self._longest = 0.0
 
-    def due(self, arrived: float) -> float:
+    def due(self, arrived: float, waited: float) -> float:
         """
         Time by `perf_counter` when to call `run` [s]; infinite if it should not be called.
 
         Parameters
         ----------
         arrived : float
-            Arrival of the newest state by `perf_counter` [s].
+            When the newest state was read, by `perf_counter` [s].
+        waited : float
+            How long the loop waited for it [s].
 
         """
-        if self._other is None or not self._engine.acts:
+        if self._other is None or not self._engine.acts or waited < WAITED:
             return float('inf')
-        return arrived + self._engine.period - AHEAD
+        return arrived + self._engine.period - max(AHEAD, MARGIN * self._longest)
 
     def run(self) -> None:
         """Compute a torque for the newest state of the engine."""
@@ -71,3 +78,4 @@ class Rehearsal:
             other.anticipate()
         except Exception:  # of any kind: nothing depends on it
             self._other = None
+        self._longest = max(MEMORY * self._longest, perf_counter() - began)
