@@ -155,7 +155,6 @@ def test_joints_that_meet_their_limits_on_the_way_step_no_torque(seed):
     assert arm.steps().max() < 0.03
 
 
-@pytest.mark.xfail(reason='known defect: near a lowered speed limit the limits reckon too abruptly')
 def test_limits_that_are_changed_on_the_way_come_into_force_without_a_step():
     arm = Thrown('panda', TargetLimits()).start(READY['panda'])
     arm.law.follow(figure_of_eight(arm.pose, 0.3, 0.2, 2.0, 10.0, 0.0), 0.0)

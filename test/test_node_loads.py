@@ -145,6 +145,19 @@ def test_gravity_turns_while_the_arm_is_held(spin, by):
     settle(rig, weight(gravity))
 
 
+def test_gravity_with_the_wrong_sign_is_refused_while_the_arm_is_held(spin):
+    rig = Rig(spin).activate()
+    publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)
+    message = Vector3Stamped()
+    message.header.frame_id = 'panda_link0'
+    message.vector.z = 9.81  # what an accelerometer shows
+    rig.until_said('turned by 180°', lambda: publisher.publish(message))
+    [result] = rig.controller.set_parameters(given(gravity=[0.0, 0.0, 9.81]))
+    assert not result.successful
+    assert 'deactivate first' in result.reason
+    np.testing.assert_allclose(rig.ask(), weight(), atol=1e-8)
+
+
 def test_gravity_that_is_none_is_refused_and_the_old_one_stays(spin):
     rig = Rig(spin).activate()
     publisher = rig.hardware.create_publisher(Vector3Stamped, 'osc_controller/gravity', 10)

@@ -68,7 +68,10 @@ def test_arm_that_was_given_up_is_activated_again_only_after_a_release():
 
 @pytest.mark.parametrize('name, force, count', [
     ('xarm7', 45.0, 3), ('tiago', 30.0, 1),
-    *(pytest.param(name, 45.0, 10, marks=pytest.mark.slow) for name in ('xarm7', 'tiago'))])
+    *(pytest.param(name, 45.0, 10, marks=pytest.mark.slow) for name in ('xarm7', 'tiago')),
+    *(pytest.param(name, force, 3, marks=pytest.mark.xfail(
+        strict=True, reason='known defect: the limits resist a sudden push of a light wrist too '
+        'late, and the arm is given up')) for name, force in (('kinova', 30.0), ('xarm7', 60.0)))])
 def test_hand_that_pushes_at_once_does_not_drive_joints_beyond_their_limits(name, force, count):
     for seed in range(count):
         arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name)))).run(0.04)
@@ -79,6 +82,16 @@ def test_hand_that_pushes_at_once_does_not_drive_joints_beyond_their_limits(name
         assert max(arm.speeds) < FASTEST
         assert arm.speeds[-1] < SLOW
         assert arm.engine.mode == ACTIVE
+
+
+@pytest.mark.parametrize('name', ['kinova', 'xarm7'])
+def test_arm_at_five_times_its_speeds_comes_to_rest_within_a_second(name):
+    for seed in range(3):
+        arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name)))).run(0.04)
+        signs = np.random.default_rng(seed).choice([-1.0, 0.0, 1.0], len(arm.plant.qd))
+        arm.plant.qd[:] = 5.0 * arm.plant.velocity * signs
+        arm.run(1.0)
+        assert arm.speeds[-1] < SLOW
 
 
 @pytest.mark.parametrize('kind', ['still', 'back'])

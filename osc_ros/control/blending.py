@@ -97,6 +97,9 @@ class SetupBlending:
         driver = weight * (self.driver_torque - of_driver)
         self.driver_torque = self.driver_torque - driver
         self.difference = driver if is_other else weight * (before - tau)
+        # of each setup, the limits reckon with the torques that act
+        setup.limiter.add(self.difference)
+        self.replaced.limiter.add(tau + self.difference - before)
         if weight == 0.0:
             self.end(setup)
         return tau + self.difference

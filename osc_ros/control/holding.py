@@ -27,6 +27,29 @@ Array = NDArray[np.float64]
 
 # Largest share of the effort limit for holding; the rest is for motion and friction.
 HOLDING = 0.9
+TURN = 2.1  # largest angle by which gravity may turn at once while the arm moves: 120° [rad]
+
+
+def require_gradual(before: Array, gravity: Array) -> None:
+    """
+    Raise if gravity (3,) turns by more than TURN at once [m/s²]; call while the controller acts.
+
+    Raises
+    ------
+    InputError
+        With the angle, and the remedy: a sign is wrong, or the controller has to be deactivated.
+
+    """
+    sizes = float(np.linalg.norm(before) * np.linalg.norm(gravity))
+    if sizes == 0.0 or not np.isfinite(sizes):
+        return
+    angle = float(np.arccos(np.clip(before @ gravity / sizes, -1.0, 1.0)))
+    if angle > TURN:
+        raise InputError(
+            f'gravity {np.round(gravity, 3).tolist()} is turned by {np.degrees(angle):.0f}° from '
+            f'{np.round(before, 3).tolist()}: accepted while the controller is active are up to '
+            f'{np.degrees(TURN):.0f}° at once. Gravity is the negated reading of an '
+            'accelerometer; if the base has been turned over, deactivate first')
 
 
 def require_holding(robot: Robot, gravity: Array, q: Array, effort: Array,

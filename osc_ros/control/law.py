@@ -30,7 +30,7 @@ from osc_ros.control.feedback import pose_error
 from osc_ros.control.friction import Friction
 from osc_ros.control.goals import CommandedCycle
 from osc_ros.control.guide import rehearse
-from osc_ros.control.holding import require_holding
+from osc_ros.control.holding import require_gradual, require_holding
 from osc_ros.control.load import Weight
 from osc_ros.control.settings import Settings
 from osc_ros.control.setup import NOTHING_KNOWN, Precomputed, Setup
@@ -122,7 +122,7 @@ class Law(CommandedCycle):
     def gravity(self, gravity: ArrayLike) -> None:
         self.use_gravity(self.checked_gravity(gravity, self._q if self._is_placed else None))
 
-    def checked_gravity(self, gravity: ArrayLike, q: Array | None) -> Array:
+    def checked_gravity(self, gravity: ArrayLike, q: Array | None, acts: bool = False) -> Array:
         """
         Return gravity (3,) as an array, for `use_gravity`; this is the slow part of setting it.
 
@@ -131,14 +131,18 @@ class Law(CommandedCycle):
         gravity : (3,) [m/s²]
         q : (n,), optional
             Present position of the arm, which it must be able to hold; None if it is unknown.
+        acts : bool
+            Whether the arm is under control: then gravity may not turn over.
 
         Raises
         ------
         InputError
-            See `gravity`.
+            See `gravity`, and `osc_ros.control.holding.require_gradual`.
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()
+        if acts:
+            require_gradual(self._gravity.wanted, wanted)
         if q is not None:
             robot = self.robot
             if self._weight is None or self._weight[0] is not robot:

@@ -255,6 +255,16 @@ class Limiter:
         if not self.reckons:
             self.accelerations[BEFORE] = np.nan
 
+    def add(self, difference: Array) -> None:
+        """
+        Count torques (n,) [N·m] that act besides those within the limits as commanded, too.
+
+        Call after `torque_within`, before another `outward` of the dynamics.
+
+        """
+        self._dynamics.inverse_mass_matrix(self._M_inv)
+        self.accelerations[COMMANDED] += self._M_inv @ difference
+
     def rehearse(self) -> None:
         """Call every kernel once, so that all are compiled, and reset; call after `outward`."""
         n = len(self.sides)

@@ -29,7 +29,7 @@ from std_msgs.msg import Float64MultiArray, String
 from osc_ros.arm import realtime
 from osc_ros.control import requests
 from osc_ros.control.engine import ACTIVE, Engine, ENDING, IDLE
-from osc_ros.control.holding import require_effort
+from osc_ros.control.holding import require_effort, require_gradual
 from osc_ros.control.law import Law
 from osc_ros.control.startup import answer, load_of, NOTE, REFUSE
 from osc_ros.dynamics.compilation import compile_in_parallel
@@ -387,6 +387,8 @@ class Controller(ManagedNode):
         found = with_load(found, self._load)
         with on_demand():  # without it, a model would compile all kernels of its method
             robot, driver = self._loaded.of(found)
+            if self._active:
+                require_gradual(self._law.robot.gravity, robot.gravity)
             settings = law_settings(found, robot, driver)
             if len(q):
                 require_effort(robot, q, settings.limits.effort, self._law.settings.limits.effort)

@@ -335,7 +335,8 @@ class Targets:
         try:
             R = self._frame_pose(message.header.frame_id)[:3, :3]
             gravity = self._law.checked_gravity(R @ messages.vector_array(message.vector),
-                                                self._loop.q if len(self._loop.q) else None)
+                                                self._loop.q if len(self._loop.q) else None,
+                                                self._active)
             self._loop.request(requests.set_gravity, gravity)
             self._law.use_gravity(gravity)
         except InputError as error:
