@@ -99,6 +99,7 @@ def test_plots_of_the_demo(tmp_path, request):
 
 def test_torque_is_drawn_as_it_is_sent_constant_between_two_states():
     from matplotlib import pyplot
+
     from osc_ros.nodes import report
     from osc_ros.nodes.demo_parameters import NODES, Parameters
     from osc_ros.nodes.demonstration import Demonstration

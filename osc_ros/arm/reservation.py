@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""One process for each arm: a socket whose name is that of the arm, as long as the process lives."""
+"""One process for each arm: a socket with the name of the arm, as long as the process lives."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ from osc_ros.dynamics.compiled import inlined, kernel
 
 EAGERNESS = 10.0  # largest factor of the rate, for a joint far below its allowed speed
 HASTE = 4.0  # factor of the rate for a joint above its allowed speed
-RECKONING = 0.5, 0.9  # shares of the speed limit between which the unexplained counts more and more
+# shares of the speed limit between which the unexplained counts more and more
+RECKONING = 0.5, 0.9
 # weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints; a
 # mean with 0.75 oscillates with torques that act two ticks late
 AVERAGING = 0.25, 0.5

@@ -173,7 +173,8 @@ class Acting(Protocol):
 def state_text(guard: Acting, normal: str) -> str:
     """Return what the supervisor does and why, or the normal state if it does nothing."""
     if guard.reaction == ABANDON:
-        return f'{guard.cause}: {guard.reason}: no more commands; ~/release accepts activation again'
+        return (f'{guard.cause}: {guard.reason}: no more commands; ~/release accepts activation '
+                'again')
     if guard.reaction == 'report':
         return f'{guard.cause}: {guard.reason}; this is only reported, and changes nothing'
     return f'{guard.cause}: {guard.reason}: {guard.reaction}' if guard.reaction else normal

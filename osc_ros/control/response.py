@@ -53,9 +53,9 @@ class Response:
     Compares the torques that were sent with those that move the arm.
 
     The latter are the inverse dynamics of the measured motion. Both are the same for a right model
-    without friction and external forces. If the acting torques of a joint are the opposite of those
-    sent, while these change, the joint does not obey: its motor turns the other way, or takes the
-    torques of another joint.
+    without friction and external forces. If the acting torques of a joint are the opposite of
+    those sent, while these change, the joint does not obey: its motor turns the other way, or
+    takes the torques of another joint.
 
     Attributes
     ----------
@@ -153,9 +153,10 @@ class Response:
         """
         Torques (n,) against external torques that drive a joint beyond its speed limit.
 
-        Zero while all joints are slow, and after a hit: a hit on a hard wall is over before torques
-        can answer it, and at speeds at which the torques of two states tell nothing. External torques are cancelled as a whole, because what
-        cancels the acceleration of one joint only would need large torques of the others.
+        Zero while all joints are slow, after a hit (one on a hard wall is over before torques can
+        answer it), and at speeds at which the torques of two states tell nothing. External torques
+        are cancelled as a whole: to cancel the acceleration of one joint alone would need large
+        torques of the others.
 
         """
         if not self._pairs or self._hit or (np.abs(qd) > EXAMINED * self._fastest).any():
@@ -165,4 +166,4 @@ class Response:
         M, _ = dynamics_at(self._inverse_dynamics, q, qd)
         is_driven = np.linalg.solve(M, external) * qd > 0.0
         share = max(map(reckoning, np.abs(qd)[is_driven], self._fastest[is_driven]), default=0.0)
-        return -share * external
+        return np.asarray(-share * external)

@@ -153,10 +153,11 @@ class StateGate:
 
         """
         self.has_jumped = self.has_frozen = False
-        standing, state = self._timed(state, now)
+        standing, timed = self._timed(state, now)
         self.faults = ((JUMP, standing),) if standing else ()
-        if state is None:
+        if timed is None:
             return False
+        state = timed
         found = self._find(*state, settings.period)
         if found & _NUMBERS:
             self.faults = (*self.faults, (

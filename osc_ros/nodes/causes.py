@@ -297,8 +297,8 @@ def _rotors(demonstration: Demonstration, friction: str) -> Iterator[_Candidate]
     inertia = least_inertia(robot)
     i = int(np.argmin(inertia))
     finding = (f"{friction}. That is much for joint '{robot.joint_names[i]}', which moves only "
-               f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A motor '
-               'and gear with such friction has rotor inertia too, which a URDF cannot tell')
+               f'{inertia[i]:.2g} kg m²: it stops at once, so its compensation is bounded. A '
+               'motor and gear with such friction has rotor inertia too, which a URDF cannot tell')
     for rotor in ROTORS:
         words = (f'an assumed rotor inertia of {rotor:g} kg m² at every joint, in controller and '
                  'simulated arm (take the values of your drives)')

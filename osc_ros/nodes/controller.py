@@ -28,7 +28,7 @@ from std_msgs.msg import Float64MultiArray, String
 
 from osc_ros.arm import realtime
 from osc_ros.control import requests
-from osc_ros.control.engine import ACTIVE, Engine, ENDING, IDLE
+from osc_ros.control.engine import ACTIVE, ENDING, Engine, IDLE
 from osc_ros.control.holding import require_effort, require_gradual
 from osc_ros.control.law import Law
 from osc_ros.control.startup import answer, load_of, NOTE, REFUSE

@@ -314,8 +314,8 @@ def _record(options: argparse.Namespace) -> int:
         return 1
     if recorder.failure is not None:
         print(f"osc_record: ended because '{bag.file}' cannot grow beyond its "
-              f'{bag.file.stat().st_size} bytes ({recorder.failure.strerror}): make room, or raise '
-              'the limit (ulimit -f). Kept is what was written before', file=sys.stderr)
+              f'{bag.file.stat().st_size} bytes ({recorder.failure.strerror}): make room, or '
+              'raise the limit (ulimit -f). Kept is what was written before', file=sys.stderr)
         return 3
     return 0
 
