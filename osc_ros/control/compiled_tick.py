@@ -200,8 +200,8 @@ def _rehearse(tick: Kernel, dynamics: Sweep | Tree) -> Kernel:
     x, solver = np.ones(1), priority.Priorities([0], 1, 1)
     tasks = -np.ones((1, TASK_WIDTH))  # TURNS_WITH = -1: the frame turns with no link
     tick(*dynamics.arrays, np.ones((ZONE + 1, 1)), np.ones((ACCELERATION_ROWS, 1)),
-         *solver.arrays, tasks, np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x, np.zeros(1, dtype=np.bool_), 1.0,
-         1.0, 1.0, x, *UNCHECKED, 0.0, x, x, x.copy())
+         *solver.arrays, tasks, np.ones((6, 1)), 1.0, 0.1, 0.2, NO_REFERENCE, 0.0, x,
+         np.zeros(1, dtype=np.bool_), 1.0, 1.0, 1.0, x, *UNCHECKED, 0.0, x, x, x.copy())
     follows(np.zeros((ROWS, 1)), np.zeros(TIMES), 0.0, x, x)
     return tick
 
