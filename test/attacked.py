@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""An engine and an arm of Pinocchio in lockstep, which is pushed, disobeys, or tells wrong times."""
+"""An engine in lockstep with an arm of Pinocchio: pushed, disobedient, or with wrong times."""
 
 from functools import cache
 
