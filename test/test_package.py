@@ -1,16 +1,5 @@
-# Copyright 2026 The osc_ros maintainers
-#
-# Licensed under the Apache License, Version 2.0 (the "License");
-# you may not use this file except in compliance with the License.
-# You may obtain a copy of the License at
-#
-#     http://www.apache.org/licenses/LICENSE-2.0
-#
-# Unless required by applicable law or agreed to in writing, software
-# distributed under the License is distributed on an "AS IS" BASIS,
-# WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
-# See the License for the specific language governing permissions and
-# limitations under the License.
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
 
 """The installed package is complete, and the tests import it and not the checkout."""
 
@@ -108,7 +97,7 @@ def test_package_xml_has_what_a_build_farm_asks_for():
     root = ElementTree.parse(SOURCE / 'package.xml').getroot()
     keys = {element.text for element in root if element.tag.endswith('depend')}
     assert not [key for key in keys if key.endswith('-pip')]  # keys that call pip are refused
-    assert {'ament_copyright', 'ament_flake8', 'ament_pep257'} <= keys
+    assert {'ament_flake8', 'ament_pep257'} <= keys
     setup = (SOURCE / 'setup.py').read_text(encoding='utf-8')
     for tag in ('author', 'maintainer'):
         person = root.find(tag)
