@@ -69,6 +69,7 @@ SLOWER = 4.0  # loads may be followed so many times slower than friction, relati
 # one more tick, and true inertias of half the model's, the loop through both is then stable at
 # 200 Hz and above.
 QUICKEST = 0.06
+LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
 LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
 _POSITIONS = 64  # sampled for the bounds
 # Rows of `limits`: effort limit, bound, rate, threshold of contact.
@@ -129,7 +130,7 @@ class Disturbance:
     mode : str
         'observer': c follows the estimate of the external torques; 'integral': see this module.
     payload : float [kg]
-        Largest unknown payload at the tip.
+        Largest unknown payload; its centre of mass is at most LEVER away from the tip.
     masses : float
         Largest relative error of the masses of the links.
     friction : float [N·m; N for prismatic]
@@ -173,14 +174,18 @@ class Disturbance:
 
     def limits(self, robot: Robot) -> Array:
         """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
-        model, loaded = Momentum(robot), Momentum(robot.with_payload(self.payload))
+        model = Momentum(robot)
+        centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
+                             for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
         rng, rest = np.random.default_rng(0), np.zeros(robot.n)
         weight, load = rest, rest
         for _ in range(_POSITIONS):
             q = random_position(robot, rng)
             own = model.at(q, rest)[1]
             weight = np.maximum(weight, np.abs(own))
-            load = np.maximum(load, np.abs(loaded.at(q, rest)[1] - own))
+            at_tip = centred.at(q, rest)[1]
+            turned = np.linalg.norm([one.at(q, rest)[1] - at_tip for one in shifted], axis=0)
+            load = np.maximum(load, np.abs(at_tip - own) + turned)
         load = load + self.masses * weight
         return np.array([robot.effort_limits, MARGIN * (load + self.friction),
                          (self.friction + load / SLOWER) / self.rise,
