@@ -27,6 +27,7 @@ from arm import Arm, moved, PANDA, PERIOD, READY
 from foreign import ForeignPlant
 from osc_ros import InputError, Law, Robot, Settings
 from osc_ros.control.disturbance import Compensation, Disturbance, random_position, yielding_axes
+from osc_ros.control.friction import Friction
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.control.trajectory import figure_of_eight
 from osc_ros.dynamics.methods import default_method
@@ -58,9 +59,11 @@ class Wrong(ForeignPlant):
 class Run:
     """A law with default settings, a wrong plant, and the compensation or none."""
 
-    def __init__(self, plant, compensation=True, task=None, mode='observer'):
+    def __init__(self, plant, compensation=True, task=None, mode='observer', friction=None):
         self.plant, self.robot = plant, panda()
         given = {} if task is None else {'tasks': (task,)}
+        if friction is not None:
+            given['friction'] = Friction(np.full(7, friction), np.zeros(7))
         self.law = Law(self.robot, Settings.of(
             self.robot, disturbance=Disturbance(mode) if compensation else None, **given))
         self.law.latch(READY)
@@ -80,6 +83,14 @@ class Run:
             else:
                 self.plant.step(self.tau, PERIOD)
         return self
+
+    def visited(self, goals, seed):
+        """Yield the largest errors [mm], [°] of the last 0.3 s at random goals, 3 s each."""
+        pose, rng = self.plant.pose(), np.random.default_rng(seed)
+        for _ in range(goals):
+            self.law.follow(moved(pose, rng.uniform(-0.08, 0.08, 3), rng.uniform(-0.5, 0.5, 3)))
+            distance, angle = self.run(3.0).last(0.3)
+            yield distance.max(), angle.max()
 
     def last(self, seconds):
         """Return the errors of the last seconds: (k,) [mm], (k,) [°]."""
@@ -115,16 +126,28 @@ class TestReach:
         assert angle.max() < 0.1
         assert np.ptp(distance[-PERIODS:]) < 0.1  # no hunting
 
-    def test_wrist_turns_a_load_beside_the_tip_to_its_goal_against_friction(self):
+    @pytest.mark.parametrize('beside', (0.0, 0.1, -0.1))
+    def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):
         """Joint 7 was left at the bound of its compensation, and 3.6° of error for ever."""
-        run, rng = Run(Wrong(beside=0.1, **ALL_THREE)), np.random.default_rng(1)
-        pose = run.plant.pose()
-        for _ in range(2):
-            run.law.follow(moved(pose, rng.uniform(-0.08, 0.08, 3), rng.uniform(-0.5, 0.5, 3)))
-            run.run(3.0)
-            distance, angle = run.last(0.3)
-            assert distance.max() < 0.1
-            assert angle.max() < 0.1
+        run = Run(Wrong(beside=beside, **ALL_THREE))
+        for distance, angle in run.visited(3, 1):
+            assert distance < 0.1
+            assert angle < 0.1
+
+    @pytest.mark.parametrize('told', (0.6, 1.0))
+    def test_arm_arrives_if_friction_is_told_too_large(self, told):
+        """What was told too much braked a creeping joint: 2.7° were left after 3 s."""
+        run = Run(Wrong(friction=0.5), friction=told)
+        for distance, angle in run.visited(3, 2):
+            assert distance < 0.1
+            assert angle < 0.1
+
+    def test_friction_that_is_told_too_large_leaves_no_large_error_in_motion(self):
+        run = Run(Wrong(friction=0.5), friction=1.0)
+        run.law.follow(figure_of_eight(run.plant.pose(), 0.3, 0.15, 4.0, 1.0, 1.0), 0.5)
+        distance, angle = run.run(6.0).last(5.5)
+        assert math.sqrt((distance**2).mean()) < 1.5
+        assert math.sqrt((angle**2).mean()) < 0.7
 
     def test_plot_of_what_remains(self, drawn):
         runs = {name: at_rest(mode != '', 4.0, mode or 'observer', **ALL_THREE)

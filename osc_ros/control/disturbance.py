@@ -246,12 +246,13 @@ class Compensation:
         self.settings = settings = Disturbance() if settings is None else settings
         self.limits: Array = settings.limits(robot) if limits is None else limits
         self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
+        self._friction, self._delayed = np.zeros(robot.n), np.zeros(robot.n)
         self.is_active = True
         self.forget()
 
     def forget(self) -> None:
         """Set the compensation to zero at once, for an arm that does not move; start anew."""
-        self.torque[:] = 0.0
+        self.torque[:] = self._friction[:] = self._delayed[:] = 0.0
         self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
 
     def begin_with(self, torque: Array) -> None:
@@ -261,7 +262,8 @@ class Compensation:
 
     def go_on_from(self, other: Compensation) -> None:
         """Take over the state of another compensation of the same joints."""
-        self.torque[:] = other.torque
+        self.torque[:], self._friction[:] = other.torque, other._friction
+        self._delayed[:] = other._delayed
         self.in_contact, self._time, self._free = other.in_contact, other._time, other._free
         if not other.is_active:
             self._free = self.settings.free
@@ -272,7 +274,8 @@ class Compensation:
         return self._free > 0.0
 
     def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
-               yielding: Array | None = None, feedback: Array | None = None) -> Array:
+               yielding: Array | None = None, feedback: Array | None = None,
+               friction: Array | None = None) -> Array:
         """
         Advance the compensation to a time; return it, the same array every time.
 
@@ -290,6 +293,9 @@ class Compensation:
             Projector on the axes that yield, see `yielding_axes`; default: none.
         feedback : (n,), optional [N·m, N]
             In mode 'integral': the torque of the feedback that is integrated.
+        friction : (n,), optional [N·m, N]
+            Friction compensation in `tau`. If given, the external torque counts without the
+            friction model of the observer, but with this.
 
         """
         dt = time - self._time
@@ -301,6 +307,10 @@ class Compensation:
             kept = self._none if yielding is None else external.torque_of(
                 yielding @ external.wrench)
             given, is_held = external.torque, is_held or external.settled < SETTLED
+            if friction is not None:
+                self._delayed += _share(external.bandwidth, dt) * (self._friction - self._delayed)
+                self._friction[:] = friction
+                given = given - external.friction + self._delayed
         else:
             kept = given = self._none
             self._free, is_held = self.settings.free, False
