@@ -30,7 +30,7 @@ Which part of τ_ext is load and friction, and which is contact, is decided by t
    that a load which is there from the start is found.
 3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
    its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller says so (a target waits for the arm, a limit is at work), while the
+4. c is held while the caller says so (a target waits for the arm), while the
    observer has not settled, and over gaps.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
@@ -38,7 +38,8 @@ If c is switched off, and on, it changes at `rate` too.
 
 In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
 the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
-act, and leaves friction in motion, and the null space, as they are. All other rules apply.
+act, and leaves friction in motion, and the null space, as they are. It is also held while a limit
+acts, because the error then grows. All other rules apply.
 """
 
 from __future__ import annotations
@@ -288,7 +289,8 @@ class Compensation:
         tau : (n,) [N·m, N]
             Torque of the law, to which the compensation will be added.
         is_held : bool
-            Whether to hold the compensation: a target waits for the arm, a limit is at work.
+            Whether to hold the compensation: a target waits for the arm; in mode
+            'integral', a limit acts, too.
         yielding : (6, 6), optional
             Projector on the axes that yield, see `yielding_axes`; default: none.
         feedback : (n,), optional [N·m, N]

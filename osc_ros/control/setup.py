@@ -403,7 +403,7 @@ class Setup:
         if unmodelled is None or unmodelled.compensation is None:
             return None
         is_held = (is_held and not unmodelled.compensation.takes_all_for_load
-                   or self.limiter.is_at_work
+                   or unmodelled.integrates and self.limiter.is_at_work
                    or any(level.guide.waits for level in self.levels))
         known = None if self.settings.friction is None or self.guidance is not None else friction
         feedback = self._feedback_torque() if unmodelled.integrates else None
