@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""An engine in lockstep with an arm in Pinocchio that is pushed, obeys wrongly, or tells wrong times."""
+"""An engine in lockstep with an arm in Pinocchio that is pushed, disobeys, or reports wrongly."""
 
 from functools import cache
 

@@ -12,7 +12,7 @@
 # See the License for the specific language governing permissions and
 # limitations under the License.
 
-"""What the compensation of load and friction gains, and what it costs: the table of doc/forces.md."""
+"""What the compensation of load and friction gains and costs: the table of doc/forces.md."""
 
 from functools import cache
 import math
@@ -22,7 +22,6 @@ import re
 import numpy as np
 import pytest
 
-from arm import moved
 from attacked import Attacked, PERIOD, robot_of
 from osc_ros import Settings
 from osc_ros.control.disturbance import Disturbance
@@ -199,7 +198,8 @@ def test_table_of_the_page_says_what_compensation_gains_and_costs(request):
         first, *cells = (cell.strip() for cell in words.strip('|').split('|'))
         assert first == row
         numbers = [float(x) for cell in cells for x in cell.split(';')]
-        found = [x for name in WIDTH for is_on in (False, True) for x in measured(row, name, is_on)]
+        found = [x for name in WIDTH for is_on in (False, True)
+                 for x in measured(row, name, is_on)]
         np.testing.assert_allclose(numbers, found, rtol=0.2, atol=0.1)
 
 
@@ -221,6 +221,6 @@ def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
 
 
 @pytest.mark.xfail(strict=True, reason='the compensation that acts when the states freeze stays '
-                   'while the arm is braked without states: 2.3 times the limit')
+                   'while the arm is braked without states: 2.2 times the limit')
 def test_light_arm_whose_states_repeat_stays_near_its_speed_limits_with_compensation():
     assert faulty('kinova', True, 'states repeat')[0] < 1.2
