@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An engine in lockstep with an arm of Pinocchio: pushed, disobedient, or with wrong times."""
+"""An engine in lockstep with an arm in Pinocchio that is pushed, disobeys, or reports wrongly."""
 
 from functools import cache
 
@@ -52,6 +52,8 @@ class Attacked:
         -1 for a motor that turns the other way.
     stamp_of : callable
         Stamp of a state, for its true time [s].
+    seen : callable
+        The state that the driver reports, for the true q, qd.
     speeds : list of float
         Largest joint speed after each period, relative to its limit.
     changes : list of (str, str, str)
@@ -59,13 +61,13 @@ class Attacked:
 
     """
 
-    def __init__(self, name, settings=None):
+    def __init__(self, name, settings=None, q=None, **plant):
         self.robot = robot_of(name)
-        self.plant = ForeignPlant(name, self.robot.joint_names)
-        self.plant.reset(home(self.robot))
+        self.plant = ForeignPlant(name, self.robot.joint_names, **plant)
+        self.plant.reset(home(self.robot) if q is None else q)
         self.law = Law(self.robot, settings or Settings.of(self.robot))
         self.force, self.signs = np.zeros(3), np.ones(self.robot.n)
-        self.stamp_of = lambda time: time
+        self.stamp_of, self.seen = lambda time: time, lambda q, qd: (q, qd)
         self.now, self.sent, self.speeds, self.changes = 1.0, None, [], []
         self.engine = Engine(
             self.law, Supervision.of(self.robot, self.law.settings.limits, 1.0 / PERIOD), PERIOD,
@@ -94,7 +96,7 @@ class Attacked:
             self.now += PERIOD
             if self.engine.acts:
                 time = self.stamp_of(self.now)
-                self.engine.update(time, plant.q.copy(), plant.qd.copy(),
+                self.engine.update(time, *self.seen(plant.q.copy(), plant.qd.copy()),
                                    (int(time), int(1e9 * (time % 1.0))), self.now)
                 self.engine.watch(2.0 * PERIOD)
             if not self.engine.acts:

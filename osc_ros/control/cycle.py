@@ -323,7 +323,8 @@ class ControlCycle:
         if self._next is not None:
             self._take_over(self._next, time, q, qd, tau)
         setup = self._setup
-        more = setup.compensation(time, tau + self._blending.driver_torque, self.in_contact)
+        more = setup.compensation(time, tau + self._blending.driver_torque, self.in_contact,
+                                  self._blending.friction_torque)
         if more is not None:
             tau = tau + more
         self._compensation = self._rest if more is None else more

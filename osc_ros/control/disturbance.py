@@ -19,7 +19,7 @@ Which part of τ_ext is load and friction, and which is contact, is decided by t
    that a load which is there from the start is found.
 3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
    its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller says so (a target waits for the arm, a limit is at work), while the
+4. c is held while the caller says so (a target waits for the arm), while the
    observer has not settled, and over gaps.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
@@ -27,7 +27,8 @@ If c is switched off, and on, it changes at `rate` too.
 
 In mode 'integral' c does not follow -τ_ext, but integrates the torque by which the law corrects
 the error of the first task, Jᵀ Λ u: integral action. It needs no knowledge of the torques that
-act, and leaves friction in motion, and the null space, as they are. All other rules apply.
+act, and leaves friction in motion, and the null space, as they are. It is also held while a limit
+acts, because the error then grows. All other rules apply.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ SLOWER = 4.0  # loads may be followed so many times slower than friction, relati
 # one more tick, and true inertias of half the model's, the loop through both is then stable at
 # 200 Hz and above.
 QUICKEST = 0.06
+LEVER = 0.1  # largest distance of the unknown payload's centre of mass from the tip [m]
 LEAST = 1e-12  # a smaller compensation is zero: denormal numbers are slow [N·m]
 _POSITIONS = 64  # sampled for the bounds
 # Rows of `limits`: effort limit, bound, rate, threshold of contact.
@@ -118,7 +120,7 @@ class Disturbance:
     mode : str
         'observer': c follows the estimate of the external torques; 'integral': see this module.
     payload : float [kg]
-        Largest unknown payload at the tip.
+        Largest unknown payload; its centre of mass is at most LEVER away from the tip.
     masses : float
         Largest relative error of the masses of the links.
     friction : float [N·m; N for prismatic]
@@ -162,14 +164,18 @@ class Disturbance:
 
     def limits(self, robot: Robot) -> Array:
         """Effort limit, bound, rate and threshold of contact of each joint, (4, n)."""
-        model, loaded = Momentum(robot), Momentum(robot.with_payload(self.payload))
+        model = Momentum(robot)
+        centred, *shifted = (Momentum(robot.with_payload(self.payload, centre))
+                             for centre in np.vstack([np.zeros(3), LEVER * np.eye(3)]))
         rng, rest = np.random.default_rng(0), np.zeros(robot.n)
         weight, load = rest, rest
         for _ in range(_POSITIONS):
             q = random_position(robot, rng)
             own = model.at(q, rest)[1]
             weight = np.maximum(weight, np.abs(own))
-            load = np.maximum(load, np.abs(loaded.at(q, rest)[1] - own))
+            at_tip = centred.at(q, rest)[1]
+            turned = np.linalg.norm([one.at(q, rest)[1] - at_tip for one in shifted], axis=0)
+            load = np.maximum(load, np.abs(at_tip - own) + turned)
         load = load + self.masses * weight
         return np.array([robot.effort_limits, MARGIN * (load + self.friction),
                          (self.friction + load / SLOWER) / self.rise,
@@ -230,12 +236,13 @@ class Compensation:
         self.settings = settings = Disturbance() if settings is None else settings
         self.limits: Array = settings.limits(robot) if limits is None else limits
         self.torque, self._none = np.zeros(robot.n), np.zeros(robot.n)
+        self._friction, self._delayed = np.zeros(robot.n), np.zeros(robot.n)
         self.is_active = True
         self.forget()
 
     def forget(self) -> None:
         """Set the compensation to zero at once, for an arm that does not move; start anew."""
-        self.torque[:] = 0.0
+        self.torque[:] = self._friction[:] = self._delayed[:] = 0.0
         self.in_contact, self._time, self._free = False, -math.inf, self.settings.free
 
     def begin_with(self, torque: Array) -> None:
@@ -245,7 +252,8 @@ class Compensation:
 
     def go_on_from(self, other: Compensation) -> None:
         """Take over the state of another compensation of the same joints."""
-        self.torque[:] = other.torque
+        self.torque[:], self._friction[:] = other.torque, other._friction
+        self._delayed[:] = other._delayed
         self.in_contact, self._time, self._free = other.in_contact, other._time, other._free
         if not other.is_active:
             self._free = self.settings.free
@@ -256,7 +264,8 @@ class Compensation:
         return self._free > 0.0
 
     def update(self, time: float, external: ExternalForce, tau: Array, is_held: bool = False,
-               yielding: Array | None = None, feedback: Array | None = None) -> Array:
+               yielding: Array | None = None, feedback: Array | None = None,
+               friction: Array | None = None) -> Array:
         """
         Advance the compensation to a time; return it, the same array every time.
 
@@ -269,11 +278,15 @@ class Compensation:
         tau : (n,) [N·m, N]
             Torque of the law, to which the compensation will be added.
         is_held : bool
-            Whether to hold the compensation: a target waits for the arm, a limit is at work.
+            Whether to hold the compensation: a target waits for the arm; in mode
+            'integral', a limit acts, too.
         yielding : (6, 6), optional
             Projector on the axes that yield, see `yielding_axes`; default: none.
         feedback : (n,), optional [N·m, N]
             In mode 'integral': the torque of the feedback that is integrated.
+        friction : (n,), optional [N·m, N]
+            Friction compensation in `tau`. If given, the external torque counts without the
+            friction model of the observer, but with this.
 
         """
         dt = time - self._time
@@ -285,6 +298,10 @@ class Compensation:
             kept = self._none if yielding is None else external.torque_of(
                 yielding @ external.wrench)
             given, is_held = external.torque, is_held or external.settled < SETTLED
+            if friction is not None:
+                self._delayed += _share(external.bandwidth, dt) * (self._friction - self._delayed)
+                self._friction[:] = friction
+                given = given - external.friction + self._delayed
         else:
             kept = given = self._none
             self._free, is_held = self.settings.free, False

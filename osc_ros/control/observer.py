@@ -36,7 +36,7 @@ WITHOUT_LIMIT = 1e6  # bound for a joint without effort limit [N·m, N]
 # the estimate that is still missing after a start; quality; bandwidth; width of the friction's
 # transition; characteristic length; threshold of the damping.
 _TIME, _IS_KNOWN, _MISSING, _QUALITY, _RATE, _WIDTH, _LENGTH, _LOW, _STATE_WIDTH = range(9)
-_ROWS = 10  # rows of n numbers
+_ROWS = 12  # rows of n numbers
 
 
 @inlined
@@ -50,7 +50,8 @@ def _parts_of(room, b, n):
     rows : (_ROWS, n)
         Constants: weights of the fit, Coulomb and viscous friction, bound of the estimate.
         Memory: momentum, and the model's rate of it, at the last state; external torque;
-        residual; momentum and its rate at this state.
+        residual; momentum and its rate at this state; friction of the model at this state, and
+        behind the filter of the estimate.
     wrench : (6,)
     columns : (n, 6)
         Columns of the link's Jacobian.
@@ -111,10 +112,12 @@ def _observe(integers, numbers, room, time, q, qd, tau, effort):
     p, rate_of_p = rows[8], rows[9]
     coulomb, viscous, torque = rows[1], rows[2], rows[6]
     put_momentum(robot, q, qd, work, p, rate_of_p)
+    friction, filtered = rows[10], rows[11]
     for k in range(n):
-        rate_of_p[k] -= viscous[k] * qd[k]
+        friction[k] = viscous[k] * qd[k]
         if coulomb[k] > 0.0:
-            rate_of_p[k] -= coulomb[k] * np.tanh(qd[k] / state[_WIDTH])
+            friction[k] += coulomb[k] * np.tanh(qd[k] / state[_WIDTH])
+        rate_of_p[k] -= friction[k]
     put_link_jacobian(robot, work, columns)
     if not (np.isfinite(time) and all_finite(p) and all_finite(rate_of_p)):
         state[_IS_KNOWN] = 0.0
@@ -122,10 +125,13 @@ def _observe(integers, numbers, room, time, q, qd, tau, effort):
     if dt < -LONGEST_STEP:  # the clock has been set back
         state[_MISSING] = 1.0
         for k in range(n):
-            torque[k] = 0.0
+            torque[k] = filtered[k] = 0.0
     elif state[_IS_KNOWN] > 0.0 and dt <= LONGEST_STEP:
         if _advance_estimate(dt, state[_RATE], tau, effort, rows, p, rate_of_p):
-            state[_MISSING] *= np.exp(-state[_RATE] * dt)
+            missing = np.exp(-state[_RATE] * dt)
+            state[_MISSING] *= missing
+            for k in range(n):
+                filtered[k] = friction[k] + missing * (filtered[k] - friction[k])
     for k in range(n):
         rows[4, k], rows[5, k] = p[k], rate_of_p[k]
     state[_TIME], state[_IS_KNOWN] = time, 1.0
@@ -147,12 +153,16 @@ class ExternalForce:
         the least-squares solution of τ = JᵀF.
     residual : (n,) [N·m; N]
         `torque` less Jᵀ `wrench`.
+    friction : (n,) [N·m; N]
+        Part of `torque` that the observer's friction model adds: without a friction model, the
+        estimate would be `torque` less this.
 
     """
 
-    def __init__(self, torque: Array, wrench: Array, residual: Array, columns: Array,
-                 state: Array) -> None:
+    def __init__(self, torque: Array, wrench: Array, residual: Array, friction: Array,
+                 columns: Array, state: Array) -> None:
         self.torque, self.wrench, self.residual = torque, wrench, residual
+        self.friction = friction
         self._columns, self._state = columns, state
 
     @property
@@ -277,7 +287,7 @@ class MomentumObserver:
             self._room, len(robot.parent), n)
         self._rows = rows
         self.gravity: Array = plain(constants_in)(self._integers, self._numbers).gravity
-        self.external = ExternalForce(rows[6], wrench, rows[7], columns, self._state)
+        self.external = ExternalForce(rows[6], wrench, rows[7], rows[11], columns, self._state)
         damping = SingularityDamping() if damping is None else damping
         rows[0], rows[0, robot.v_index[robot.prismatic]] = 1.0, damping.length**2
         self._state[_LENGTH], self._state[_LOW], self._state[_WIDTH] = (
@@ -309,7 +319,7 @@ class MomentumObserver:
         """Set the estimate to zero; observe anew from the next state on."""
         self._state[_TIME], self._state[_IS_KNOWN], self._state[_MISSING] = -math.inf, 0.0, 1.0
         self._state[_QUALITY] = 0.0
-        self._rows[6:8] = 0.0
+        self._rows[6:8] = self._rows[11] = 0.0
         self.external.wrench[:] = 0.0
         self._driver_torque = None
 
@@ -324,6 +334,7 @@ class MomentumObserver:
         self._state[_TIME], self._state[_MISSING] = other._state[_TIME], other._state[_MISSING]
         self._state[_IS_KNOWN] = 0.0
         self._rows[6] = np.clip(other._rows[6], -self._rows[3], self._rows[3])
+        self._rows[11] = other._rows[11]
         self._driver_torque = None
 
     def update(self, time: float, q: ArrayLike, qd: ArrayLike, tau: ArrayLike,

@@ -370,7 +370,8 @@ class Setup:
         dynamics.acceleration_response(self._rest, self.solver.F, self.limiter.accelerations[0])
         return np.asarray(wrench @ self.J[own])
 
-    def compensation(self, time: float, tau: Array, is_held: bool) -> Array | None:
+    def compensation(self, time: float, tau: Array, is_held: bool, friction: Array
+                     ) -> Array | None:
         """
         Torques (n,) [N·m] that make up for what the model lacks; None if nothing does.
 
@@ -383,16 +384,19 @@ class Setup:
             Torques of the motors without it.
         is_held : bool
             Whether a contact is known; ignored while every torque counts as load.
+        friction : (n,)
+            Friction compensation in tau [N·m].
 
         """
         unmodelled = self.unmodelled
         if unmodelled is None or unmodelled.compensation is None:
             return None
         is_held = (is_held and not unmodelled.compensation.takes_all_for_load
-                   or self.limiter.is_at_work
+                   or unmodelled.integrates and self.limiter.is_at_work
                    or any(level.guide.waits for level in self.levels))
+        known = None if self.settings.friction is None or self.guidance is not None else friction
         feedback = self._feedback_torque() if unmodelled.integrates else None
-        return unmodelled.advance(time, tau, self.levels[0], is_held, feedback)
+        return unmodelled.advance(time, tau, self.levels[0], is_held, feedback, known)
 
     def _feedback_torque(self) -> Array:
         """Torques (n,) Jᵀ Λ u of the motion of the first task [N·m]."""

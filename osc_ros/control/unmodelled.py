@@ -152,7 +152,7 @@ class Unmodelled:
                              None if self._efforts == 'commanded' else effort)
 
     def advance(self, time: float, tau: Array, level: Level, is_held: bool,
-                feedback: Array | None) -> Array:
+                feedback: Array | None, friction: Array | None) -> Array:
         """
         Return the compensation (n,) for a state [N·m, N], the same array every time.
 
@@ -165,13 +165,14 @@ class Unmodelled:
             Of the first task.
         is_held : bool
             See `Compensation.update`.
-        feedback : (n,), optional
+        feedback, friction : (n,), optional
             See `Compensation.update`.
 
         """
         assert self.compensation is not None
         yielding = yielding_axes(self._task, level.axes) if self._yields else None
-        return self.compensation.update(time, self.external, tau, is_held, yielding, feedback)
+        return self.compensation.update(time, self.external, tau, is_held, yielding, feedback,
+                                        friction)
 
     def report(self) -> Report:
         """Return copies for a report."""

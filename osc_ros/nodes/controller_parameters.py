@@ -373,7 +373,8 @@ _EXTERNAL = (
           'friction): observer, of the external torques; integral, integral action on the error '
           'of the tip; none', choices=('none', *MODES), live=True),
     Entry('disturbance.payload', _ERRORS.payload, 'How wrong the model may be: largest unknown '
-          'payload at the tip [kg]. Bounds the compensation, and the torques that are no contact',
+          'payload, up to 10 cm beside the tip [kg]. Bounds the compensation, and the torques '
+          'that are no contact',
           lower=0.0, upper=1e3, live=True),
     Entry('disturbance.masses', _ERRORS.masses, 'How wrong the model may be: largest relative '
           'error of the masses', lower=0.0, upper=1.0, live=True),
