@@ -24,7 +24,7 @@ LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
 LARGE = 0.005  # of the effort limit: least of the largest of them
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
-EXAMINED = 2.0  # times the speed limit, up to which external torques are known well enough
+EXAMINED = 4.0  # times the speed limit, up to which external torques are known well enough
 EXTERNAL = 2  # last states of which external torques are averaged
 
 
