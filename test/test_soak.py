@@ -24,7 +24,7 @@ LONG = ('interrupted', 'second controller')
 # faults that have a quick test of their own in the file that is named
 ELSEWHERE = {
     'dropped states': 'test_watchdogs.py', 'missing velocities': 'test_watchdogs.py',
-    'gap of states': 'test_blind.py',  # in lockstep: without states, a controller acts by its clock
+    'gap of states': 'test_blind.py',  # in lockstep, not by the wall clock
     'killed': 'test_relay.py', 'deactivated': 'test_nodes.py',
     'deactivated, brakes': 'test_relay.py', 'too much friction': 'test_wrong_knowledge.py',
     'wrong payload': 'test_wrong_knowledge.py', 'hold in motion': 'test_nodes.py',
