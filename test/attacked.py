@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""An engine in lockstep with an arm in Pinocchio that is pushed, disobeys, or reports wrongly."""
+"""An engine in lockstep with a simulated arm that is pushed, disobeys, or reports wrong states."""
 
 from functools import cache
 
@@ -21,6 +21,7 @@ BRAKE = 3.0  # torque of the arm's brakes, relative to the effort limits
 
 @cache
 def robot_of(name):
+    """Return the robot of a key of `judge.robot_cases`."""
     case = robot_cases()[name]
     return Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
 
@@ -42,7 +43,7 @@ def direction(seed):
 
 class Attacked:
     """
-    An arm under an engine; its brakes close when the commands end.
+    An arm that Pinocchio simulates and an engine controls; its brakes close when commands end.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class Attacked:
     speeds : list of float
         Largest joint speed after each period, relative to its limit.
     changes : list of (str, str, str)
-        Cause, reaction and text of each change of these.
+        Cause, reaction and text, each time the supervisor changed one of them.
 
     """
 
@@ -84,7 +85,7 @@ class Attacked:
             self.changes.append(arguments)
 
     def jog(self, seed, angular=0.5, linear=0.1, seconds=1.0):
-        """Move the tip with a random twist of this size [rad/s, m/s]."""
+        """Move the tip with a twist in a random direction, of these speeds [rad/s, m/s]."""
         self.law.follow(Jog(np.concatenate([angular * direction(seed),
                                             linear * direction((seed, 1))]), seconds))
         return self

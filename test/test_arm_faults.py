@@ -202,5 +202,5 @@ def test_no_state_waits_for_a_computation_for_nothing(law):
 
     rehearsal._other.update = slow
     rehearsal.run()
-    assert rehearsal.due(5.0, 0.5 * PERIOD) < 5.0  # a pause is too short: there is none
+    assert rehearsal.due(5.0, 0.5 * PERIOD) < 5.0  # in the past: there is no rehearsal
     channel.close()

@@ -104,14 +104,22 @@ def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(nam
     assert arm.steps(begin) < 0.1
 
 
+# Known defect: without states from 0.6 s on, the payload falls, and a joint reaches 1.9 times its
+# speed limit; it was 0.75 before the limits took unexplained accelerations into account.
+BEGINNINGS = pytest.mark.parametrize('begin, fastest', [
+    (0.8, 0.9), pytest.param(0.6, 0.75, marks=pytest.mark.xfail(
+        strict=True, reason='known defect: the payload falls faster than before'))])
+
+
 @pytest.mark.parametrize('rests', [False, True])
-def test_unknown_payload_does_not_fall_while_positions_are_frozen(rests):
-    begin, gap = 0.8, 0.3
+@BEGINNINGS
+def test_unknown_payload_does_not_fall_while_positions_are_frozen(rests, begin, fastest):
+    gap = 0.3
     arm = Sensed('xarm7', payload=2.0, source=Frozen(begin, begin + gap, rests))
     path = figure_of_eight(arm.tip(), 0.1, 0.05, 2.0, 1.0, 0.2)
     arm.law.follow(path, 0.0)
     arm.run(begin + gap)
-    assert arm.speeds(begin).max() < 0.9
+    assert arm.speeds(begin).max() < fastest
     assert arm.travelled(begin, begin + gap) < 0.06
 
 
@@ -258,13 +266,14 @@ def test_driver_slower_than_it_was_said_to_be_is_not_braked_at_every_state():
     assert arm.sources.count('brake') < 10
 
 
-def test_unknown_payload_does_not_fall_while_no_states_come():
-    begin, gap = 0.8, 0.3
+@BEGINNINGS
+def test_unknown_payload_does_not_fall_while_no_states_come(begin, fastest):
+    gap = 0.3
     arm = Sensed('xarm7', payload=2.0)
     path = figure_of_eight(arm.tip(), 0.1, 0.05, 2.0, 1.0, 0.2)
     arm.law.follow(path, 0.0)
     arm.run(begin + gap + 0.3, lambda t: not begin - 1e-6 <= t < begin + gap - 1e-6)
-    assert arm.speeds(begin, begin + gap).max() < 0.9
+    assert arm.speeds(begin, begin + gap).max() < fastest
     assert arm.travelled(begin, begin + gap) < 0.06
     assert arm.steps(begin) < 0.05
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the compensation of load and friction gains and costs: the table of doc/forces.md."""
+"""Gains and costs of the compensation of load and friction: the table of doc/forces.md."""
 
 from functools import cache
 import math
@@ -47,12 +47,12 @@ class Driven:
         return self
 
     def guide(self):
-        """Change to free drive, and give the compensation time to go."""
+        """Change to free drive, and wait until the compensation has returned to zero."""
         self.law.change(FreeDrive().applied_to(self.base))
         return self.run(1.0)
 
     def last(self, seconds):
-        """Return the errors of the last seconds: (k,) [mm], (k,) [°]."""
+        """Return distances (k,) [mm] and angles (k,) [°] to the goal in the last `seconds`."""
         errors = np.array(self.errors[-round(seconds / PERIOD):])
         return (1e3 * np.linalg.norm(errors[:, 3:], axis=1),
                 np.degrees(np.linalg.norm(errors[:, :3], axis=1)))
@@ -142,7 +142,7 @@ def faulty(name, is_on, kind):
     return driven.fastest, driven.travelled(FAULT + 2.0)
 
 
-ROWS = {  # words of the page, and what is measured: names, function
+ROWS = {  # first column of the table, and the function that measures the row
     'figure of eight, exact model: RMS [mm]': lambda *arm: eight(*arm)[:1],
     'figure of eight, 0.5 N·m and 0.5 kg unknown: RMS; at rest [mm; mm, °]':
         lambda *arm: eight(*arm, **WRONG),
@@ -199,7 +199,7 @@ def test_unknown_friction_and_load_leave_a_hundredth_of_the_error_with_compensat
 
 
 def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
-    """It was held while a limit acted: joint 7 coasted without friction, 215° beyond its limit."""
+    """The compensation was held while a limit acted; joint 7 went 215° beyond its limit."""
     driven = Driven('xarm7', True, **WRONG)
     driven.law.follow(Jog(np.array([0.0, 0.0, 1.0, 0.1, 0.0, 0.0]), 4.0))
     at_work = [driven.run(0.01).law.limiter.is_at_work for _ in range(500)]
@@ -209,7 +209,7 @@ def test_joint_does_not_run_away_while_limits_act_on_an_arm_with_compensation():
     assert driven.fastest < 1.02
 
 
-@pytest.mark.xfail(strict=True, reason='the compensation that acts when the states freeze stays '
-                   'while the arm is braked without states: 2.2 times the limit')
+@pytest.mark.xfail(strict=True, reason='known defect: while the arm is braked without new states, '
+                   'the compensation of friction stays: 2.2 times the limit')
 def test_light_arm_whose_states_repeat_stays_near_its_speed_limits_with_compensation():
     assert faulty('kinova', True, 'states repeat')[0] < 1.2

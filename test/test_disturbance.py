@@ -74,7 +74,7 @@ class Run:
         return self
 
     def visited(self, goals, seed):
-        """Yield the largest errors [mm], [°] of the last 0.3 s at random goals, 3 s each."""
+        """Go to random goals, 3 s each; yield the largest errors of the last 0.3 s [mm], [°]."""
         pose, rng = self.plant.pose(), np.random.default_rng(seed)
         for _ in range(goals):
             self.law.follow(moved(pose, rng.uniform(-0.08, 0.08, 3), rng.uniform(-0.5, 0.5, 3)))
@@ -82,7 +82,7 @@ class Run:
             yield distance.max(), angle.max()
 
     def last(self, seconds):
-        """Return the errors of the last seconds: (k,) [mm], (k,) [°]."""
+        """Return distances (k,) [mm] and angles (k,) [°] to the goal in the last `seconds`."""
         errors = np.array(self.errors[-round(seconds * PERIODS):])
         return (1e3 * np.linalg.norm(errors[:, 3:], axis=1),
                 np.degrees(np.linalg.norm(errors[:, :3], axis=1)))
@@ -117,7 +117,7 @@ class TestReach:
 
     @pytest.mark.parametrize('beside', (0.0, 0.1, -0.1))
     def test_wrist_arrives_with_an_unknown_load_beside_the_tip_and_friction(self, beside):
-        """Joint 7 was left at the bound of its compensation, and 3.6° of error for ever."""
+        """The bound of its compensation stopped joint 7 before the goal: 3.6° remained."""
         run = Run(Wrong(beside=beside, **ALL_THREE))
         for distance, angle in run.visited(3, 1):
             assert distance < 0.1
@@ -125,7 +125,7 @@ class TestReach:
 
     @pytest.mark.parametrize('told', (0.6, 1.0))
     def test_arm_arrives_if_friction_is_told_too_large(self, told):
-        """What was told too much braked a creeping joint: 2.7° were left after 3 s."""
+        """The controller braked a slow joint by friction that is not there: 2.7° remained."""
         run = Run(Wrong(friction=0.5), friction=told)
         for distance, angle in run.visited(3, 2):
             assert distance < 0.1

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Arms that do not obey, that a hand pushes, or whose stamps stand still; Pinocchio moves them."""
+"""Simulated arms that disobey, that a hand pushes, or whose time stamps stand still."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_arm_that_was_given_up_is_activated_again_only_after_a_release():
 
 
 def pushed(name, force, seed):
-    """Return an arm in free drive that was pushed at once for a second, one second later."""
+    """Return an arm in free drive, one second after a push that began at once and took 1 s."""
     arm = Attacked(name, FreeDrive().applied_to(Settings.of(robot_of(name)))).run(0.04)
     arm.force = force * direction(seed)
     arm.run(1.0)

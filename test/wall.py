@@ -4,17 +4,16 @@
 """An arm that Pinocchio simulates, whose tip meets a wall; engine and supervisor control it."""
 
 from dataclasses import replace
-from functools import cache
 import math
 from time import perf_counter
 
 import numpy as np
 import pinocchio as pin
 
+from attacked import robot_of
 from foreign import ForeignPlant
 from hardware import ARMS
-from judge import configuration, robot_cases
-from osc_ros import Robot
+from judge import configuration
 from osc_ros.control.engine import Engine
 from osc_ros.control.law import Law
 from osc_ros.control.settings import Observation, Settings
@@ -29,13 +28,6 @@ AWAY = 0.05  # time without contact after which the next one is another hit [s]
 HOMES = {'kinova': ARMS['kinova'].home, 'xarm7': ARMS['xarm7'].home, 'baxter': ARMS['baxter'].home,
          'ur5': (0.0, -1.2, 1.5, -1.9, -1.6, 0.0), 'ur10': (0.0, -1.2, 1.5, -1.9, -1.6, 0.0),
          'panda': ARMS['panda'].home}
-
-
-@cache
-def robot_of(name):
-    """Return the robot of a key of `judge.robot_cases`."""
-    case = robot_cases()[name]
-    return Robot.from_urdf(case.urdf_text, case.base, case.tip, locked=dict(case.locked))
 
 
 def home(name):

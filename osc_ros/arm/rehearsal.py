@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Torques that are computed for nothing, shortly before the next state is due."""
+"""A torque that is computed and not sent, so that the next one is computed faster."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from time import perf_counter
 from osc_ros.control.engine import Engine
 from osc_ros.control.law import Law
 
-AHEAD = 2e-4  # before a state is due, a torque is computed for nothing [s]
-MARGIN = 1.5  # times the longest rehearsal of late: this long before the state is due, too
-MEMORY = 0.99  # what counts of the longest rehearsal at the next one
-WAITED = 2e-5  # after a shorter wait for a state, it may have come earlier than it was read [s]
+# A rehearsal begins AHEAD [s] before the next state is due, or MARGIN times its own duration
+# before, if that is earlier. This duration is the longest of the last rehearsals: it decreases by
+# the factor MEMORY with each rehearsal.
+AHEAD, MARGIN, MEMORY = 2e-4, 1.5, 0.99
+# If the loop waited for a state for less than this time, the state came before the loop read it,
+# and nobody knows when the next one will come [s].
+WAITED = 2e-5
 
 
 class Rehearsal:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""One process for each arm: a socket with the name of the arm, as long as the process lives."""
+"""Prevents a second process for the same arm: each process opens a socket named after its arm."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class SetupBlending:
         driver = weight * (self.driver_torque - of_driver)
         self.driver_torque = self.driver_torque - driver
         self.difference = driver if is_other else weight * (before - tau)
-        # of each setup, the limits reckon with the torques that act
+        # the limits of both setups compare the motion with the torques that are really sent
         setup.limiter.add(self.difference)
         self.replaced.limiter.add(tau + self.difference - before)
         if weight == 0.0:

@@ -28,7 +28,8 @@ from osc_ros.dynamics.compiled import inlined, kernel
 
 EAGERNESS = 10.0  # largest factor of the rate, for a joint far below its allowed speed
 HASTE = 4.0  # factor of the rate for a joint above its allowed speed
-# shares of the speed limit between which the unexplained counts more and more
+# speeds, relative to the limit, between which the weight of the unexplained acceleration rises
+# from 0 to 1
 RECKONING = 0.5, 0.9
 # weights of the last tick in the mean of the unexplained acceleration, for slow and fast joints; a
 # mean with 0.75 oscillates with torques that act two ticks late
@@ -163,10 +164,10 @@ def exceeds(accelerations, q, qd, tau, table, quickest):
     ----------
     accelerations : (ACCELERATION_ROWS, n), overwritten
         Input: row POSTURE, the acceleration of the posture; row TOTAL, the other accelerations of
-        the law; from row BEFORE on, the last three rows at the last tick (NaN in row BEFORE:
-        nothing counts as unexplained). Output: row TOTAL, the
-        sum of both; rows LOWEST and HIGHEST, the bounds (see `acceleration_bounds`); rows
-        UNEXPLAINED, VELOCITY and COMMANDED, what the next tick needs of this one.
+        the law; from row BEFORE on, the last three rows at the last tick (NaN in row BEFORE: no
+        acceleration is taken for unexplained). Output: row TOTAL, the sum of both; rows LOWEST and
+        HIGHEST, the bounds (see `acceleration_bounds`); rows UNEXPLAINED, VELOCITY and COMMANDED,
+        what the next tick needs of this one.
     q, qd, tau : (n,)
     table : (8, n)
         See `Limits.table`.

@@ -41,7 +41,8 @@ from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-RECKONED = 2.5  # longest delay of torques for which the limits reckon with other torques [periods]
+# The limits take unexplained accelerations into account up to this delay of the torques [periods].
+RECKONED = 2.5
 PAUSE = 0.1  # longest tick; a longer interval is a pause, which completes a change of gravity [s]
 _FLOAT64 = np.dtype(np.float64)
 

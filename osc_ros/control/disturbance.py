@@ -19,8 +19,8 @@ Which part of τ_ext is load and friction, and which is contact, is decided by t
    that a load which is there from the start is found.
 3. c is bounded by the torques that the errors of the model named in `Disturbance` can cause, and
    its rate too: this bounds the force on an obstacle that is touched too slowly for rule 2.
-4. c is held while the caller says so (a target waits for the arm), while the
-   observer has not settled, and over gaps.
+4. c is held while the caller says so (a target waits for the arm), while the observer has not
+   settled, and over gaps.
 5. The sum with the law's torque satisfies the effort limits; c does not wind up beyond them.
 
 If c is switched off, and on, it changes at `rate` too.
@@ -278,15 +278,15 @@ class Compensation:
         tau : (n,) [N·m, N]
             Torque of the law, to which the compensation will be added.
         is_held : bool
-            Whether to hold the compensation: a target waits for the arm; in mode
-            'integral', a limit acts, too.
+            Whether to hold the compensation: a target waits for the arm, or, in mode 'integral',
+            a limit acts.
         yielding : (6, 6), optional
             Projector on the axes that yield, see `yielding_axes`; default: none.
         feedback : (n,), optional [N·m, N]
             In mode 'integral': the torque of the feedback that is integrated.
         friction : (n,), optional [N·m, N]
-            Friction compensation in `tau`. If given, the external torque counts without the
-            friction model of the observer, but with this.
+            Friction compensation that is a part of `tau`. If given, it replaces the friction of
+            the observer's model in the external torque.
 
         """
         dt = time - self._time

@@ -16,17 +16,19 @@ Array = NDArray[np.float64]
 
 # Largest share of the effort limit for holding; the rest is for motion and friction.
 HOLDING = 0.9
-TURN = 2.1  # largest angle by which gravity may turn at once while the arm moves: 120° [rad]
+TURN = 2.1  # largest angle between two values of gravity, while the controller is active [rad]
 
 
 def require_gradual(before: Array, gravity: Array) -> None:
     """
-    Raise if gravity (3,) turns by more than TURN at once [m/s²]; call while the controller acts.
+    Raise if the angle between two values of gravity (3,) [m/s²] is larger than TURN.
+
+    Call this only while the controller is active.
 
     Raises
     ------
     InputError
-        With the angle, and the remedy: a sign is wrong, or the controller has to be deactivated.
+        Names the angle, and what to do: change the sign, or deactivate the controller first.
 
     """
     sizes = float(np.linalg.norm(before) * np.linalg.norm(gravity))

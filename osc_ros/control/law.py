@@ -121,12 +121,13 @@ class Law(CommandedCycle):
         q : (n,), optional
             Present position of the arm, which it must be able to hold; None if it is unknown.
         acts : bool
-            Whether the arm is under control: then gravity may not turn over.
+            Whether the controller is active; gravity that turns over is then refused.
 
         Raises
         ------
         InputError
-            See `gravity`, and `osc_ros.control.holding.require_gradual`.
+            As of the property `gravity`; and gravity that turns over while the controller is
+            active (`osc_ros.control.holding.require_gradual`).
 
         """
         wanted = finite_array('gravity', gravity, (3,)).copy()

@@ -58,8 +58,8 @@ class Limiter:
     is_at_work : bool
         Whether the limits changed the torques of the law.
     reckons : bool
-        Whether accelerations that the torques do not explain count; False if torques act so late
-        that the measured accelerations are those of other torques.
+        Whether the bounds take accelerations into account that the torques do not explain; False
+        if torques act so late that a measured acceleration is due to earlier torques.
     accelerations : (ACCELERATION_ROWS, n) [rad/s²; m/s²]
         Input of `torque_within`: row 3, the acceleration of the posture; row 0, the other
         accelerations of the law. Output: see `osc_ros.control.bounds.exceeds`.
@@ -246,7 +246,7 @@ class Limiter:
 
     def add(self, difference: Array) -> None:
         """
-        Count torques (n,) [N·m] that act besides those within the limits as commanded, too.
+        Add torques (n,) [N·m], which are sent in addition, to the commanded acceleration.
 
         Call after `torque_within`, before another `outward` of the dynamics.
 

@@ -154,8 +154,8 @@ class ExternalForce:
     residual : (n,) [N·m; N]
         `torque` less Jᵀ `wrench`.
     friction : (n,) [N·m; N]
-        Part of `torque` that the observer's friction model adds: without a friction model, the
-        estimate would be `torque` less this.
+        Part of `torque` that comes from the observer's friction model: without that model, the
+        estimate would be the difference of the two.
 
     """
 

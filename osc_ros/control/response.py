@@ -24,7 +24,7 @@ LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
 LARGE = 0.005  # of the effort limit: least of the largest of them
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
-EXAMINED = 4.0  # times the speed limit, up to which external torques are known well enough
+EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
 
 
@@ -142,10 +142,10 @@ class Response:
         """
         Torques (n,) against external torques that drive a joint beyond its speed limit.
 
-        Zero while all joints are slow, after a hit (one on a hard wall is over before torques can
-        answer it), and at speeds at which the torques of two states tell nothing. External torques
-        are cancelled as a whole: to cancel the acceleration of one joint alone would need large
-        torques of the others.
+        They are zero while all joints are slow; after a hit, because a hit on a hard wall is over
+        before torques can answer it; and beyond EXAMINED, where the estimate is useless. The
+        external torques of all joints are cancelled together: to cancel the acceleration of one
+        joint alone would need large torques of the others.
 
         """
         if not self._pairs or self._hit or (np.abs(qd) > EXAMINED * self._fastest).any():

@@ -76,9 +76,9 @@ class StateGate:
     confirms it: then that next state is accepted. A change of the clock must be confirmed by
     CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with
     an earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected
-    until one changes. The time of another state with the stamp of the last one is that of its
-    arrival; if this lasts for STANDING, it is a fault, and earlier stamps are treated in the same
-    way.
+    until one changes. A state with the stamp of the last one, but other values, gets the
+    time of its arrival; if stamps do not advance for STANDING, this is a fault, and states with
+    earlier stamps get the time of their arrival, too.
 
     Attributes
     ----------

@@ -39,8 +39,9 @@ LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing sta
 LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
 LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
 ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
-# most kinetic energies that are kept; growth in ESCALATION that counts
-ENERGIES, GROWTH = 128, 1.1
+# If the kinetic energy grows by this factor within ESCALATION, the arm still speeds up.
+GROWTH = 1.1
+ENERGIES = 128  # so many kinetic energies are kept at most
 HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
 PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
 

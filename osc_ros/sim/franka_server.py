@@ -178,7 +178,7 @@ def step_with_states(server: Any) -> None:
     each other's Python code.
 
     """
-    from franka_sim.robot_state import RobotState  # each connection has its own
+    from franka_sim.robot_state import RobotState  # every connection makes its own object
 
     simulation, advance, one = server.physics_sim, RobotState.update, threading.Lock()
 
