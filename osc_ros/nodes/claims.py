@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from threading import Event, Thread
+from dataclasses import dataclass, replace
+from threading import Event, Lock, Thread
 from time import perf_counter, sleep, time_ns
 from uuid import uuid4
 
@@ -25,7 +25,6 @@ from osc_ros.nodes.qos import LATCHED_QOS
 
 PERIOD = 0.1  # between two claims of a controller [s]
 SILENCE = 1.0  # a controller whose claims are older than this has been killed or hangs [s]
-READY = 0.3  # a controller is ready for this time before it is active: twice a delay of DDS [s]
 FOUND = 0.5  # age of a node when it has found the others, with the profile of this package [s]
 PATIENCE = 2.5  # longest time until it is known who may be active [s]
 MOST = 64  # controllers whose claims are kept
@@ -34,24 +33,51 @@ ACTIVE, IS_READY, INACTIVE, ENDED = 'active', 'ready', 'inactive', 'ended'
 
 @dataclass(frozen=True)
 class Claim:
-    """What a controller says: its number, its name, when its node started [ns], its state."""
+    """
+    What a controller says.
+
+    Attributes
+    ----------
+    number : str
+        Which controller: a random number.
+    turn : str
+        How often it has become ready.
+    name : str
+        Its name.
+    started : int
+        When its node started [ns since 1970].
+    state : str
+        ACTIVE, IS_READY, INACTIVE or ENDED.
+    heard : tuple of str
+        `words` of the other controllers that it knows to be ready or active.
+
+    """
 
     number: str
+    turn: str
     name: str
     started: int
     state: str
+    heard: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Claim | None:
         """Return the claim that a message contains; None if there is none."""
-        parts = text.split()
-        if len(parts) != 4 or not parts[2].isdecimal() or len(text) > 1000:
+        words, *heard = text.split()[:4], *text.split()[4:]
+        if (len(words) != 4 or not words[2].isdecimal() or len(text) > 4000
+                or not all('.' in word for word in heard)):
             return None
-        return cls(parts[0], parts[1], int(parts[2]), parts[3])
+        number, _, turn = words[0].partition('.')
+        return cls(number, turn, words[1], int(words[2]), words[3], tuple(heard))
 
     def __str__(self) -> str:
         """Return the text of the message."""
-        return f'{self.number} {self.name} {self.started} {self.state}'
+        return ' '.join((self.words, self.name, str(self.started), self.state, *self.heard))
+
+    @property
+    def words(self) -> str:
+        """What others repeat that have heard this claim: its number and its turn."""
+        return f'{self.number}.{self.turn}'
 
     def precedes(self, other: Claim) -> bool:
         """Whether this node started before another one; a total order."""
@@ -64,9 +90,11 @@ class Claims:
 
     A controller claims its command topic every PERIOD, from a thread of its own, so that a long
     callback of its node does not silence it. At most one controller is active: one that is ready
-    waits while another one is active, or is ready and started earlier. If two are active all the
-    same, because they discovered each other too late, the one that started later has to yield. A
-    controller whose claims stop is taken for dead after SILENCE, even if DDS lists it for longer.
+    waits until all others have said that they know it, and while another one is active, or is
+    ready and started earlier. So of two, however late their claims arrive, the second one to say
+    that it knows the other tells what it is itself. If two are active all the same, because they
+    discovered each other too late, the one that started later has to yield. A controller whose
+    claims stop is taken for dead after SILENCE, even if DDS lists it for longer.
     A publisher on the command topic that does not claim it is not of this package: it counts as
     active as long as it is listed.
 
@@ -95,9 +123,10 @@ class Claims:
                  on_stronger: Callable[[str], None]) -> None:
         self._node, self._topic, self._is_active = node, topic, is_active
         self._on_stronger, self.accepts_others = on_stronger, False
-        self._own = Claim(uuid4().hex, node.get_fully_qualified_name(), started, INACTIVE)
+        self._own = Claim(uuid4().hex, '0', node.get_fully_qualified_name(), started, INACTIVE)
         self._heard: dict[str, tuple[Claim, float]] = {}
-        self._ready_since = self._ready_until = -float('inf')
+        self._decision = Lock()  # what is said is not older than what is decided
+        self._ready_since = self._ready_until = self._taken_until = -float('inf')
         age = 1e-9 * (time_ns() - started)
         self._earliest = perf_counter() + max(2.0 * PERIOD, FOUND - age)
         self._listed, self._grew = 1, -float('inf')
@@ -126,13 +155,14 @@ class Claims:
     # what this controller says
 
     def _state(self) -> str:
-        if self._is_active():
+        now = perf_counter()
+        if now < self._taken_until or self._is_active():
             return ACTIVE
-        return IS_READY if perf_counter() < self._ready_until else INACTIVE
+        return IS_READY if now < self._ready_until else INACTIVE
 
     def _say(self, state: str) -> None:
-        own = self._own
-        self._publisher.publish(String(data=str(Claim(own.number, own.name, own.started, state))))
+        heard = tuple(one.words for one in self._others() if one.state in (ACTIVE, IS_READY))
+        self._publisher.publish(String(data=str(replace(self._own, state=state, heard=heard))))
 
     def _spin(self) -> None:
         due = last = perf_counter()
@@ -144,23 +174,28 @@ class Claims:
                 if now - last > 5.0 * PERIOD:  # this process stood still: what it knows is old
                     self._earliest = now + SILENCE
                 last = now
+                is_new = False
                 while (data := self._inbox.take()) is not None:
-                    self._hear(deserialize_message(data, String).data, now)
-                if now >= due or self._state() != said:
-                    due, said = now + PERIOD, self._state()
-                    self._say(said)
+                    is_new |= self._hear(deserialize_message(data, String).data, now)
+                with self._decision:
+                    if now >= due or is_new or self._state() != said:
+                        due, said = now + PERIOD, self._state()
+                        self._say(said)
             if self._node.context.ok():
                 self._say(ENDED)
 
-    def _hear(self, text: str, now: float) -> None:
+    def _hear(self, text: str, now: float) -> bool:
+        """Keep a claim; return whether its controller has become ready since its last one."""
         claim = Claim.of(text)
         if claim is None or claim.number == self._own.number:
-            return
+            return False
+        before = self._heard.get(claim.number)
         heard = {number: one for number, one in self._heard.items()
                  if now - one[1] <= SILENCE and number != claim.number}
         if claim.state != ENDED and len(heard) < MOST:
             heard[claim.number] = claim, now
         self._heard = heard  # another one, because other threads read it
+        return claim.state == IS_READY and (before is None or before[0].words != claim.words)
 
     # what the others say
 
@@ -192,8 +227,16 @@ class Claims:
                 [one.name for one in claims if one.state == IS_READY and one.precedes(self._own)])
 
     def hindrance(self) -> str:
-        """Return why this controller must not become active now; empty if it may."""
-        active, earlier = ([], []) if self.accepts_others else self._hindrance()
+        """
+        Return why this controller must not become active now; empty if it may.
+
+        If it may, it claims the arm for the next 5 PERIOD as if it were active.
+
+        """
+        with self._decision:
+            active, earlier = ([], []) if self.accepts_others else self._hindrance()
+            if not active and not earlier:
+                self._taken_until = perf_counter() + 5.0 * PERIOD
         if active:
             return (f"{' and '.join(sorted(active))} publishes on '{self._topic}', too, and the "
                     'torques of both would alternate: end that node (a killed one of another '
@@ -228,15 +271,18 @@ class Claims:
 
         """
         now = perf_counter()
-        if now > self._ready_until:
-            self._ready_since = now
-        self._ready_until = now + 5.0 * PERIOD
+        with self._decision:
+            if now > self._ready_until:
+                self._ready_since = now
+                self._own = replace(self._own, turn=str(int(self._own.turn) + 1))
+            self._ready_until = now + 5.0 * PERIOD
         if self.accepts_others:
             return True
         self._foreign()
-        unheard = self._listed - 1 - len(self._others())
-        return now >= max(self._earliest,
-                          self._ready_since + READY if self._listed > 1 else -float('inf'),
+        others, words = self._others(), self._own.words
+        unheard = self._listed - 1 - len(others)
+        return now >= max(self._earliest, self._ready_since + SILENCE * any(
+                              words not in one.heard for one in others),
                           self._grew + SILENCE if unheard > 0 else -float('inf'))
 
     def _yield(self) -> None:
