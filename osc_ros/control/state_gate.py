@@ -159,10 +159,12 @@ class StateGate:
         given.time[0], given.now[0] = state.time, now
         given.q[:], given.qd[:] = state.q, state.qd
         accepted = bool(check_sample(*self._records))
-        self.faults = self._words() if self._result.count[0] else ()
-        if accepted or self._result.has_frozen[0]:
-            at = self._at
-            self.state = State(float(at.time[0]), at.q.copy(), at.qd.copy())
+        at, result = self._at, self._result
+        self.faults = self._words() if result.count[0] else ()
+        if accepted:
+            self.state = State(at.time.item(), state.q, state.qd)
+        elif result.has_frozen[0]:
+            self.state = self.changed
         return accepted
 
     def _words(self) -> tuple[tuple[str, str], ...]:
