@@ -15,7 +15,7 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
-from osc_ros.control.state_check import CLOCK_STATES
+from osc_ros.control.sample import CLOCK_STATES
 from osc_ros.control.supervision import (
     DEADLINE,
     JUMP,

@@ -17,7 +17,7 @@ from osc_ros.control.feedback import put_task_forces
 from osc_ros.control.limits import ZONE
 from osc_ros.control.posture import posture_acceleration
 from osc_ros.control.reference import memory_in, NO_REFERENCE, put_forces, put_motion
-from osc_ros.control.state_gate import doubts, REPEATED
+from osc_ros.control.sample import doubts, REPEATED
 from osc_ros.control.task_numbers import TASK_WIDTH
 from osc_ros.dynamics import priority
 from osc_ros.dynamics.chain import bodies

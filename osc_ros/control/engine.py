@@ -20,8 +20,8 @@ from osc_ros.control.contact import ContactSense
 from osc_ros.control.early import EarlyTorque
 from osc_ros.control.journal import Journal, journaled
 from osc_ros.control.law import Law
+from osc_ros.control.sample import CLOCK_STEPS
 from osc_ros.control.setup import Setup
-from osc_ros.control.state_check import CLOCK_STEPS
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import CONTACT, HARMLESS, NOT_FINITE, STALE_TARGET, Supervision
 from osc_ros.control.supervisor import Supervisor

@@ -1,104 +1,54 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Acceptance of joint states: what is plausible passes, what is wrong with the rest is named."""
+"""The check of the joint states by `osc_ros.control.sample`, and its faults in words."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.state_check import (
-    CLOCK_STATES,
+from osc_ros.control import sample
+from osc_ros.control.angles import ShortWay
+from osc_ros.control.sample import (
+    check_sample,
     CLOCK_STEPS,
-    FreezeCheck,
-    FROZEN,
-    FROZEN_LONG,
-    FROZEN_TIME,
-    JUMP_FACTOR,
-    JUMP_FLOOR,
-    SpeedCheck,
-    State,
-    StateCheck,
+    doubts,
+    PLAN,
+    REPEATED,
+    RESULT,
+    SAMPLE,
+    STATE,
 )
 from osc_ros.control.supervision import JUMP, NOT_FINITE, OVERSPEED, Supervision
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-
-STANDING = 0.025  # time without an advancing stamp, after which it is a fault [s]
-LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
-INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
-# What `doubts` finds: bits.
-_NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
+TABLES = PLAN, STATE, SAMPLE, RESULT
 
 
-@kernel
-def doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
-    """
-    Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
+class State(NamedTuple):
+    """Time [s], positions (n,) and velocities (n,) of the joints."""
 
-    Parameters
-    ----------
-    q, qd, before_q, before_qd, changed_q, changed_qd : (n,)
-        The state, the last accepted state, and the last one whose positions had changed.
-    fastest, slack : (n,)
-        Velocity limits; speeds above which a joint is too fast.
-    dt, period, lasted : float
-        Time since the last accepted state, and the expected one; time since the last one whose
-        positions had changed [s].
-
-    """
-    found, is_repeated, is_stuck = 0, True, False
-    dt, lasted = max(dt, period), min(lasted, FROZEN_TIME)
-    for i in range(len(q)):
-        if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
-            return _NUMBERS
-        jump = JUMP_FACTOR * fastest[i]
-        if not (np.abs(q[i] - before_q[i]) <= JUMP_FLOOR + jump * dt
-                and np.abs(qd[i] - before_qd[i]) <= jump):
-            found |= _STEP
-        if not np.abs(qd[i]) <= slack[i]:
-            found |= _SPEED
-        is_repeated = is_repeated and q[i] == changed_q[i]
-        is_stuck = is_stuck or np.abs(changed_qd[i]) * lasted > FROZEN
-    if is_repeated:
-        found |= REPEATED | (_STUCK if is_stuck else 0)
-    return found
+    time: float
+    q: Array
+    qd: Array
 
 
 class StateGate:
     """
     Accepts the joint states that are plausible after the last accepted one.
 
-    A state farther from the last one than the joints can move is rejected, unless the next state
-    confirms it: then that next state is accepted. A change of the clock must be confirmed by
-    CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with
-    an earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected
-    until one changes. A state with the stamp of the last one, but other values, gets the
-    time of its arrival; if stamps do not advance for STANDING, this is a fault, and states with
-    earlier stamps get the time of their arrival, too.
-
     Attributes
     ----------
     state : State
         The last accepted state; zeros before the first. Its time is not its stamp while the stamps
         do not advance.
-    came : float [s]
-        When it arrived.
-    is_open : bool
-        Whether a state was accepted.
-    interval, spacing : float [s]
-        Mean intervals of the states, by their arrival and by their stamps: a simulation may run
-        slow.
     faults : tuple of (str, str)
         What is wrong with the state of the last `accept`: causes for a watchdog, and reasons.
-    has_jumped : bool
-        Whether that state was accepted although it is far from the state before.
-    has_frozen : bool
-        Whether that state began the rejection of frozen positions: `state` is now the last one
-        whose positions had changed.
 
     Parameters
     ----------
@@ -113,18 +63,78 @@ class StateGate:
     """
 
     def __init__(self, robot: Robot, period: float, limits: Array, now: float) -> None:
-        rest = np.zeros(robot.n)
-        self._fastest = np.array(robot.velocity_limits)  # writable, as all arrays of kernels
-        self._check, self._freeze = StateCheck(robot), FreezeCheck(robot)
-        self._speeds = SpeedCheck(robot.joint_names, limits, now)
-        self._doubted: State | None = None
-        self._agreed = 0  # number of states in a row that agree with the one doubted first
-        self.state, self.came, self.is_open = State(0.0, rest, rest), now, False
-        self.interval = self.spacing = period
-        self._stamp, self._advanced, self._offset = -np.inf, now, 0.0
+        n = robot.n
+        self._names = robot.joint_names
+        self._records = tuple(table.zeros(n) for table in TABLES)
+        self._connect()
+        self._plan.fastest[:], self._plan.turns[:] = (
+            robot.velocity_limits, ShortWay(robot).continuous)
+        self._settings: Supervision | None = None  # those that the plan has
+        self._limits: Array | None = limits
+        self._plan.limits[:], self._plan.period[0] = limits, period
+        sample.begin(*self._records[:2], now)
+        self.state = State(0.0, np.zeros(n), np.zeros(n))
         self.faults: tuple[tuple[str, str], ...] = ()
-        self.has_jumped = self.has_frozen = False
-        self._find(0.0, rest, rest, period)  # compiles the kernel now, and not in the loop
+        self._find(*self.state, period)  # compiles the kernels now, and not in the loop
+        check_sample(*(one.copy() for one in self._records))
+
+    def _connect(self) -> None:
+        """Make the views of the records."""
+        n = len(self._names)
+        self._plan, self._at, self._given, self._result = (
+            table.of(numbers, n) for table, numbers in zip(TABLES, self._records))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the views."""
+        return {'_names': self._names, '_records': self._records, 'state': self.state,
+                'faults': self.faults}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record has another size than its table says."""
+        self.__dict__.update(state)
+        self._settings, self._limits = None, None  # written into the plan at the next state
+        n = len(self._names)
+        for table, numbers in zip(TABLES, self._records, strict=True):
+            if numbers.dtype != float or numbers.shape != (table.size(n),):
+                raise InputError(f'{table.name}: {numbers.dtype} of shape {numbers.shape}, '
+                                 f'accepted are {table.size(n)} numbers')
+        self._connect()
+
+    @property
+    def came(self) -> float:
+        """When the last accepted state arrived [s]."""
+        return float(self._at.came[0])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a state was accepted."""
+        return bool(self._at.is_open[0])
+
+    @property
+    def interval(self) -> float:
+        """Mean interval of the states by their arrival: a simulation may run slow [s]."""
+        return float(self._at.interval[0])
+
+    @property
+    def spacing(self) -> float:
+        """Mean interval of the states by their stamps [s]."""
+        return float(self._at.spacing[0])
+
+    @property
+    def has_jumped(self) -> bool:
+        """Whether the last state was accepted although it is far from the state before."""
+        return bool(self._result.has_jumped[0])
+
+    @property
+    def has_frozen(self) -> bool:
+        """Whether the rejection of frozen positions began: `state` is now the last new one."""
+        return bool(self._result.has_frozen[0])
+
+    @property
+    def changed(self) -> State:
+        """The last accepted state with new positions, or the first state; if `is_open`."""
+        at = self._at
+        return State(float(at.changed_time[0]), at.changed_q.copy(), at.changed_qd.copy())
 
     def accept(self, state: State, now: float, settings: Supervision, limits: Array) -> bool:
         """
@@ -141,71 +151,48 @@ class StateGate:
             Limits of the speeds [rad/s, m/s]; lower ones come into force gradually.
 
         """
-        self.has_jumped = self.has_frozen = False
-        standing, timed = self._timed(state, now)
-        self.faults = ((JUMP, standing),) if standing else ()
-        if timed is None:
-            return False
-        state = timed
-        found = self._find(*state, settings.period)
-        if found & _NUMBERS:
-            self.faults = (*self.faults, (
-                NOT_FINITE, f'joint state {state.q.tolist()}, {state.qd.tolist()}'),)
-            return False
-        is_regular = CLOCK_STEPS[0] <= state.time - self.state.time <= CLOCK_STEPS[1]
-        if self.is_open and (found & (_STEP | _STUCK) or not is_regular
-                             ) and not self._withstands(state, found, settings.period):
-            return False
-        self._doubted = None
-        if not (found & REPEATED and self.is_open and state.time >= self._freeze.changed.time):
-            self._freeze.record(state, now)
-        if self.is_open:
-            self._average(now - self.came, state.time - self.state.time)
-        self.state, self.came, self.is_open = state, now, True
-        if found & _SPEED or self._speeds.limits is not limits:
-            too_fast = self._speeds.reason(state.qd, limits, settings.blend_time, now)
-            if too_fast:
-                self.faults = (*self.faults, (OVERSPEED, too_fast))
-        else:
-            self._speeds.pass_slow(now)
-        return True
+        if settings is not self._settings or limits is not self._limits:
+            self._settings, self._limits, plan = settings, limits, self._plan
+            plan.period[0], plan.blend_time[0] = settings.period, settings.blend_time
+            plan.limits[:] = limits
+        given = self._given
+        given.time[0], given.now[0] = state.time, now
+        given.q[:], given.qd[:] = state.q, state.qd
+        accepted = bool(check_sample(*self._records))
+        at, result = self._at, self._result
+        self.faults = self._words() if result.count[0] else ()
+        if accepted:
+            self.state = State(at.time.item(), state.q, state.qd)
+        elif result.has_frozen[0]:
+            self.state = self.changed
+        return accepted
 
-    def _timed(self, state: State, now: float) -> tuple[str, State | None]:
-        """
-        Return a state with a time that advances, or None, and what is wrong with its stamp.
+    def _words(self) -> tuple[tuple[str, str], ...]:
+        """Return causes and reasons of the faults of the last state."""
+        return tuple(self._word(int(code), int(joint), *map(float, numbers)) for
+                     code, joint, *numbers in self._result.faults[:int(self._result.count[0])])
 
-        Parameters
-        ----------
-        state : State
-        now : float [s]
-            Time of its arrival.
-
-        """
-        before, stamp = self.state.time, state.time
-        if not self.is_open or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
-            self._stamp, self._advanced, self._offset = stamp, now, 0.0
-            return '', state
-        if stamp == self._stamp and all(map(np.array_equal, state[1:], self.state[1:])):
-            self._advanced = now  # the same state again, as of a simulation that waits
-            return '', state._replace(time=before)
-        is_older, has_advanced = stamp < self._stamp, stamp > self._stamp
-        lasted = now - self._advanced
-        if is_older and lasted <= STANDING:
-            return '', None
-        self._stamp = stamp
-        if stamp + self._offset <= before:
-            self._offset = before - stamp + now - self.came
-        if has_advanced:
-            self._advanced = now
-        text = '' if has_advanced or lasted <= STANDING else (
-            f'the stamps of the states do not advance: for {lasted:.3f} s they '
-            + ('have gone back' if is_older else f'are {stamp:.3f} s') + ', while states come')
-        return text, state._replace(time=stamp + self._offset)
-
-    @property
-    def changed(self) -> State:
-        """The last accepted state with new positions, or the first state; if `is_open`."""
-        return self._freeze.changed
+    def _word(self, code: int, joint: int, one: float, two: float, three: float
+              ) -> tuple[str, str]:
+        """Return cause and reason of a fault, see `osc_ros.control.sample.RESULT`."""
+        name = f"'{self._names[joint]}'"
+        if code in (sample.STANDS, sample.RUNS_BACK):
+            return JUMP, (f'the stamps of the states do not advance: for {one:.3f} s they '
+                          + ('have gone back' if code == sample.RUNS_BACK else f'are {two:.3f} s')
+                          + ', while states come')
+        if code == sample.NUMBERS:
+            given = self._given
+            return NOT_FINITE, f'joint state {given.q.tolist()}, {given.qd.tolist()}'
+        if code == sample.CLOCK:
+            return JUMP, (f'the time of the states went from {one:.3f} s to {two:.3f} s: a '
+                          'simulation was reset, or two nodes publish the states')
+        if code == sample.IS_FROZEN:
+            return JUMP, (f'the positions are frozen: none has changed for {one:.4g} s, although '
+                          f'{name} moved at {two:.4g}')
+        if code == sample.TOO_FAST:
+            return OVERSPEED, f'{name} moves at {one:.4g}: its limit is {two:.4g}'
+        kind = 'the speed of ' if code == sample.SPEED_STEP else ''
+        return JUMP, f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'
 
     def slack(self, limits: Array) -> Array | None:
         """
@@ -215,8 +202,11 @@ class StateGate:
         and if these limits (n,) are not in force.
 
         """
-        is_settled = self.is_open and self._doubted is None and self._speeds.limits is limits
-        return self._speeds.slack if is_settled else None
+        is_settled = self.is_open and not self._at.is_doubted[0] and self._is_in_force(limits)
+        return self._at.slack if is_settled else None
+
+    def _is_in_force(self, limits: Array) -> bool:
+        return limits is self._limits and self._at.limits.tobytes() == self._plan.limits.tobytes()
 
     def is_clear(self, time: float, q: Array, qd: Array, period: float, limits: Array) -> bool:
         """
@@ -225,50 +215,17 @@ class StateGate:
         False where the answer takes longer. Parameters as of `accept`.
 
         """
-        return (self.is_open and self._doubted is None
+        return (self.slack(limits) is not None
                 and 0.0 < time - self.state.time <= CLOCK_STEPS[1]
-                and self._speeds.limits is limits
                 and not self._find(time, q, qd, period) & ~REPEATED)
 
     def believe(self) -> None:
         """Take repeated positions for those of an arm at rest, until they change."""
-        self._freeze.believe()
+        self._at.is_at_rest[0] = 1.0
 
     def _find(self, time: float, q: Array, qd: Array, period: float) -> int:
         """Return the bits of `doubts`."""
-        before = self.state
-        changed = self._freeze.changed if self.is_open else before
-        found: int = doubts(q, qd, before.q, before.qd, changed.q, changed.qd, self._fastest,
-                             self._speeds.slack, time - before.time, period, time - changed.time)
+        at = self._at
+        found: int = doubts(q, qd, at.q, at.qd, at.changed_q, at.changed_qd, self._plan.fastest,
+                            at.slack, time - at.time[0], period, time - at.changed_time[0])
         return found
-
-    def _withstands(self, state: State, found: int, period: float) -> bool:
-        """Whether a state is plausible after a closer look; set `faults` and the attributes."""
-        freeze, before = self._freeze, self.state
-        doubted, self._doubted = self._doubted, None
-        if found & REPEATED and state.time >= freeze.changed.time and (
-                frozen := freeze.reason(state)):
-            if state.time - freeze.changed.time > FROZEN_LONG:
-                self.faults = (*self.faults, (JUMP, frozen))
-            if before is not freeze.changed:
-                # the frozen states held no information
-                self.state, self.came, self.has_frozen = freeze.changed, freeze.came, True
-            return False
-        if reason := self._check.jump(before, state, period):
-            self.faults = (*self.faults, (JUMP, reason))
-            agrees = doubted is not None and not self._check.contradicts(doubted, state, period)
-            self._agreed = self._agreed + 1 if agrees else 0
-            is_regular = CLOCK_STEPS[0] <= state.time - before.time <= CLOCK_STEPS[1]
-            if self._agreed < (1 if is_regular else CLOCK_STATES):
-                self._doubted = state
-                return False
-            self.has_jumped = True
-        return True
-
-    def _average(self, interval: float, spacing: float) -> None:
-        """Average the intervals of the states, by arrival and by stamp [s]."""
-        if spacing > 0.0:
-            interval = min(interval, LATE_PERIODS * self.interval)
-            self.interval += INTERVAL_SHARE * (interval - self.interval)
-            spacing = min(spacing, LATE_PERIODS * self.spacing)
-            self.spacing += INTERVAL_SHARE * (spacing - self.spacing)

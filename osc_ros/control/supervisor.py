@@ -18,8 +18,8 @@ from osc_ros.control.causes import ABANDON, Causes
 from osc_ros.control.fade import TimedFade
 from osc_ros.control.prediction import Prediction
 from osc_ros.control.response import Response
-from osc_ros.control.state_check import OVERSPEED_ONCE, State
-from osc_ros.control.state_gate import LATE_PERIODS, StateGate
+from osc_ros.control.sample import LATE_PERIODS, OVERSPEED_ONCE
+from osc_ros.control.state_gate import State, StateGate
 from osc_ros.control.stopping import Stopping
 from osc_ros.control.supervision import (
     CONTACT,

@@ -1,0 +1,435 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+The check of a sample: whether a joint state is plausible after the last accepted one.
+
+A state farther from the last one than the joints can move is rejected, unless the next state
+confirms it: then that next state is accepted. A change of the clock must be confirmed by
+CLOCK_STATES states in a row, because the states of two arms may come by turns. A state with an
+earlier stamp than the last one is rejected. Frozen positions of a moving arm are rejected until
+one changes. The time of another state with the stamp of the last one is that of its arrival; if
+this lasts for STANDING, it is a fault, and earlier stamps are treated in the same way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.control.record import Slot, Table
+from osc_ros.dynamics.compiled import inlined, kernel
+
+JUMP_FACTOR = 2.0  # a change faster than this many times the velocity limit is a jump
+JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
+CLOCK_STEPS = -1.0, 10.0  # range of stamp steps; outside it the clock was changed [s]
+CLOCK_STATES = 10  # so many states in a row show that the clock was changed for good
+STANDING = 0.025  # time without an advancing stamp, after which it is a fault [s]
+LATE_PERIODS = 4.0  # mean intervals between states, after which a state is missing
+INTERVAL_SHARE = 0.125  # weight of the last interval in the mean
+# A joint is too fast if its speed exceeds OVERSPEED_TWICE times its limit in two consecutive
+# states, or OVERSPEED_ONCE times its limit in one, each plus OVERSPEED_FLOOR for noise
+# [rad/s, m/s].
+OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
+
+# Positions are frozen if all are exactly the same although some joint should have moved by FROZEN
+# [rad, m], and by FROZEN_COUNTS of its encoder's counts, at the speed that it had at the last
+# change, for at most FROZEN_TIME [s]. This speed is the reported one, and at most the mean one of
+# the last FROZEN_TIME: the reported one is wrong by a multiple if a driver differentiates encoder
+# counts. Repeated positions are reported only after FROZEN_LONG [s], because a driver may publish
+# more often than its hardware measures.
+FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
+ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
+CHANGES = 64  # last changes of the positions that are kept
+
+# what `doubts` finds: bits
+_NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
+# codes of faults
+(STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST) = range(8)
+FAULTS = 3  # most faults of one sample
+
+SAMPLE = Table(
+    'Sample',
+    Slot('time', (1,), 's', 'stamp of the joint state'),
+    Slot('now', (1,), 's', 'time of its arrival, on the clock of the loop'),
+    Slot('q', ('n',), 'rad, m', 'positions'),
+    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'))
+
+PLAN = Table(
+    'SamplePlan',
+    Slot('period', (1,), 's', 'expected interval of the states'),
+    Slot('blend_time', (1,), 's', 'time constant with which lower speed limits come into force'),
+    Slot('fastest', ('n',), 'rad/s, m/s', 'velocity limits of the robot'),
+    Slot('limits', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast'),
+    Slot('turns', ('n',), '', '1 for continuous joints, whose positions are angles'))
+
+STATE = Table(
+    'SampleState',
+    Slot('is_open', (1,), '', '1 after the first accepted state'),
+    Slot('time', (1,), 's', 'time of the last accepted state: its stamp, while stamps advance'),
+    Slot('came', (1,), 's', 'when it arrived'),
+    Slot('q', ('n',), 'rad, m', 'its positions'),
+    Slot('qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('is_changed', (1,), '', '1 if it is the last one whose positions had changed'),
+    Slot('changed_time', (1,), 's', 'time of the last state whose positions had changed'),
+    Slot('changed_came', (1,), 's', 'when that state arrived'),
+    Slot('changed_q', ('n',), 'rad, m', 'its positions'),
+    Slot('changed_qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('changes', (1,), '', 'number of changes of the positions so far'),
+    Slot('change_times', (CHANGES,), 's', 'times of the last changes, in a ring'),
+    Slot('change_q', (CHANGES, 'n'), 'rad, m', 'positions after these changes'),
+    Slot('is_at_rest', (1,), '', '1 if repeated positions count as those of an arm at rest'),
+    Slot('is_doubted', (1,), '', '1 after a state in doubt'),
+    Slot('doubted_time', (1,), 's', 'time of the state in doubt'),
+    Slot('doubted_q', ('n',), 'rad, m', 'its positions'),
+    Slot('doubted_qd', ('n',), 'rad/s, m/s', 'its velocities'),
+    Slot('agreed', (1,), '', 'states in a row that agree with the one doubted first'),
+    Slot('interval', (1,), 's', 'mean interval of the states by their arrival'),
+    Slot('spacing', (1,), 's', 'mean interval of the states by their stamps'),
+    Slot('stamp', (1,), 's', 'stamp of the last state'),
+    Slot('advanced', (1,), 's', 'when a stamp last advanced'),
+    Slot('offset', (1,), 's', 'what is added to stamps that do not advance'),
+    Slot('limits', ('n',), 'rad/s, m/s', 'speed limits in force'),
+    Slot('slack', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast for them'),
+    Slot('limits_time', (1,), 's', 'when the speeds were last compared with them'),
+    Slot('was_fast', (1,), '', '1 if a joint was above its slack then'))
+
+RESULT = Table(
+    'SampleResult',
+    Slot('has_jumped', (1,), '', '1 if the state was accepted although it is far from the last'),
+    Slot('has_frozen', (1,), '', '1 if the rejection of frozen positions began: the last accepted '
+         'state is now the last one whose positions had changed'),
+    Slot('count', (1,), '', 'number of faults'),
+    Slot('faults', (FAULTS, 5), 'see words', 'code, joint and three numbers of each fault'))
+
+_sample_views, _plan_views, _state_views, _result_views = (
+    table.views for table in (SAMPLE, PLAN, STATE, RESULT))
+
+
+@kernel
+def doubts(q, qd, before_q, before_qd, changed_q, changed_qd, fastest, slack, dt, period, lasted):
+    """
+    Return what needs a closer look in a state, as bits; 0 for a state of normal motion.
+
+    Parameters
+    ----------
+    q, qd, before_q, before_qd, changed_q, changed_qd : (n,)
+        The state, the last accepted state, and the last one whose positions had changed.
+    fastest, slack : (n,)
+        Velocity limits; speeds above which a joint is too fast.
+    dt, period, lasted : float
+        Time since the last accepted state, and the expected one; time since the last one whose
+        positions had changed [s].
+
+    """
+    found, is_repeated, is_stuck = 0, True, False
+    dt, lasted = max(dt, period), min(lasted, FROZEN_TIME)
+    for i in range(len(q)):
+        if not (np.isfinite(q[i]) and np.isfinite(qd[i])):
+            return _NUMBERS
+        jump = JUMP_FACTOR * fastest[i]
+        if not (np.abs(q[i] - before_q[i]) <= JUMP_FLOOR + jump * dt
+                and np.abs(qd[i] - before_qd[i]) <= jump):
+            found |= _STEP
+        if not np.abs(qd[i]) <= slack[i]:
+            found |= _SPEED
+        is_repeated = is_repeated and q[i] == changed_q[i]
+        is_stuck = is_stuck or np.abs(changed_qd[i]) * lasted > FROZEN
+    if is_repeated:
+        found |= REPEATED | (_STUCK if is_stuck else 0)
+    return found
+
+
+@inlined
+def _doubts(plan, state, time, q, qd):
+    """Return the bits of `doubts` for a state at a time [s]."""
+    return doubts(q, qd, state.q, state.qd, state.changed_q, state.changed_qd, plan.fastest,
+                  state.slack, time - state.time[0], plan.period[0],
+                  time - state.changed_time[0])
+
+
+@inlined
+def _report(result, code, joint, one, two, three):
+    """Add a fault to the result."""
+    row = result.faults[int(result.count[0])]
+    row[0], row[1], row[2], row[3], row[4] = code, joint, one, two, three
+    result.count[0] += 1.0
+
+
+@inlined
+def _is_regular(dt):
+    return CLOCK_STEPS[0] <= dt <= CLOCK_STEPS[1]
+
+
+@inlined
+def _short(plan, i, step):
+    """Step of a position; of a continuous joint, the shorter way, within [-π, π)."""
+    # not by subtraction of whole turns: for a garbled step such as 1e300 the result would be 0
+    return (step + np.pi) % (2.0 * np.pi) - np.pi if plan.turns[i] > 0.0 else step
+
+
+@inlined
+def _timed(sample, state, result):
+    """Time [s] of a sample, which advances even if its stamp does not; NaN: it is not used."""
+    before, stamp, now = state.time[0], sample.time[0], sample.now[0]
+    if state.is_open[0] == 0.0 or not CLOCK_STEPS[0] <= stamp - before <= 0.0:
+        state.stamp[0], state.advanced[0], state.offset[0] = stamp, now, 0.0
+        return stamp
+    is_same = stamp == state.stamp[0]
+    for i in range(len(sample.q)):
+        is_same = is_same and sample.q[i] == state.q[i] and sample.qd[i] == state.qd[i]
+    if is_same:  # the same state again, as of a simulation that waits
+        state.advanced[0] = now
+        return before
+    is_older, has_advanced = stamp < state.stamp[0], stamp > state.stamp[0]
+    lasted = now - state.advanced[0]
+    if is_older and lasted <= STANDING:
+        return np.nan
+    state.stamp[0] = stamp
+    if stamp + state.offset[0] <= before:
+        state.offset[0] = before - stamp + now - state.came[0]
+    if has_advanced:
+        state.advanced[0] = now
+    elif lasted > STANDING:
+        _report(result, RUNS_BACK if is_older else STANDS, -1, lasted, stamp, 0.0)
+    return stamp + state.offset[0]
+
+
+@inlined
+def _resolution(plan, state, i):
+    """
+    Resolution of the last positions of a joint, such as an encoder count; infinite if unknown.
+
+    It is the least of all steps, and of all differences between a step and the next.
+
+    """
+    count = int(min(state.changes[0], CHANGES))
+    first, least, last = int(state.changes[0]) - count, np.inf, 0.0
+    for k in range(1, count):
+        step = _short(plan, i, state.change_q[(first + k) % CHANGES, i]
+                      - state.change_q[(first + k - 1) % CHANGES, i])
+        if np.abs(step) > ROUNDING:
+            least = min(least, np.abs(step))
+        if k > 1 and np.abs(step - last) > ROUNDING:
+            least = min(least, np.abs(step - last))
+        last = step
+    return least
+
+
+@inlined
+def _begin_of_mean(state):
+    """Index in the ring of the first change within FROZEN_TIME before the last one."""
+    count = int(min(state.changes[0], CHANGES))
+    first = int(state.changes[0]) - count
+    found = first % CHANGES
+    for k in range(count):
+        at = (first + k) % CHANGES
+        if (state.change_times[at] > state.changed_time[0] - FROZEN_TIME
+                and state.change_times[at] > state.change_times[found]):
+            break
+        found = at
+    return found
+
+
+@inlined
+def _is_frozen(plan, state, result, time):
+    """Whether repeated positions are frozen, and not those of an arm at rest; report it."""
+    since = time - state.changed_time[0]
+    lasted = min(since, FROZEN_TIME)
+    if state.is_at_rest[0] > 0.0:
+        return False
+    begin = _begin_of_mean(state)
+    duration = min(state.changed_time[0] - state.change_times[begin], FROZEN_TIME)
+    farthest, joint, fastest, is_moving = 0.0, 0, 0.0, False
+    for i in range(len(state.q)):
+        speed = np.abs(state.changed_qd[i])
+        is_moving = is_moving or speed * lasted > FROZEN
+        mean = 0.0
+        if duration > 0.0:
+            mean = np.abs(_short(plan, i, state.changed_q[i] - state.change_q[begin, i])
+                          ) / duration
+        speed = min(speed, mean)
+        travel = speed * lasted
+        if travel > farthest and travel > FROZEN and (
+                travel > FROZEN_COUNTS * _resolution(plan, state, i)):
+            farthest, joint, fastest = travel, i, speed
+    if not is_moving:
+        return False
+    if farthest == 0.0:
+        # the answer stays the same from now on
+        state.is_at_rest[0] = 1.0 if lasted == FROZEN_TIME else 0.0
+        return False
+    if since > FROZEN_LONG:
+        _report(result, IS_FROZEN, joint, since, fastest, 0.0)
+    if state.is_changed[0] == 0.0:  # the frozen states held no information
+        state.time[0], state.came[0] = state.changed_time[0], state.changed_came[0]
+        state.q[:], state.qd[:] = state.changed_q, state.changed_qd
+        state.is_changed[0] = result.has_frozen[0] = 1.0
+    return True
+
+
+@inlined
+def _jumps(plan, state, result, time, q, qd):
+    """Whether a state cannot follow the last accepted one; report it."""
+    dt = time - state.time[0]
+    if not _is_regular(dt):
+        _report(result, CLOCK, -1, state.time[0], time, 0.0)
+        return True
+    for code in (STEP, SPEED_STEP):
+        worst, joint, went, accepted = 0.0, 0, 0.0, 0.0
+        for i in range(len(q)):
+            allowed = JUMP_FACTOR * plan.fastest[i]
+            if code == STEP:
+                step = np.abs(_short(plan, i, q[i] - state.q[i]))
+                allowed = JUMP_FLOOR + allowed * max(dt, plan.period[0])
+            else:
+                step = np.abs(qd[i] - state.qd[i])
+            if step - allowed > worst:
+                worst, joint, went, accepted = step - allowed, i, step, allowed
+        if worst > 0.0:
+            _report(result, code, joint, went, dt, accepted)
+            return True
+    return False
+
+
+@inlined
+def _contradicts(plan, state, time, q, qd):
+    """
+    Whether a state contradicts the one in doubt: the step is not the mean velocity times dt.
+
+    Any speed is accepted, so that an arm far beyond its velocity limits is braked; but the
+    position step must agree with the velocities, and the velocities with each other.
+
+    """
+    dt = time - state.doubted_time[0]
+    if not _is_regular(dt):
+        return True
+    for i in range(len(q)):
+        before = state.doubted_qd[i]
+        step = _short(plan, i, q[i] - state.doubted_q[i] - 0.5 * dt * (qd[i] + before))
+        if (np.abs(step) > JUMP_FLOOR + JUMP_FACTOR * plan.fastest[i] * max(dt, plan.period[0])
+                or np.abs(qd[i] - before) > JUMP_FACTOR * max(
+                    plan.fastest[i], min(np.abs(qd[i]), np.abs(before)))):
+            return True
+    return False
+
+
+@inlined
+def _withstands(plan, state, result, found, time, q, qd):
+    """Whether a state is plausible after a closer look."""
+    was_doubted, state.is_doubted[0] = state.is_doubted[0], 0.0
+    if found & REPEATED and time >= state.changed_time[0] and _is_frozen(
+            plan, state, result, time):
+        return False
+    if _jumps(plan, state, result, time, q, qd):
+        agrees = was_doubted > 0.0 and not _contradicts(plan, state, time, q, qd)
+        state.agreed[0] = state.agreed[0] + 1.0 if agrees else 0.0
+        if state.agreed[0] < (1 if _is_regular(time - state.time[0]) else CLOCK_STATES):
+            state.is_doubted[0], state.doubted_time[0] = 1.0, time
+            state.doubted_q[:], state.doubted_qd[:] = q, qd
+            return False
+        result.has_jumped[0] = 1.0
+    return True
+
+
+@inlined
+def _average(state, interval, spacing):
+    """Average the intervals of the states, by arrival and by stamp [s]."""
+    if spacing > 0.0:
+        interval = min(interval, LATE_PERIODS * state.interval[0])
+        state.interval[0] += INTERVAL_SHARE * (interval - state.interval[0])
+        spacing = min(spacing, LATE_PERIODS * state.spacing[0])
+        state.spacing[0] += INTERVAL_SHARE * (spacing - state.spacing[0])
+
+
+@inlined
+def _record_change(state, time, now, q, qd):
+    """Record a state with new positions."""
+    state.changed_time[0], state.changed_came[0], state.is_at_rest[0] = time, now, 0.0
+    state.changed_q[:], state.changed_qd[:] = q, qd
+    at = int(state.changes[0]) % CHANGES
+    state.change_times[at], state.change_q[at] = time, q
+    state.changes[0] += 1.0
+    state.is_changed[0] = 1.0
+
+
+@inlined
+def _put_limits(state, plan, kept):
+    """Put the limits in force: the wanted ones, or a share of those before if it is higher."""
+    for i in range(len(state.limits)):
+        before = kept * state.limits[i]
+        limit = plan.limits[i]
+        state.limits[i] = before if np.isfinite(before) and before > limit else limit
+        state.slack[i] = OVERSPEED_TWICE * state.limits[i] + OVERSPEED_FLOOR
+
+
+@inlined
+def _check_speeds(plan, state, result, found, qd, now):
+    """Compare the speeds with limits; lower limits come into force gradually."""
+    is_other = False
+    for i in range(len(qd)):
+        is_other = is_other or state.limits[i] != plan.limits[i]
+    if is_other:
+        _put_limits(state, plan, np.exp(-(now - state.limits_time[0]) / plan.blend_time[0]))
+    state.limits_time[0] = now
+    was_fast, state.was_fast[0] = state.was_fast[0], 0.0
+    if not (is_other or found & _SPEED):
+        return
+    worst, joint = 0.0, -1
+    for i in range(len(qd)):
+        speed = np.abs(qd[i])
+        if speed > state.slack[i] and (joint < 0 or speed / state.limits[i] > worst):
+            worst, joint = speed / state.limits[i], i
+    if joint < 0:
+        return
+    state.was_fast[0], speed, limit = 1.0, np.abs(qd[joint]), state.limits[joint]
+    if was_fast > 0.0 or speed > OVERSPEED_ONCE * limit + OVERSPEED_FLOOR:
+        _report(result, TOO_FAST, joint, speed, limit, 0.0)
+
+
+@kernel
+def begin(plan, state, now):
+    """Write the state before the first sample, at a time [s] on the clock of the loop."""
+    n = len(plan) // 3  # two single numbers and three rows
+    settings, at = _plan_views(plan, n), _state_views(state, n)
+    at.came[0] = at.advanced[0] = at.limits_time[0] = now
+    at.interval[0] = at.spacing[0] = settings.period[0]
+    at.stamp[0] = -np.inf
+    _put_limits(at, settings, 0.0)
+
+
+@kernel
+def check_sample(plan, state, sample, result):
+    """
+    Return whether a joint state is plausible; advance the state of the check, report faults.
+
+    Parameters
+    ----------
+    plan, state, sample, result : flat arrays
+        Records of PLAN, STATE, SAMPLE and RESULT.
+
+    """
+    n = (len(sample) - 2) // 2
+    settings, at = _plan_views(plan, n), _state_views(state, n)
+    given, found = _sample_views(sample, n), _result_views(result, n)
+    found.has_jumped[0] = found.has_frozen[0] = found.count[0] = 0.0
+    now, q, qd, is_open = given.now[0], given.q, given.qd, at.is_open[0] > 0.0
+    time = _timed(given, at, found)
+    if np.isnan(time) and not np.isnan(given.time[0]):
+        return False
+    bits = _doubts(settings, at, time, q, qd)
+    if bits & _NUMBERS:
+        _report(found, NUMBERS, -1, 0.0, 0.0, 0.0)
+        return False
+    if is_open and (bits & (_STEP | _STUCK) or not _is_regular(time - at.time[0])
+                    ) and not _withstands(settings, at, found, bits, time, q, qd):
+        return False
+    at.is_doubted[0] = 0.0
+    is_changed = not (bits & REPEATED and is_open and time >= at.changed_time[0])
+    if is_open:
+        _average(at, now - at.came[0], time - at.time[0])
+    at.is_open[0], at.time[0], at.came[0], at.is_changed[0] = 1.0, time, now, 0.0
+    at.q[:], at.qd[:] = q, qd
+    if is_changed:
+        _record_change(at, time, now, q, qd)
+    _check_speeds(settings, at, found, bits, qd, now)
+    return True
