@@ -68,7 +68,7 @@ class Sensed:
         self.limits = base.limits
         self.law = Law(self.robot, base)
         self.clock = 100.0
-        guards = [Supervisor(self.robot, self.law.inverse_dynamics, Supervision(
+        guards = [Supervisor(self.robot, self.law, Supervision(
             {STALE_STATE: Watchdog(reaction, timeout=0.1), JUMP: Watchdog(reaction),
              NOT_FINITE: Watchdog(reaction)}, self.limits.effort, period=self.period,
             effort_rates=effort_rate and effort_rate * np.asarray(self.limits.effort),
@@ -122,7 +122,7 @@ class Sensed:
             self.tau = self.tau if tau is None else tau
             self.torques.append(self.tau)
             self.causes.append(self.guard.cause)
-            self.sources.append(self.guard._source)
+            self.sources.append(self.guard.source)
             if self.is_panda:
                 self.plant.step(self.tau, round(self.period / 0.001))
             else:

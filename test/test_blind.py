@@ -11,10 +11,12 @@ from arm import moved
 from blind import Sensed
 from judge import robot_cases
 from osc_ros import Robot
-from osc_ros.control.prediction import Prediction
+from osc_ros.control.prediction import predict
 from osc_ros.control.supervision import JUMP
+from osc_ros.control.tables import PLAN, RESULT, STATE
 from osc_ros.control.trajectory import figure_of_eight, Hold
 from osc_ros.control.velocity import LEAST, REPEATED, VelocityEstimator, VelocitySource, WINDOW
+from osc_ros.dynamics.compiled import kernel
 from osc_ros.errors import InputError
 
 AWAY = {'panda': (0.0, 0.6, -0.2), 'xarm7': (-0.1, 0.6, 0.1), 'kinova': (0.0, 0.3, 0.1)}
@@ -106,8 +108,8 @@ def test_driver_whose_positions_freeze_in_motion_does_not_drive_the_arm_away(nam
 
 # Known defect: without states from 0.6 s on, the payload falls, and a joint reaches 1.9 times its
 # speed limit. The payload's torque acts along the motion of joint 2 just then, and its first 2.5
-# N·m (5 % of the limit) count as friction, see `Prediction`; with less, joints that do rub move on
-# after they have been stopped.
+# N·m (5 % of the limit) count as friction, see osc_ros/control/prediction.py; with less, joints
+# that do rub move on after they have been stopped.
 BEGINNINGS = pytest.mark.parametrize('begin, fastest', [
     (0.8, 0.9), pytest.param(0.6, 0.75, marks=pytest.mark.xfail(
         strict=True, reason='known defect: the payload falls faster than before'))])
@@ -222,26 +224,41 @@ def predicted(seed, all_at_once):
     rng, arm = np.random.default_rng(seed), Sensed('xarm7')
     plant, robot = arm.plant, arm.robot
     plant.friction = GEARS * arm.limits.effort
-    prediction = Prediction(robot, arm.law.inverse_dynamics)
+    plan, state, room = PLAN.zeros(robot.n), STATE.zeros(robot.n), RESULT.zeros(robot.n)
+    wanted, at = PLAN.of(plan, robot.n), STATE.of(state, robot.n)
+    prediction, wanted.robot.joints[0] = at.prediction, robot.n
+    wanted.robot.fastest[:] = robot.velocity_limits
+    wanted.robot.lower[:], wanted.robot.upper[:] = robot.position_limits.T
+    wanted.output.limits[:] = arm.limits.effort
     moving = np.where(np.arange(robot.n) < 4, rng.choice([0.0, 1.0], robot.n), 0.0) * rng.uniform(
         -2.0, 2.0, robot.n)
     for k in range(24):  # only the joints that move overcome their friction
         tau = arm.law.inverse_dynamics(plant.q, plant.qd, moving)
         tau += np.sign(moving) * plant.friction
-        prediction.record(0.002 * k, plant.q.copy(), plant.qd.copy(), tau)
+        prediction.times[k], prediction.q[k], prediction.qd[k] = 0.002 * k, plant.q, plant.qd
+        prediction.tau[k] = tau
         plant.step(tau, 0.002)
+    prediction.answered[:] = prediction.kept[:] = 24
+    prediction.sent[0], prediction.sent_tau[0] = 1, tau
     begun, now, shoulder = plant.q.copy(), 0.048, np.arange(robot.n) < 4
-    prediction.record_torque(0.0, tau)
-    prediction.begin(now, plant.q, plant.qd, arm.limits.effort)
-    for _ in range(75):
+    at.gate.came[0], at.gate.q[:], at.gate.qd[:] = now, plant.q, plant.qd
+    predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
+    for k in range(1, 76):
         tau = tau + 0.003 * rng.uniform(-1.0, 1.0, robot.n) * shoulder * arm.limits.effort
-        prediction.record_torque(now, tau)
+        prediction.sent_times[k], prediction.sent_tau[k] = now, tau
+        prediction.sent[0] = k + 1
         plant.step(tau, 0.002)
         now += 0.002
         if not all_at_once:
-            prediction.advance(now)
-    prediction.advance(now)
-    return np.abs(prediction.q - plant.q), np.abs(plant.q - begun)
+            predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
+    predicted_at(*arm.law.command_model.arrays, plan, state, room, now)
+    return np.abs(prediction.at_q - plant.q), np.abs(plant.q - begun)
+
+
+@kernel
+def predicted_at(integers, numbers, memory, plan, state, room, now):
+    """Advance the prediction to a time [s]."""
+    predict((integers, numbers, memory), plan, state, room, now)
 
 
 @pytest.mark.parametrize('all_at_once', [False, True])

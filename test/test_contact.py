@@ -18,7 +18,7 @@ from osc_ros.control.contact import Contact, ContactSense
 from osc_ros.control.disturbance import Disturbance
 from osc_ros.control.driver import Driver
 from osc_ros.control.engine import Engine
-from osc_ros.control.retreat import Retreat
+from osc_ros.control.retreat import begin_way_back, go_back, record_way
 from osc_ros.control.settings import Observation
 from osc_ros.control.supervision import (
     CONTACT,
@@ -27,7 +27,9 @@ from osc_ros.control.supervision import (
     Supervision,
     Watchdog,
 )
+from osc_ros.control.tables import STATE, STOPPING
 from osc_ros.control.task import TargetLimits, Task
+from osc_ros.dynamics.compiled import assign, kernel
 from osc_ros.sim import Plant
 
 IMPEDANCE = 0.01  # of the wall's constraint in MuJoCo
@@ -232,24 +234,39 @@ class TestThresholds:
         assert not sense.reason(Contact.of(law, Disturbance(), True), found, np.zeros(7))
 
 
+stopping_views = STOPPING.views
+
+
+@kernel
+def way_back(state, line, first, distance, step, found):
+    """Record a way, go back along it from one of its positions, and write the positions."""
+    at = stopping_views(state, line.shape[1])
+    for k in range(len(line)):
+        record_way(at, distance, line[k])
+    begin_way_back(at, distance, line[first])
+    for k in range(len(found)):
+        go_back(at, step)
+        assign(found[k], at.at)
+
+
 class TestRetreat:
     """The way back."""
 
     def test_it_ends_after_the_distance_or_at_the_oldest_position(self):
-        way, way_back = Retreat(), Retreat()
         line = np.linspace(0.0, 1.0, 101)[:, None] * [1.0, -0.5]
-        for one in (way, way_back):
-            for q in line:
-                one.record(q)
-        way.begin(line[-1], 0.3)
-        found = np.array([way.advance(0.004) for _ in range(200)])
+        found = np.zeros((200, 2))
+        way_back(STATE.zeros(2), line, 100, 0.3, 0.004, found)
         assert np.abs(np.diff(found, axis=0)).max() < 0.004 + 1e-12
         np.testing.assert_allclose(found[-1], [0.7, -0.35])
-        way_back.begin(line[-1], 5.0)
-        np.testing.assert_allclose(way_back.advance(9.0), [0.0, 0.0], atol=1e-12)
-        nothing = Retreat()
-        nothing.begin(line[3], 1.0)
-        np.testing.assert_allclose(nothing.advance(1.0), line[3])
+        way_back(STATE.zeros(2), line, 100, 5.0, 9.0, found)
+        np.testing.assert_allclose(found[0], [0.0, 0.0], atol=1e-12)
+        way_back(STATE.zeros(2), line[:1], 0, 1.0, 1.0, found)
+        np.testing.assert_allclose(found[-1], line[0])
+
+    def test_the_longest_way_needs_no_more_positions_than_are_kept(self):
+        line, found = np.linspace(0.0, 12.0, 20001)[:, None] * [1.0], np.zeros((1, 1))
+        way_back(STATE.zeros(1), line, 20000, 10.0, 10.0, found)
+        np.testing.assert_allclose(found, 2.0, atol=0.03)
 
 
 class TestInTheLaw:

@@ -202,8 +202,7 @@ def test_latched_stop_lasts_until_forwarding_is_asked_for(spin):
     rig.until_sent([0.0] * 7, lambda: (rig.ends.state(), rig.ends.command([np.nan] * 7)))
     client = rig.ends.create_client(Trigger, 'osc_relay/forward')
     spin(client.service_is_ready)
-    rig.until(lambda: not rig.relay._guard._causes.is_present(
-        'nonsense', rig.relay._guard.settings, rig.relay._guard.clock()), rig.talk)
+    rig.until(lambda: not rig.relay._guard.is_present('nonsense'), rig.talk)
     assert rig.relay._guard.watch()
     future = client.call_async(Trigger.Request())
     rig.until(future.done, rig.talk)

@@ -143,7 +143,7 @@ from test_settings import values
 
 found = values(tasks=('elbow',), elbow__link='panda_link4')
 loaded, law = law_of(found, description.description(found))
-guard = Supervisor(law.robot, law.inverse_dynamics,
+guard = Supervisor(law.robot, law,
                    supervision(found, law.robot, law.settings.limits))
 ready = {one: list(one.signatures) for one in KERNELS}
 assert 10 < sum(map(len, ready.values())) < 60

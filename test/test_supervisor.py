@@ -15,6 +15,7 @@ import pytest
 from arm import Arm, moved, PANDA, PERIOD, READY
 from judge import configuration, pinocchio_model
 from osc_ros import OperationalSpace, Robot
+from osc_ros.control.command_model import CommandModel
 from osc_ros.control.sample import CLOCK_STATES
 from osc_ros.control.supervision import (
     DEADLINE,
@@ -40,8 +41,8 @@ REST = np.zeros(7)
 
 
 @cache  # not at the import, because it compiles kernels
-def osc():
-    return OperationalSpace(ROBOT)
+def model():
+    return CommandModel(ROBOT)
 
 
 class Clock:
@@ -68,7 +69,7 @@ class Bench:
         """Create the supervisor, and pass one joint state to it."""
         self.clock, self.time, self.news = Clock(), 0.0, []
         self.supervisor = Supervisor(
-            ROBOT, osc().inverse_dynamics,
+            ROBOT, model(),
             Supervision(watchdogs(reaction, latched), LIMITS, fade_time=FADE, period=PERIOD,
                         deadline=0.01, **given),
             lambda: self.news.append(self.supervisor.reaction), self.clock)
@@ -262,11 +263,11 @@ def test_implausible_state_is_accepted_only_if_the_next_one_confirms_it(q, qd, a
             bench.time + after, np.array(q), np.array(qd)))
         if k == 0:
             assert bench.supervisor.watch()
-            np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
+            np.testing.assert_array_equal(bench.supervisor.state[1], READY)
             believed.append(bench.supervisor.accept_state(bench.time + PERIOD, READY, REST))
             bench.time += PERIOD
     assert believed == [False, True, False, True, True]
-    np.testing.assert_array_equal(bench.supervisor._gate.state.q, q)
+    np.testing.assert_array_equal(bench.supervisor.state[1], q)
 
 
 @pytest.mark.parametrize('other', [-50.0, 1e5])
@@ -277,7 +278,7 @@ def test_states_of_two_arms_by_turns_hold_the_first_and_a_reset_clock_is_accepte
                     for _ in range(rng.integers(1, CLOCK_STATES + 1))]
         assert not any(believed) and bench.supervisor.watch()
         bench.see()
-        np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
+        np.testing.assert_array_equal(bench.supervisor.state[1], READY)
         assert bench.supervisor.cause == JUMP and bench.supervisor.reason.endswith(
             'a simulation was reset, or two nodes publish the states')
     believed = [bench.supervisor.accept_state(bench.time + other + k * PERIOD, READY + 0.5, REST)
@@ -290,7 +291,7 @@ def test_state_that_comes_late_is_of_no_use_and_no_cause():
     bench.see()
     assert not bench.supervisor.accept_state(bench.time - PERIOD, READY + 0.001, REST)
     assert not bench.supervisor.watch()
-    np.testing.assert_array_equal(bench.supervisor._gate.state.q, READY)
+    np.testing.assert_array_equal(bench.supervisor.state[1], READY)
 
 
 def test_turn_of_a_continuous_joint_is_no_jump():
@@ -298,7 +299,7 @@ def test_turn_of_a_continuous_joint_is_no_jump():
                                    'name="panda_joint7" type="continuous"')
     robot = Robot.from_urdf(urdf, PANDA.base, PANDA.tip)
     assert not np.isfinite(robot.position_limits[6]).any()
-    supervisor = Supervisor(robot, osc().inverse_dynamics, Supervision(watchdogs('hold'), LIMITS))
+    supervisor = Supervisor(robot, model(), Supervision(watchdogs('hold'), LIMITS))
     supervisor.accept_state(0.0, np.array([*READY[:6], np.pi - 1e-3]), REST)
     supervisor.accept_state(0.002, np.array([*READY[:6], 1e-3 - np.pi]), REST)
     assert not supervisor.watch()
@@ -328,7 +329,7 @@ def test_law_is_not_called_while_the_arm_is_stopped():
     (lambda: Watchdog('panic'), "reaction 'panic': accepted is one of report, comply"),
     (lambda: Watchdog('hold', timeout=0.0), 'time-out of 0.0 s: accepted is more than 0'),
     (lambda: Supervision({}, LIMITS, stop_rate=0.0), 'stop_rate 0.0: accepted is more than 0'),
-    (lambda: Supervisor(ROBOT, osc().inverse_dynamics, Supervision({}, LIMITS)).torque(law()),
+    (lambda: Supervisor(ROBOT, model(), Supervision({}, LIMITS)).torque(law()),
      'no joint state was seen'),
 ])
 def test_bad_settings_are_refused_by_message(bad, message):
@@ -383,7 +384,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
         q = rng.uniform(*(lower + 0.25 * (upper - lower), upper - 0.25 * (upper - lower)))
         plant.reset(q, qd)
         bench = Bench(reaction, latched=True)
-        bench.supervisor.begin(np.clip(osc().inverse_dynamics(q, qd, REST), -LIMITS, LIMITS))
+        bench.supervisor.begin(np.clip(model().torque(q, qd, REST), -LIMITS, LIMITS))
         bench.supervisor.trip('told', '')
         while plant.time < 1.0:
             bench.wait(PERIOD)
@@ -399,7 +400,7 @@ def test_arm_at_full_speed_rests_within_a_second_and_within_its_limits(reaction)
 @pytest.mark.parametrize('killed', [0.1, 0.2, 0.35, 0.5])
 def test_arm_left_with_its_last_torque_for_50_ms_rests_within_a_second(killed, drawn):
     arm, clock = Arm(), Clock()
-    supervisor = Supervisor(ROBOT, osc().inverse_dynamics, Supervision(
+    supervisor = Supervisor(ROBOT, model(), Supervision(
         {'silence': Watchdog('hold', timeout=0.05)}, LIMITS, period=PERIOD), clock=clock)
     arm.law.follow(Hold(moved(arm.pose, (0.0, 0.5, -0.2))), 0.0)
     supervisor.feed('silence')
@@ -461,7 +462,7 @@ def test_joint_beyond_its_speed_limit_is_braked():
             for _ in range(40):
                 bench.see(qd=at_speed(shares[-1]))
                 tau = bench.supervisor.torque(law())
-            assert tau[0] < osc().inverse_dynamics(READY, at_speed(shares[-1]), REST)[0]
+            assert tau[0] < model().torque(READY, at_speed(shares[-1]), REST)[0]
 
 
 def test_speed_limit_that_is_lowered_on_the_way_gives_the_arm_time_to_slow_down():
@@ -512,5 +513,5 @@ def test_arm_that_is_far_too_fast_is_seen_and_braked_and_not_taken_for_one_that_
         q = q + PERIOD * speed
         bench.see(q, speed)
         bench.supervisor.torque(law())
-    np.testing.assert_array_equal(bench.supervisor._gate.state.q, q)
+    np.testing.assert_array_equal(bench.supervisor.state[1], q)
     assert bench.supervisor.reaction == 'hold' and not bench.supervisor.blind

@@ -296,10 +296,10 @@ def test_target_of_a_path_is_stale_only_after_its_end(spin):
     pose = PoseStamped()
     pose.pose.orientation.w = 1.0
     guard = rig.controller._loop.engine.guard
-    before = guard._causes.last_feed('stale_target')
-    rig.spin(lambda: guard._causes.last_feed('stale_target') > before
+    before = guard.last_feed('stale_target')
+    rig.spin(lambda: guard.last_feed('stale_target') > before
              or rig.hardware.poses.publish(pose))
-    assert guard._causes.last_feed('stale_target') > before
+    assert guard.last_feed('stale_target') > before
 
 
 def test_garbage_is_collected_only_when_the_loop_allows(spin):

@@ -1,150 +1,128 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Causes for which a supervisor intervenes: which are active, and the reaction to them."""
+"""Causes for which the law is replaced: which are active, and the reaction to them."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from osc_ros.control.supervision import REACTIONS, Supervision
+from osc_ros.control.sample import LATE_PERIODS
+from osc_ros.control.supervision import REACTIONS
+from osc_ros.control.tables import (
+    CAUSES,
+    CAUSES_PLAN,
+    COUNT,
+    FED,
+    GATE,
+    GATE_PLAN,
+    IS_ACTIVE,
+    LATCHED,
+    REACTION,
+    SEEN,
+    SILENT,
+    TIMEOUT,
+)
+from osc_ros.dynamics.compiled import inlined
 
 STOP = 'stop'  # cause of a stop on request, which is no fault
 RUNAWAY, ABANDON = 'runaway', 'abandon'  # the controller does not control the arm: its reaction
 
+# Reactions as numbers: the index in REACTIONS, or one of these.
+NO_REACTION, ABANDONS = -1, len(REACTIONS)
+REPORT, DEACTIVATE = REACTIONS.index('report'), REACTIONS.index('deactivate')
+# Causes as numbers: the index of the watchdog, or one of these.
+NO_CAUSE, IS_STOP, IS_RUNAWAY = -1, -2, -3
+# Why an arm is given up.
+DISOBEYS, SPEEDS_UP = 1, 2
 
-@dataclass
-class _Watch:
-    """State of one cause; times on the supervisor's clock [s]."""
+LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
 
-    fed: float
-    seen: float = -np.inf
-    active: bool = False
-    reason: str = ''
+_plan_views, _views = CAUSES_PLAN.views, CAUSES.views
+_gate_plan_views, _gate_views = GATE_PLAN.only('period'), GATE.only('is_open', 'came', 'interval')
 
 
-class Causes:
+@inlined
+def trip(causes, watchdog, now):
+    """Record that the cause with this number is present now; ignored if it is negative."""
+    if watchdog >= 0:
+        causes.watches[watchdog, SEEN], causes.watches[watchdog, SILENT] = now, 0.0
+
+
+@inlined
+def abandon(causes, code, joint, speed):
+    """Record that the controller does not control the arm."""
+    if causes.given_up[0] == 0.0:
+        causes.times_given_up[0] += 1.0
+        causes.given_up[0], causes.given_up[1], causes.given_up[2] = code, joint, speed
+
+
+@inlined
+def replaces_law(causes):
+    """Whether the reaction, or a state that is too old, replaces the law's torque."""
+    return causes.reaction[0] > REPORT or causes.is_blind[0] > 0.0
+
+
+@inlined
+def _find_reaction(plan, causes, now):
+    """Find the active causes, and the reaction of highest priority."""
+    gravest, causes.cause[0] = NO_REACTION, NO_CAUSE
+    for i in range(int(plan.count[0])):
+        watch, dog = causes.watches[i], plan.watchdogs[i]
+        is_silent, was = now - watch[FED] > dog[TIMEOUT], watch[IS_ACTIVE] > 0.0
+        if is_silent:
+            watch[SEEN], watch[SILENT] = now, now - watch[FED]
+        is_present = now - watch[SEEN] <= plan.settle_time[0]
+        is_active = is_present or was and (
+            dog[LATCHED] > 0.0 and dog[REACTION] != REPORT or dog[REACTION] == DEACTIVATE)
+        watch[IS_ACTIVE] = is_active
+        watch[COUNT] += is_active and not was
+        if is_active and dog[REACTION] > gravest:
+            gravest, causes.cause[0] = int(dog[REACTION]), i
+    if causes.stops[0] > 0.0:
+        gravest, causes.cause[0] = DEACTIVATE, IS_STOP
+    if causes.given_up[0] > 0.0:
+        gravest, causes.cause[0] = ABANDONS, IS_RUNAWAY
+    causes.reaction[0] = gravest
+
+
+@inlined
+def _is_blind(plan, period, causes, gate, now):
+    """Whether the last state is too old for control."""
+    timeout, is_stale, stale = np.inf, False, int(plan.stale[0])
+    if stale >= 0:
+        timeout = plan.watchdogs[stale, TIMEOUT]
+        is_stale = now - causes.watches[stale, FED] > timeout
+    late = LATE_PERIODS * max(gate.interval[0], period)
+    if timeout < np.inf:
+        late = max(late, LATE_SHARE * timeout)
+    return is_stale or (plan.bridges[0] > 0.0 and gate.is_open[0] > 0.0
+                        and now - gate.came[0] > late)
+
+
+@inlined
+def update_causes(plan, state, now):
     """
-    Selects the reaction of highest priority of all causes that are active.
+    Find the reaction at a time [s], and whether the last state is too old.
 
-    Times are on the supervisor's clock [s]. Call `reset` first.
-
-    Attributes
-    ----------
-    cause, reaction, reason : str
-        Active cause whose reaction has the highest priority, its reaction, and an explanation;
-        empty if there is none.
-    counts : Counter of str
-        Number of times that each cause began.
-    stops : bool
-        Whether a stop was requested: the reaction is then 'deactivate'.
-    runaway : str
-        Why the controller does not control the arm: the reaction is then 'abandon', until
-        `release`, also after `reset`. Empty if it does.
-    has_tripped : bool
-        Whether `trip` was called since the last `update`.
+    Return whether the cause or the reaction has changed.
 
     """
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self.runaway = ''
-        self._settings: Supervision | None = None  # of the last update
-
-    def reset(self, settings: Supervision, now: float) -> None:
-        """End all causes and the stop; keep the counts."""
-        self._watches = {name: _Watch(now) for name in settings.watchdogs}
-        for name in self._watches:
-            self.counts.setdefault(name, 0)
-        self.counts.setdefault(RUNAWAY, 0)
-        self.cause = self.reaction = self.reason = ''
-        self.stops = False
-        self._calm_until = -np.inf  # nothing begins until then, unless something is tripped
-        self.has_tripped = False
-
-    def feed(self, name: str, time: float) -> None:
-        """Make the time-out of the watchdog with this name count from a time [s]."""
-        watch = self._watches[name]
-        if time < watch.fed:
-            self._calm_until = -np.inf
-        watch.fed = time
-
-    def last_feed(self, name: str) -> float | None:
-        """Time of the last call of `feed` for a cause [s]; None if the cause has no watchdog."""
-        watch = self._watches.get(name)
-        return None if watch is None else watch.fed
-
-    def trip(self, name: str, reason: str, now: float) -> None:
-        """Record that a cause is present now; ignored if it has no watchdog."""
-        if name in self._watches:
-            watch = self._watches[name]
-            watch.seen, watch.reason = now, reason
-            self._calm_until, self.has_tripped = -np.inf, True
-
-    def abandon(self, reason: str) -> None:
-        """Record that the controller does not control the arm; see `runaway`."""
-        self.counts[RUNAWAY] += not self.runaway
-        self.runaway, self._calm_until, self.has_tripped = reason, -np.inf, True
-
-    def is_present(self, name: str, settings: Supervision, now: float) -> bool:
-        """Whether a cause was present within the last `settle_time`."""
-        return now - self._watches[name].seen <= settings.settle_time
-
-    def release(self, settings: Supervision, now: float) -> None:
-        """End latched causes that are not present any more; call `update` after it."""
-        self.runaway = ''
-        for name, watch in self._watches.items():
-            watch.active = self.is_present(name, settings, now)
-
-    def calm_until(self, settings: Supervision) -> float:
-        """Time [s] up to which `update` will find that nothing is active; -inf if that is open."""
-        if self._calm_until == -np.inf or settings is not self._settings or self.stops:
-            return -np.inf
-        return self._first_timeout(settings)
-
-    def will_stay_calm(self, settings: Supervision, now: float) -> bool:
-        """Whether `update` at a time [s] will find that nothing is active."""
-        return now <= self._calm_until and settings is self._settings and not self.stops
-
-    def _first_timeout(self, settings: Supervision) -> float:
-        return min((watch.fed + settings.watchdogs[name].timeout
-                    for name, watch in self._watches.items()), default=np.inf)
-
-    def update(self, settings: Supervision, now: float) -> None:
-        """Find the active causes, and select the reaction of highest priority."""
-        if self.will_stay_calm(settings, now):
-            return
-        gravest, self.cause, self.reaction, self.reason = -1, '', '', ''
-        self.has_tripped = False
-        dogs, settle_time = settings.watchdogs, settings.settle_time
-        for name, watch in self._watches.items():
-            dog = dogs[name]
-            if now - watch.fed > dog.timeout:
-                watch.seen, watch.reason = now, f'nothing for {now - watch.fed:.3f} s'
-            elif not watch.active and now - watch.seen > settle_time:
-                continue
-            was = watch.active
-            watch.active = self.is_present(name, settings, now) or was and (
-                dog.latched and dog.reaction != 'report' or dog.reaction == 'deactivate')
-            self.counts[name] += watch.active and not was
-            if watch.active and REACTIONS.index(dog.reaction) > gravest:
-                gravest = REACTIONS.index(dog.reaction)
-                self.cause, self.reaction, self.reason = name, dog.reaction, watch.reason
-        if self.stops:
-            self.cause, self.reaction, self.reason = STOP, 'deactivate', 'stop requested'
-        if self.runaway:
-            self.cause, self.reaction, self.reason = RUNAWAY, ABANDON, self.runaway
-        self._settings = settings
-        self._calm_until = -np.inf if any(watch.active for watch in self._watches.values()) else (
-            self._first_timeout(settings))
+    n = int(plan[0])
+    settings, causes = _plan_views(plan, n), _views(state, n)
+    cause, reaction = causes.cause[0], causes.reaction[0]
+    _find_reaction(settings, causes, now)
+    causes.is_blind[0] = _is_blind(settings, _gate_plan_views(plan, n).period[0], causes,
+                                   _gate_views(state, n), now)
+    if causes.reaction[0] != reaction:
+        causes.began[0], causes.rests[0] = now, 0.0
+    return causes.cause[0] != cause or causes.reaction[0] != reaction
 
 
 class Acting(Protocol):
-    """What a supervisor reacts to, and how; see `Causes`."""
+    """What a supervisor reacts to, and how; see `Supervisor`."""
 
     @property
     def cause(self) -> str:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.bandwidth import MeanPeriod
 from osc_ros.control.blending import SetupBlending
+from osc_ros.control.command_model import CommandModel
 from osc_ros.control.gravity import Gravity
 from osc_ros.control.level import Level
 from osc_ros.control.limiter import Limiter
@@ -96,6 +97,11 @@ class ControlCycle:
     def space(self) -> OperationalSpace:
         """Dynamics of the robot as seen from the links of the tasks."""
         return self._setup.space
+
+    @property
+    def command_model(self) -> CommandModel:
+        """Model of the robot and the driver in force, for torques that need no task."""
+        return self._setup.command_model
 
     @property
     def levels(self) -> dict[str, Level]:

@@ -22,6 +22,8 @@ class Driver:
     """
     A driver that adds torques to commands: gravity compensation, or gravity and Coriolis.
 
+    The attributes are the parameters.
+
     Parameters
     ----------
     robot : Robot
@@ -40,7 +42,7 @@ class Driver:
         if compensates not in COMPENSATES:
             raise InputError(f"driver compensates '{compensates}': accepted is one of "
                              + ', '.join(COMPENSATES))
-        self.compensates = compensates
+        self.robot, self.compensates = robot, compensates
         self._rest = np.zeros(robot.n)
         self._gravity = np.array(robot.gravity)
         self._weight = Weight(robot) if compensates == 'gravity' else None

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 import math
 from time import perf_counter
 from typing import Any
@@ -108,7 +107,7 @@ class Engine:
         self.law, self.period = law, period
         self.journal: Journal | None = None
         self._clock: Callable[[], float] = perf_counter
-        self.guard = Supervisor(law.robot, law.inverse_dynamics, supervision, self._on_change)
+        self.guard = Supervisor(law.robot, law, supervision, self._on_change)
         self.mode, self.rest = IDLE, Rest()
         self.touch = ContactSense(law.robot.joint_names)
         self.effort: Array | None = None
@@ -249,7 +248,7 @@ class Engine:
                 self._command(self.guard.torque(), stamp)
             return False
         if self.acts:
-            time = self.guard.time
+            time = self.guard.state[0]
         before, self.time, self.stamp, self.q, self.qd = self.time, time, stamp, q, qd
         self._last_good, self.effort = arrived, effort
         if self.mode == ACTIVE and time < before + CLOCK_STEPS[0]:
@@ -286,10 +285,9 @@ class Engine:
         """
         Do as `accept` and `answer`; return whether the state is plausible.
 
-        In normal motion the torque is sent first, and everything that does not change it follows:
-        by `send_early`, unless the caller has called it for this state, and otherwise when the
-        law has computed it. The law's whole tick computes a torque that was sent early again;
-        should it differ, that of the tick is sent, too. Parameters are those of `accept`.
+        In normal motion the torque is sent first, by `send_early`, unless the caller has called it
+        for this state. The law's whole tick computes a torque that was sent early again; should it
+        differ, that of the tick is sent, too. Parameters are those of `accept`.
 
         """
         if self._asked != stamp:
@@ -297,12 +295,6 @@ class Engine:
         self._asked = None
         if self._early is not None:
             self._note_sent(self._early, stamp)
-        elif self.mode == ACTIVE and not self._holds_next and not self._observes_first:
-            self._early = self.guard.ahead(arrived, time, q, qd, partial(
-                self.law.torque, time, q, qd, is_observed=True))
-            if self._early is not None:
-                self._deliver(self._early, stamp)
-                self._took = self._clock() - arrived
         accepted = self.accept(time, q, qd, stamp, arrived, effort)
         if accepted and self.acts:
             self.answer(arrived)

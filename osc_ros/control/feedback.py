@@ -28,7 +28,7 @@ from osc_ros.control.task_numbers import (
     TURNS_WITH,
 )
 from osc_ros.dynamics import level_row, priority
-from osc_ros.dynamics.compiled import inlined, kernel, part, plain
+from osc_ros.dynamics.compiled import inlined, kernel, part, plain, view
 from osc_ros.dynamics.spatial import unrotate
 
 Array = NDArray[np.float64]
@@ -93,7 +93,7 @@ def _put_row(task, pose, twist, row):
     row : (WIDTH,), written
 
     """
-    shape = task[SHAPE:SHAPE + 36].reshape((6, 6))
+    shape = view(task, SHAPE, (6, 6))
     motion, drag, gains, bounds = shape[MOVES], shape[DRAG], shape[GAIN:BOUNDS], shape[BOUNDS]
     share = put_kind(task, pose, twist, row)
     R = axes_of(task)

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from osc_ros.control.bandwidth import largest_natural_frequency
 from osc_ros.control.task_numbers import AXES, GAIN, MOVES, RATIO, SHAPE, TASK_WIDTH
 from osc_ros.dynamics import level_row
-from osc_ros.dynamics.compiled import kernel
+from osc_ros.dynamics.compiled import kernel, view
 from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
@@ -125,7 +125,7 @@ def _advance(dt, pace, capacity, fastest, mobility, wanted, task, row, state):
     state : (8, 6), changed
 
     """
-    shape = task[SHAPE:SHAPE + 36].reshape((6, 6))
+    shape = view(task, SHAPE, (6, 6))
     first, now, energy, before = state[:3], state[3:6], state[6], state[7]
     decay = np.exp(-pace * dt)
     # Sums of the squared natural frequencies of rotation and translation. The largest one of the

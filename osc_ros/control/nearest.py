@@ -340,8 +340,8 @@ def limited_torques(integers, numbers, solves, M_inv, accelerations, table, calm
     found = room_of(integers, numbers)
     levels, n = len(found.rows), len(qd)
     return torques_within(
-        M_inv, found.J[:solves].reshape((6 * levels * solves, n)),
-        found.inertias[:solves].reshape((levels * solves, 6, 6)), found.rows, length, qd,
+        M_inv, view(found.J, 0, (6 * levels * solves, n)),
+        view(found.inertias, 0, (levels * solves, 6, 6)), found.rows, length, qd,
         accelerations[0], accelerations[1], accelerations[2], table[EFFORT], table[DECELERATION],
         rows, most, joints, count, dt, calm, sides, chosen, room, tau, shares)
 

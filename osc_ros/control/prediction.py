@@ -1,29 +1,42 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Prediction of the joint state while no states arrive, by integration of the forward dynamics."""
+"""
+Prediction of the joint state while no states arrive, by integration of the forward dynamics.
+
+From the torques sent since the last state, the forward dynamics of the model are integrated by the
+midpoint method, with dry friction that stops joints and keeps them at rest. The unmodelled torque
+(payload, friction) is estimated from the last states as the mean of the torque sent minus the
+inverse dynamics of the measured motion. It is reduced by NEGLIGIBLE of the effort limit, for
+noise, and assumed constant. If it acts along the motion, its first FRICTION of the limit counts as
+dry friction, which is predicted but not compensated: it brings the arm to rest. The friction of a
+joint at rest is not observable: its share of the effort limit is taken to be the median of those
+of the joints that move.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osc_ros.control.command_model import put_command
 from osc_ros.control.complementarity import nearest_within
-from osc_ros.control.response import Answer, dynamics_at
-from osc_ros.model.robot import Robot
-
-Array = NDArray[np.float64]
+from osc_ros.control.tables import (
+    ANSWERED,
+    GATE,
+    OUTPUT_PLAN,
+    PREDICTION,
+    ROBOT,
+    ROOM,
+    SENT,
+)
+from osc_ros.dynamics.compiled import assign, inlined, stage
 
 TRUST = 1.0  # longest prediction after the last state [s]
 STEP = 0.002  # integration step; longer if one call would need more than MOST_STEPS [s]
 MOST_STEPS = 25
-REMEMBERED = 24  # last states, with their torques, that estimate the unmodelled torque
-SENT = 512  # last torques, with the times at which they were sent
-LEAST = 4  # least number of pairs of these states for an estimate
+LEAST = 4  # least number of pairs of the last states for an estimate
 LONGEST_PAIR = 0.05  # longest time between the two states of a pair [s]
 NEGLIGIBLE = 0.01  # of the effort limit: a smaller unmodelled torque counts as noise
 FRICTION = 0.05  # of the effort limit: a smaller torque along the motion counts as friction
@@ -34,186 +47,272 @@ FASTEST = 2.0  # times the velocity limit: highest predicted speed
 RESTING = 0.01
 STILL = 1e-3  # a lower predicted speed counts as rest [rad/s, m/s]
 
+_views, _friction_views = PREDICTION.views, PREDICTION.only('at_qd', 'rubbing', 'sides')
+_step_views = PREDICTION.only('at_q', 'at_qd')
+_gate_views, _output_views = GATE.only('came', 'q', 'qd'), OUTPUT_PLAN.only('limits')
+_robot_views = ROBOT.only('fastest', 'lower', 'upper')
+_room_views = ROOM.only('matrix', 'factor', 'chosen', 'rows')
 
-class Prediction:
+
+@inlined
+def record_torque(prediction, now, tau):
+    """Record a torque (n,) [N·m] that is sent now [s], on the clock of the loop."""
+    k = int(prediction.sent[0]) % SENT
+    prediction.sent_times[k] = now
+    assign(prediction.sent_tau[k], tau)
+    prediction.sent[0] += 1.0
+
+
+@inlined
+def record_answer(prediction, time, q, qd, tau):
+    """Record a state (n,), (n,), its time [s], and the torque (n,) sent in response."""
+    k = int(prediction.answered[0]) % ANSWERED
+    prediction.times[k] = time
+    assign(prediction.q[k], q)
+    assign(prediction.qd[k], qd)
+    assign(prediction.tau[k], tau)
+    prediction.answered[0] += 1.0
+    prediction.kept[0] = min(prediction.kept[0] + 1.0, ANSWERED)
+
+
+@inlined
+def forget_states_after(prediction, time):
+    """Forget the recorded states with a time [s] after this one: they were wrong."""
+    while prediction.kept[0] > 0.0 and prediction.times[
+            int(prediction.answered[0] - 1.0) % ANSWERED] > time:
+        prediction.kept[0] -= 1.0
+        prediction.answered[0] -= 1.0
+
+
+@inlined
+def put_acting(model, prediction, k, after, rows, out):
     """
-    Open-loop state of an arm, predicted from the torques sent since its last state.
+    Write to out (n,) the torques that moved the arm between two recorded states, k and `after`.
 
-    The forward dynamics of the model are integrated by the midpoint method, with dry friction that
-    stops joints and keeps them at rest. The unmodelled torque (payload, friction) is estimated
-    from the last states as the mean of the torque sent minus the inverse dynamics of the measured
-    motion. It is reduced by NEGLIGIBLE of the effort limit, for noise, and assumed constant. If it
-    acts along the motion, its first FRICTION of the limit counts as dry friction, which is
-    predicted but not compensated: it brings the arm to rest. The friction of a joint at rest is
-    not observable: its share of the effort limit is taken to be the median of those of the joints
-    that move.
+    They are the inverse dynamics at the mean state. rows (3, n) are overwritten. Return the time
+    between the states [s]; if it is not positive, nothing is written.
 
-    Attributes
-    ----------
-    q, qd : (n,)
-        Predicted state [rad, m; rad/s, m/s].
-    answered : deque of (float, (n,), (n,), (n,))
-        Last states, each with its stamp and the torque that was sent in response, oldest first.
-    unmodelled : (n,)
-        Torque that the joints need in addition to the model's [N·m; N].
-    is_over : bool
-        Whether the prediction has ended: at rest, TRUST after the last state, or because the
-        model returned a number that is not finite. `q` is then constant.
+    """
+    dt = prediction.times[after] - prediction.times[k]
+    if dt > 0.0:
+        for i in range(len(out)):
+            before, now = prediction.qd[k, i], prediction.qd[after, i]
+            rows[0, i] = 0.5 * (prediction.q[k, i] + prediction.q[after, i])
+            rows[1, i] = 0.5 * (before + now)
+            rows[2, i] = (now - before) / dt
+        put_command(*model, rows[0], rows[1], rows[2], out)
+    return dt
+
+
+@inlined
+def _put_mean(model, prediction, rows, mean):
+    """
+    Write the mean (n,) of the torque sent minus that of the measured motion [N·m].
+
+    Return whether enough pairs of states were recorded, and all numbers are finite.
+
+    """
+    kept, last = int(min(prediction.kept[0], ANSWERED)), int(prediction.answered[0])
+    duration, count = 0.0, 0
+    mean[:] = 0.0
+    for k in range(last - kept, last - 1):
+        at = k % ANSWERED
+        dt = put_acting(model, prediction, at, (k + 1) % ANSWERED, rows, rows[3])
+        if 0.0 < dt <= LONGEST_PAIR:
+            for i in range(len(mean)):
+                mean[i] += dt * (prediction.tau[at, i] - rows[3, i])
+            duration, count = duration + dt, count + 1
+    is_finite = True
+    for i in range(len(mean)):
+        mean[i] /= duration
+        is_finite = is_finite and np.isfinite(mean[i])
+    return count >= LEAST, is_finite
+
+
+@inlined
+def _median(values, count):
+    """Median of the first values, which are sorted; 0 if there are none."""
+    for i in range(1, count):
+        value, k = values[i], i
+        while k > 0 and values[k - 1] > value:
+            values[k] = values[k - 1]
+            k -= 1
+        values[k] = value
+    if count == 0:
+        return 0.0
+    return 0.5 * (values[(count - 1) // 2] + values[count // 2])
+
+
+@inlined
+def _estimate(model, prediction, fastest, limits, rows):
+    """Estimate unmodelled torque and friction; with too few states, keep the last estimate."""
+    mean, bound, shares = rows[4], rows[5], rows[6]
+    is_known, is_finite = _put_mean(model, prediction, rows, mean)
+    if not is_known:
+        return
+    if not is_finite:
+        prediction.unmodelled[:] = 0.0
+        return
+    count = 0
+    for i in range(len(mean)):
+        bound[i] = limits[i] if np.isfinite(limits[i]) else 0.0
+        mean[i] = mean[i] if bound[i] > 0.0 else 0.0
+        speed, prediction.rubbing[i] = prediction.at_qd[i], -1.0
+        if np.abs(speed) > RESTING * min(fastest[i], 1.0):
+            rubs = mean[i] * speed > 0.0
+            prediction.rubbing[i] = min(np.abs(mean[i]), FRICTION * bound[i]) if rubs else 0.0
+            if bound[i] > 0.0:
+                shares[count] = prediction.rubbing[i] / bound[i]
+                count += 1
+    share = _median(shares, count)
+    for i in range(len(mean)):
+        moves = prediction.rubbing[i] >= 0.0
+        least = FRICTION if moves and mean[i] * prediction.at_qd[i] > 0.0 else NEGLIGIBLE
+        if not moves:
+            prediction.rubbing[i] = share * bound[i]
+        size = min(max(np.abs(mean[i]) - least * bound[i], 0.0), LARGEST * bound[i])
+        prediction.unmodelled[i] = np.sign(mean[i]) * size
+
+
+@inlined
+def _put_mean_torque(prediction, begin, end, out):
+    """Write the mean torque (n,) sent from one time to a later one [s]; the first one lasts."""
+    out[:] = 0.0
+    sent, after = int(prediction.sent[0]), end
+    count = min(sent, SENT)
+    for k in range(count):
+        j = (sent - 1 - k) % SENT
+        at = begin if k == count - 1 else max(prediction.sent_times[j], begin)
+        if at < after:
+            for i in range(len(out)):
+                out[i] += (after - at) / (end - begin) * prediction.sent_tau[j, i]
+            after = at
+        if at == begin:
+            break
+
+
+@inlined
+def put_inertia(model, q, rows, weight, M):
+    """
+    Write the inertia matrix M (n, n) and the torques `weight` (n,) of gravity at q (n,).
+
+    rows (3, n) are overwritten.
+
+    """
+    rest, unit, column = rows[0], rows[1], rows[2]
+    rest[:], unit[:] = 0.0, 0.0
+    put_command(*model, q, rest, rest, weight)
+    for k in range(len(q)):
+        unit[k] = 1.0
+        put_command(*model, q, rest, unit, column)
+        unit[k] = 0.0
+        for i in range(len(q)):
+            M[k, i] = column[i] - weight[i]
+
+
+@stage
+def _put_velocity(model, state, room, dt, q, out):
+    """
+    Write the predicted velocities (n,) dt [s] later, with M, C and G at q and at `out` (n,).
+
+    Dry friction stops a joint, and keeps it at rest as long as it is large enough. Its
+    impulses p, at most friction · dt, and the velocities q̇ satisfy
+    M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and smaller only where q̇ = 0:
+    a linear complementarity problem (Moreau, "Unilateral contact and dry friction in finite
+    freedom dynamics", 1988).
+
+    """
+    n = len(q)
+    prediction, own = _friction_views(state, n), _room_views(room, n)
+    rows, M = own.rows, own.matrix
+    tau, momentum, most, least = rows[7], rows[8], rows[9], rows[10]
+    push, bias = rows[11], rows[12]
+    put_inertia(model, q, rows, bias, M)
+    rows[0, :] = 0.0
+    put_command(*model, q, out, rows[0], bias)
+    for i in range(n):
+        momentum[i] = dt * (bias[i] - tau[i])
+        for k in range(n):
+            momentum[i] -= M[i, k] * prediction.at_qd[k]
+        most[i] = dt * prediction.rubbing[i]
+        least[i] = -most[i]
+        out[i] = 0.0
+    sides, chosen = prediction.sides.view(np.int64), own.chosen.view(np.int64)
+    return nearest_within(M, momentum, least, most, sides, chosen, own.factor, out, push)
+
+
+@inlined
+def _advance_step(model, state, room, robot, dt):
+    """Advance the prediction by one step dt [s]; return whether it was found, and is finite."""
+    n = len(robot.lower)
+    at, rows = _step_views(state, n), _room_views(room, n).rows
+    half, whole, middle = rows[13], rows[14], rows[15]
+    assign(half, at.at_qd)
+    if not _put_velocity(model, state, room, 0.5 * dt, at.at_q, half):
+        return False
+    for i in range(n):
+        middle[i], whole[i] = at.at_q[i] + 0.5 * dt * at.at_qd[i], half[i]
+    if not _put_velocity(model, state, room, dt, middle, whole):
+        return False
+    for i in range(n):
+        most = FASTEST * robot.fastest[i]
+        q, qd = at.at_q[i] + dt * half[i], min(max(whole[i], -most), most)
+        if not (np.isfinite(q) and np.isfinite(qd)):
+            return False
+        # a joint at its position limit is stopped by its end stop
+        held = min(max(q, min(robot.lower[i], at.at_q[i])), max(robot.upper[i], at.at_q[i]))
+        at.at_q[i], at.at_qd[i] = held, qd if held == q else 0.0
+    return True
+
+
+@inlined
+def _begin(model, plan, state, room):
+    """Begin the prediction at the last accepted state."""
+    n = int(plan[0])
+    at, gate, rows = _views(state, n), _gate_views(state, n), _room_views(room, n).rows
+    at.is_used[0], at.is_over[0], at.began[0], at.now[0] = 1.0, 0.0, gate.came[0], gate.came[0]
+    assign(at.at_q, gate.q)
+    assign(at.at_qd, gate.qd)
+    at.rubbing[:] = 0.0
+    _estimate(model, at, _robot_views(plan, n).fastest, _output_views(plan, n).limits, rows)
+    at.kept[0] = 0.0
+
+
+@stage
+def predict(model, plan, state, room, now):
+    """
+    Advance the prediction to a time [s], from the torques recorded as sent until then.
+
+    It is over at rest, TRUST after the last state, or because the model returned a number that is
+    not finite; its positions are then constant.
 
     Parameters
     ----------
-    robot : Robot
-        Provides the limits.
-    inverse_dynamics : callable
-        Torque (n,) for q, q̇, q̈ (n,) each.
+    model : `CommandModel.arrays`
+    plan, state, room
+        See `osc_ros.control.tables`; `room` is the result.
+    now : float [s]
 
     """
-
-    def __init__(self, robot: Robot,
-                 inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
-        n = robot.n
-        self._inverse_dynamics = inverse_dynamics
-        self._lower, self._upper = robot.position_limits.T
-        limits = np.asarray(robot.velocity_limits)
-        self._fastest, self._resting = FASTEST * limits, RESTING * np.minimum(limits, 1.0)
-        self._rest = np.zeros(n)
-        # buffers of `nearest_within`
-        self._sides, self._chosen = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self._factor, self._impulses = np.zeros((n, n)), np.zeros(n)
-        self._sent: deque[tuple[float, Array]] = deque(maxlen=SENT)
-        self.forget()
-        self._solve(np.eye(n), self._rest, self._rest)  # compiles it now, and not when blind
-
-    def forget(self) -> None:
-        """Clear all that is recorded and estimated."""
-        self._sent.clear()
-        self.answered: deque[Answer] = deque(maxlen=REMEMBERED)
-        self.q = self.qd = self.unmodelled = self._friction = self._rest
-        self.is_over = True
-        self._began = self._now = -math.inf
-
-    def forget_states_after(self, time: float) -> None:
-        """Clear the recorded states with a stamp after a time [s]: they were wrong."""
-        while self.answered and self.answered[-1][0] > time:
-            self.answered.pop()
-
-    def record(self, time: float, q: Array, qd: Array, tau: Array) -> None:
-        """Record a state (n,), (n,), its stamp [s], and the torque (n,) sent in response."""
-        self.answered.append((time, q, qd, tau))
-
-    def record_torque(self, now: float, tau: Array) -> None:
-        """Record a torque (n,) [N·m] that is sent now [s], on the clock of `advance`."""
-        self._sent.append((now, tau))
-
-    def begin(self, now: float, q: Array, qd: Array, effort_limits: Array) -> None:
-        """
-        Start the prediction at the last state.
-
-        Parameters
-        ----------
-        now : float
-            Arrival time of that state, on the clock of `advance` [s].
-        q, qd : (n,)
-        effort_limits : (n,)
-            Limits of the joints [N·m]; if infinite, the joint's unmodelled torque is 0.
-
-        """
-        self.q, self.qd, self._began, self._now = q.copy(), qd.copy(), now, now
-        self.is_over, self._friction = False, self._rest
-        try:
-            self._estimate(effort_limits)
-        except Exception:  # raised by the model at an absurd state
-            self.unmodelled = self._friction = self._rest
-        self.answered.clear()
-
-    def _estimate(self, limits: Array) -> None:
-        """Estimate the unmodelled torque; with too few states, keep the last estimate."""
-        total, duration, count = self._rest, 0.0, 0
-        states = list(self.answered)
-        for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(states, states[1:]):
-            dt = after - time
-            if 0.0 < dt <= LONGEST_PAIR:
-                tau_model = self._inverse_dynamics(
-                    0.5 * (q + q_after), 0.5 * (qd + qd_after), (qd_after - qd) / dt)
-                total = total + dt * (tau - tau_model)
-                duration, count = duration + dt, count + 1
-        if count < LEAST:
-            return
-        bounds = np.where(np.isfinite(limits), limits, 0.0)
-        mean = np.where(bounds > 0.0, total / duration, 0.0)
-        if not np.isfinite(mean).all():
-            self.unmodelled = self._rest
-            return
-        moves = np.abs(self.qd) > self._resting
-        rubs = moves & (mean * self.qd > 0.0)
-        rubbing = np.where(rubs, np.minimum(np.abs(mean), FRICTION * bounds), 0.0)
-        known = moves & (bounds > 0.0)
-        share = np.median(rubbing[known] / bounds[known]) if known.any() else 0.0
-        self._friction = np.where(moves, rubbing, share * bounds)
-        least = np.where(rubs, FRICTION, NEGLIGIBLE) * bounds
-        size = np.clip(np.abs(mean) - least, 0.0, LARGEST * bounds)
-        self.unmodelled = np.sign(mean) * size
-
-    def advance(self, now: float) -> None:
-        """Predict the state at time now [s], from the torques recorded as sent until then."""
-        before, self._now = self._now, now
-        if self.is_over or not now > before:
-            return
-        before = max(before, now - TRUST)
-        count = min(max(1, math.ceil((now - before) / STEP - 1e-6)), MOST_STEPS)
-        times = np.linspace(before, now, count + 1)
-        try:
-            for tau in self._mean_torques(times):
-                self._step((now - before) / count, tau - self.unmodelled)
-        except Exception:  # LinAlgError, an absurd state
-            self.is_over = True
-        if now - self._began >= TRUST or not (np.abs(self.qd) > STILL).any():
-            self.is_over = True
-        if self.is_over:
-            self.qd = self._rest
-
-    def _mean_torques(self, times: Array) -> Array:
-        """Mean (m, n) of the torques sent, between each of several times (m+1,) and the next."""
-        if not self._sent:
-            return np.zeros((len(times) - 1, len(self._rest)))
-        if self._sent[-1][0] <= times[0]:
-            return np.repeat(self._sent[-1][1][None], len(times) - 1, axis=0)
-        at = np.array([time for time, _ in self._sent])
-        tau = np.array([torque for _, torque in self._sent])
-        total = np.zeros_like(tau)  # integral from the first time to each
-        np.cumsum(tau[:-1] * np.diff(at)[:, None], axis=0, out=total[1:])
-        k = np.maximum(np.searchsorted(at, times, 'right') - 1, 0)
-        totals = total[k] + tau[k] * (times - at[k])[:, None]
-        return np.asarray(np.diff(totals, axis=0) / np.diff(times)[:, None])
-
-    def _step(self, dt: float, tau: Array) -> None:
-        half = self._velocity_after(0.5 * dt, self.q, self.qd, tau)
-        qd = self._velocity_after(dt, self.q + 0.5 * dt * self.qd, half, tau)
-        q, qd = self.q + dt * half, np.clip(qd, -self._fastest, self._fastest)
-        if not (np.isfinite(q).all() and np.isfinite(qd).all()):
-            raise ArithmeticError
-        # a joint at its position limit is stopped by its end stop
-        self.q = np.clip(q, np.minimum(self._lower, self.q), np.maximum(self._upper, self.q))
-        self.qd = np.where(self.q == q, qd, 0.0)
-
-    def _velocity_after(self, dt: float, q: Array, qd: Array, tau: Array) -> Array:
-        """
-        Velocities (n,) dt [s] after `self.qd`, with M, C and G as they are at q, qd (n,).
-
-        Dry friction stops a joint, and keeps it at rest as long as it is large enough. Its
-        impulses p, at most friction · dt, and the velocities q̇ satisfy
-        M q̇ = M q̇_before + (τ - C - G) dt + p, with p opposite to q̇, and smaller only where q̇ = 0:
-        a linear complementarity problem (Moreau, "Unilateral contact and dry friction in finite
-        freedom dynamics", 1988).
-
-        """
-        M, h = dynamics_at(self._inverse_dynamics, q, qd)
-        return self._solve(M, M @ self.qd + dt * (tau - h), dt * self._friction)
-
-    def _solve(self, M: Array, momentum: Array, most: Array) -> Array:
-        """Velocities (n,): M q̇ = momentum + p, with impulses p of friction, at most `most`."""
-        qd = np.zeros(len(most))
-        if not nearest_within(M, -momentum, -most, most, self._sides, self._chosen, self._factor,
-                              qd, self._impulses):
-            raise ArithmeticError
-        return qd
+    n = int(plan[0])
+    at, robot = _views(state, n), _robot_views(plan, n)
+    if at.is_used[0] == 0.0:
+        _begin(model, plan, state, room)
+    before, at.now[0] = at.now[0], now
+    if at.is_over[0] > 0.0 or not now > before:
+        return
+    before = max(before, now - TRUST)
+    count = min(max(1, int(math.ceil((now - before) / STEP - 1e-6))), MOST_STEPS)
+    dt, tau, is_moving = (now - before) / count, _room_views(room, n).rows[7], False
+    for k in range(count):
+        _put_mean_torque(at, before + k * dt, before + (k + 1) * dt, tau)
+        for i in range(n):
+            tau[i] -= at.unmodelled[i]
+        if not _advance_step(model, state, room, robot, dt):
+            at.is_over[0] = 1.0
+            break
+    for i in range(n):
+        is_moving = is_moving or np.abs(at.at_qd[i]) > STILL
+    if at.is_over[0] > 0.0 or now - at.began[0] >= TRUST or not is_moving:
+        at.is_over[0] = 1.0
+        at.at_qd[:] = 0.0

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 import math
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, plain, view
+from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -44,7 +46,7 @@ class Slot(NamedTuple):
 
 class Table:
     """
-    The slots of a record, in their order in memory.
+    Slots in their order in memory: a record, or a part of one.
 
     Attributes
     ----------
@@ -58,23 +60,45 @@ class Table:
 
     def __init__(self, name: str, *slots: Slot) -> None:
         self.name, self.slots = name, slots
-        names = [slot.name for slot in slots]
-        lines, start = [], '0'
-        for slot in slots:
-            shape = ''.join(f'{length}, ' for length in slot.shape)
-            lines.append(f'    {slot.name} = view(numbers, {start}, ({shape}))')
-            start = f'({start} + {" * ".join(map(str, slot.shape))})'
-        text = '\n'.join(('def views(numbers, n):', *lines,
-                          f'    return Views({", ".join(names)})'))
+        self.views: Any
+        self.place((0, 0, 0))
+
+    def place(self, start: tuple[int, ...]) -> tuple[int, ...]:
+        """
+        Let the slots begin at an index of the array; return the index after them.
+
+        Parameters
+        ----------
+        start : (3,)
+            Coefficients of a polynomial in the number of joints: 1, n, n².
+
+        """
+        at, self._lines = list(start), {}
+        for slot in self.slots:
+            lengths = ''.join(f'{length}, ' for length in slot.shape)
+            self._lines[slot.name] = f'view(numbers, {_polynomial(at)}, ({lengths}))'
+            at[slot.shape.count('n')] += math.prod(
+                int(length) for length in slot.shape if length != 'n')
+        self._end, self.views = tuple(at), self.only(*self._lines)
+        return self._end
+
+    def only(self, *names: str) -> Any:
+        """
+        Return a function as `views`, for the slots with these names only.
+
+        A kernel compiles faster the fewer views it makes, even if it does not use them.
+
+        """
+        text = (f'def views(numbers, n):\n    return Views('
+                f'{", ".join(self._lines[name] for name in names)})')
         found: dict[str, Any] = {
-            'view': view, 'Views': namedtuple(name, names), '__name__': __name__}
-        exec(compile(text, f'<table {name}>', 'exec'), found)
-        self.views: Any = inlined(found['views'])
+            'view': view, 'Views': namedtuple(self.name, names), '__name__': __name__}
+        exec(compile(text, f'<table {self.name}>', 'exec'), found)
+        return inlined(found['views'])
 
     def size(self, n: int) -> int:
-        """Length of the array for n joints."""
-        return sum(math.prod(n if length == 'n' else int(length) for length in slot.shape)
-                   for slot in self.slots)
+        """Index after the last slot, for n joints: the length of the array of a single table."""
+        return sum(c * n**k for k, c in enumerate(self._end))
 
     def zeros(self, n: int) -> Array:
         """Return the array of a record for n joints."""
@@ -90,3 +114,43 @@ class Table:
             slot.name, ' × '.join(map(str, slot.shape)), slot.unit or '–', slot.meaning)
             for slot in self.slots)
         return '\n'.join(('| slot | shape | unit | meaning |', '| - | - | - | - |', *rows))
+
+
+class Record:
+    """
+    A record whose tables, one after the other, belong to the stages of a computation.
+
+    Each stage makes the views of the tables that it needs, with their `views`.
+
+    Attributes
+    ----------
+    name : str
+    tables : tuple of Table
+
+    """
+
+    def __init__(self, name: str, *tables: Table) -> None:
+        self.name, self.tables = name, tables
+        at: tuple[int, ...] = (0, 0, 0)
+        for table in tables:
+            at = table.place(at)
+
+    def zeros(self, n: int) -> Array:
+        """Return the array of a record for n joints."""
+        return self.tables[-1].zeros(n)
+
+    def of(self, numbers: Array, n: int) -> SimpleNamespace:
+        """Return the views of all tables for n joints, by the names of tables and slots."""
+        return SimpleNamespace(**{table.name: table.of(numbers, n) for table in self.tables})
+
+    def require(self, numbers: Any, n: int) -> None:
+        """Raise an InputError for an array that is no record for n joints."""
+        size = self.tables[-1].size(n)
+        if numbers.dtype != float or numbers.shape != (size,) or not numbers.flags.carray:
+            raise InputError(f'{self.name}: {numbers.dtype} of shape {numbers.shape}, accepted '
+                             f'are {size} numbers')
+
+
+def _polynomial(coefficients: list[int]) -> str:
+    """Return the text of a polynomial in n."""
+    return ' + '.join(f'{c}{" * n" * k}' for k, c in enumerate(coefficients) if c) or '0'

@@ -1,158 +1,236 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the joints respond to the torques that are sent: what else drives them, and disobedience."""
+"""
+How the joints respond to the torques that are sent: what else drives them, and disobedience.
+
+The torques that were sent are compared with those that move the arm, the inverse dynamics of the
+measured motion. Both are the same for a right model without friction and external forces. If the
+acting torques of a joint are the opposite of those sent, while these change, the joint does not
+obey: its motor turns the other way, or takes the torques of another joint.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
 from osc_ros.control.bounds import reckoning
-from osc_ros.model.robot import Robot
-
-Array = NDArray[np.float64]
-Answer = tuple[float, Array, Array, Array]  # stamp [s], q, qd, torque sent
+from osc_ros.control.causes import abandon, DISOBEYS, REPORT, SPEEDS_UP
+from osc_ros.control.command_model import put_command
+from osc_ros.control.complementarity import put_inverse
+from osc_ros.control.prediction import put_acting, put_inertia
+from osc_ros.control.sample import OVERSPEED_ONCE
+from osc_ros.control.supervision import REACTIONS
+from osc_ros.control.tables import (
+    ANSWERED,
+    CAUSES,
+    ENERGIES,
+    GATE,
+    OUTPUT,
+    PAIRS,
+    PREDICTION,
+    RESPONSE,
+    ROBOT,
+    ROOM,
+)
+from osc_ros.dynamics.compiled import assign, inlined, stage
 
 BRISK = 0.5  # of the speed limit: no joint is examined while all are slower
-LAGS = 4  # largest delay of the torques that is considered [periods]
-LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 MIRRORED, TOLERANCE = 5, 0.25  # last torques that are opposite, and how nearly
+LAGS = PAIRS - MIRRORED  # largest delay of the torques that is considered [periods]
+LONGEST_PAIR = 0.02  # longest time between two states that are compared [s]
 LARGE = 0.005  # of the effort limit: least of the largest of them
 HIT, HITTING = 0.1, 5  # change of an external torque, of the limit; states that it is not resisted
 EXAMINED = 4.0  # no external torque is resisted while a joint is faster, relative to its limit
 EXTERNAL = 2  # last states of which external torques are averaged
+ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
+# If the kinetic energy grows by this factor within ESCALATION, the arm still speeds up.
+GROWTH = 1.1
+GRAVITY = REACTIONS.index('gravity'), REACTIONS.index('zero')  # they brake nothing
+
+_views, _room_views = RESPONSE.views, ROOM.views
+_prediction_views = PREDICTION.only('answered', 'kept', 'times', 'q', 'qd', 'tau')
+_gate_views, _robot_views = GATE.only('time', 'q', 'qd'), ROBOT.only('fastest')
+_output_views = OUTPUT.only('limits')
+_causes_views = CAUSES.only('reaction', 'given_up', 'times_given_up')
 
 
-def dynamics_at(inverse_dynamics: Callable[[Array, Array, Array], Array], q: Array, qd: Array
-                ) -> tuple[Array, Array]:
-    """Return the inertia matrix (n, n) and the bias torques C + G (n,) at a state."""
-    rest = np.zeros_like(qd)
-    weight = inverse_dynamics(q, rest, rest)
-    M = np.array([inverse_dynamics(q, rest, one) for one in np.eye(len(qd))]) - weight
-    return M, inverse_dynamics(q, qd, rest)
+@inlined
+def is_brisk(fastest, qd):
+    """Whether a joint with velocities qd (n,) is fast enough to be examined."""
+    found = False
+    for i in range(len(qd)):
+        found = found or np.abs(qd[i]) > BRISK * fastest[i]
+    return found
 
 
-class Response:
+@inlined
+def _add_pair(response, limits, sent, acting):
+    """Add a pair of torques (n,), and find out whether something hits the arm."""
+    count, is_hit = int(response.pairs[0]), False
+    before = (count - 1 if count > 0 else 0) % PAIRS
+    k = count % PAIRS
+    if count == 0:
+        assign(response.sent[k], sent)
+        assign(response.acting[k], acting)
+    for i in range(len(sent)):
+        change = acting[i] - sent[i] - response.acting[before, i] + response.sent[before, i]
+        is_hit = is_hit or np.abs(change) > HIT * limits[i]
+    assign(response.sent[k], sent)
+    assign(response.acting[k], acting)
+    response.pairs[0] = count + 1.0
+    response.hit[0] = HITTING if is_hit else max(0.0, response.hit[0] - 1.0)
+
+
+@inlined
+def _is_like(response, i, lag, sign):
+    """Whether the last acting torques of a joint are `sign` times those sent `lag` states ago."""
+    count, is_like = int(response.pairs[0]), True
+    for k in range(count - MIRRORED, count):
+        part = response.sent[(k - lag) % PAIRS, i]
+        is_like = is_like and np.abs(
+            response.acting[k % PAIRS, i] - sign * part) < TOLERANCE * np.abs(part)
+    return is_like
+
+
+@inlined
+def _mirrored_joint(response, limits):
+    """The first joint whose last acting torques are the opposite of those sent, or -1."""
+    count = int(response.pairs[0])
+    for i in range(len(limits) if count >= MIRRORED else 0):
+        is_like, is_unlike = False, False
+        for lag in range(min(LAGS, min(count, PAIRS) - MIRRORED) + 1):
+            is_like = is_like or _is_like(response, i, lag, 1.0)
+            is_unlike = is_unlike or _is_like(response, i, lag, -1.0)
+        if not is_unlike or is_like:
+            continue
+        least, most, largest = np.inf, -np.inf, 0.0
+        for k in range(count - MIRRORED, count):
+            sent = response.sent[k % PAIRS, i]
+            least, most = min(least, sent), max(most, sent)
+            largest = max(largest, np.abs(sent))
+        if most - least > TOLERANCE * largest and largest > LARGE * limits[i]:
+            return i
+    return -1
+
+
+@stage
+def examine(model, plan, state, room):
     """
-    Compares the torques that were sent with those that move the arm.
-
-    The latter are the inverse dynamics of the measured motion. Both are the same for a right model
-    without friction and external forces. If the acting torques of a joint are the opposite of
-    those sent, while these change, the joint does not obey: its motor turns the other way, or
-    takes the torques of another joint.
-
-    Attributes
-    ----------
-    disobedient : str
-        The joint that does not obey, and the evidence; empty if all do.
+    Compare the states and torques that were recorded after the last call; see `disobeys`.
 
     Parameters
     ----------
-    robot : Robot
-        Provides names and limits.
-    inverse_dynamics : callable
-        Torque (n,) for q, q̇, q̈ (n,) each.
+    model : `CommandModel.arrays`
+    plan, state, room
+        See `osc_ros.control.tables`; `room` is the result. The limits in force of the torques
+        count; a joint without a limit is not examined.
 
     """
+    n = int(plan[0])
+    at, sent, robot = _views(state, n), _prediction_views(state, n), _robot_views(plan, n)
+    limits, rows = _output_views(state, n).limits, _room_views(room, n).rows
+    kept, last = int(min(sent.kept[0], ANSWERED)), int(sent.answered[0])
+    for one in range(last - kept, last - 1):
+        k, after = one % ANSWERED, (one + 1) % ANSWERED
+        if sent.times[after] <= at.last[0]:
+            continue
+        at.last[0] = sent.times[after]
+        dt = put_acting(model, sent, k, after, rows, rows[3])
+        is_usable, is_fast = 0.0 < dt <= LONGEST_PAIR, False
+        for i in range(n):
+            is_usable = is_usable and np.isfinite(rows[3, i])
+            is_fast = is_fast or np.abs(sent.qd[after, i]) > robot.fastest[i]
+        if not is_usable:
+            at.pairs[0] = 0.0
+            continue
+        _add_pair(at, limits, sent.tau[k], rows[3])
+        if is_fast:
+            at.disobeys[0] = _mirrored_joint(at, limits) + 1.0
 
-    def __init__(self, robot: Robot,
-                 inverse_dynamics: Callable[[Array, Array, Array], Array]) -> None:
-        self._names, self._inverse_dynamics = robot.joint_names, inverse_dynamics
-        self._fastest = np.array(robot.velocity_limits)
-        self._rest = np.zeros(robot.n)
-        reckoning(0.0, 1.0)  # compiles it now
-        self.forget()
 
-    def forget(self) -> None:
-        """Forget all states."""
-        self._pairs: deque[tuple[Array, Array]] = deque(maxlen=MIRRORED + LAGS)  # sent, acting
-        self._last, self.disobedient = -math.inf, ''
-        self._hit = 0  # states for which external torques are not resisted
+@inlined
+def _kinetic_energy(model, q, qd, rows):
+    """Kinetic energy of the model at a state (n,), (n,) [J]."""
+    rows[0, :] = 0.0
+    put_command(*model, q, rows[0], qd, rows[1])
+    put_command(*model, q, rows[0], rows[0], rows[2])
+    energy = 0.0
+    for i in range(len(q)):
+        energy += 0.5 * qd[i] * (rows[1, i] - rows[2, i])
+    return energy
 
-    @property
-    def is_hit(self) -> bool:
-        """Whether something hits the arm, or did so within the last states."""
-        return self._hit > 0
 
-    def is_brisk(self, qd: Array) -> bool:
-        """Whether a joint with velocities qd (n,) is fast enough to be examined."""
-        return bool((np.abs(qd) > BRISK * self._fastest).any())
+@inlined
+def _speeds_up(model, at, time, q, qd, rows):
+    """Whether the kinetic energy has grown since ESCALATION, and does so now; record it."""
+    count = int(at.energies[0])
+    at.energy[count % ENERGIES, 0] = time
+    at.energy[count % ENERGIES, 1] = _kinetic_energy(model, q, qd, rows)
+    at.energies[0], at.kept[0] = count + 1.0, min(at.kept[0] + 1.0, ENERGIES)
+    while at.kept[0] > 1.0 and at.energy[
+            (count + 2 - int(at.kept[0])) % ENERGIES, 0] <= time - ESCALATION:
+        at.kept[0] -= 1.0
+    first = (count + 1 - int(at.kept[0])) % ENERGIES
+    return (at.energy[first, 0] <= time - ESCALATION
+            and at.energy[count % ENERGIES, 1] > GROWTH * at.energy[first, 1])
 
-    def examine(self, answers: Iterable[Answer], limits: Array) -> None:
-        """
-        Compare the states and torques that came after the last call; see `disobedient`.
 
-        Parameters
-        ----------
-        answers : iterable of (float, (n,), (n,), (n,))
-            Stamp, q, q̇ and the torque that was sent in response, oldest first.
-        limits : (n,)
-            Effort limits [N·m]; a joint without a limit is not examined.
+@stage
+def watch_response(model, plan, state, room):
+    """Give the arm up if it does not obey, or is too fast and not slowed by a reaction."""
+    n = int(plan[0])
+    at, gate, causes = _views(state, n), _gate_views(state, n), _causes_views(state, n)
+    examine(model, plan, state, room)
+    if at.disobeys[0] > 0.0:
+        abandon(causes, DISOBEYS, at.disobeys[0] - 1.0, 0.0)
+        return
+    fastest, share, joint = _robot_views(plan, n).fastest, 0.0, 0
+    for i in range(n):
+        if np.abs(gate.qd[i]) / fastest[i] > share:
+            share, joint = np.abs(gate.qd[i]) / fastest[i], i
+    reaction, newest = int(causes.reaction[0]), (int(at.energies[0]) - 1) % ENERGIES
+    if (reaction <= REPORT or reaction in GRAVITY or share < OVERSPEED_ONCE
+            or at.kept[0] > 0.0 and at.energy[newest, 0] >= gate.time[0]):
+        at.kept[0] = 0.0
+        return
+    if _speeds_up(model, at, gate.time[0], gate.q, gate.qd, _room_views(room, n).rows):
+        abandon(causes, SPEEDS_UP, joint, np.abs(gate.qd[joint]))
 
-        """
-        answers = list(answers)
-        for (time, q, qd, tau), (after, q_after, qd_after, _) in zip(answers, answers[1:]):
-            if after <= self._last:
-                continue
-            self._last = after
-            if not 0.0 < after - time <= LONGEST_PAIR:
-                self._pairs.clear()
-                continue
-            acting = self._inverse_dynamics(0.5 * (q + q_after), 0.5 * (qd + qd_after),
-                                            (qd_after - qd) / (after - time))
-            if not np.isfinite(acting).all():
-                self._pairs.clear()
-                continue
-            before = self._pairs[-1] if self._pairs else (tau, acting)
-            is_hit = np.abs(acting - tau - before[1] + before[0]) > HIT * limits
-            self._hit = HITTING if is_hit.any() else max(0, self._hit - 1)
-            self._pairs.append((tau, acting))
-            if (np.abs(qd_after) > self._fastest).any():
-                self.disobedient = self._mirrored_joint(limits)
 
-    def _mirrored_joint(self, limits: Array) -> str:
-        """Explain which joint's last acting torques are the opposite of those sent, or ''."""
-        lags = min(LAGS, len(self._pairs) - MIRRORED)
-        if lags < 0:
-            return ''
-        sent, acting = (np.array(x) for x in zip(*self._pairs))
-        acting = acting[-MIRRORED:]
-        like, unlike = (np.array([
-            (np.abs(acting - sign * part) < TOLERANCE * np.abs(part)).all(axis=0)
-            for part in (sent[len(sent) - MIRRORED - lag:len(sent) - lag]
-                         for lag in range(lags + 1))]).any(axis=0) for sign in (1.0, -1.0))
-        now = sent[-MIRRORED:]
-        varies = np.ptp(now, axis=0) > TOLERANCE * np.abs(now).max(axis=0)
-        large = np.abs(now).max(axis=0) > LARGE * limits
-        found = np.flatnonzero(unlike & ~like & varies & large)
-        return f"'{self._names[found[0]]}' moves against its torques" if len(found) else ''
+@stage
+def add_resistance(model, plan, state, room, q, qd, out):
+    """
+    Add torques (n,) against external torques that drive a joint beyond its speed limit.
 
-    def kinetic_energy(self, q: Array, qd: Array) -> float:
-        """Kinetic energy of the model at a state (n,), (n,) [J]."""
-        momentum = (self._inverse_dynamics(q, self._rest, qd)
-                    - self._inverse_dynamics(q, self._rest, self._rest))
-        return float(0.5 * qd @ momentum)
+    They are zero while all joints are slow; after a hit, because a hit on a hard wall is over
+    before torques can answer it; and beyond EXAMINED, where the estimate is useless. The
+    external torques of all joints are cancelled together: to cancel the acceleration of one
+    joint alone would need large torques of the others.
 
-    def resistance(self, q: Array, qd: Array) -> Array:
-        """
-        Torques (n,) against external torques that drive a joint beyond its speed limit.
-
-        They are zero while all joints are slow; after a hit, because a hit on a hard wall is over
-        before torques can answer it; and beyond EXAMINED, where the estimate is useless. The
-        external torques of all joints are cancelled together: to cancel the acceleration of one
-        joint alone would need large torques of the others.
-
-        """
-        if not self._pairs or self._hit or (np.abs(qd) > EXAMINED * self._fastest).any():
-            return self._rest
-        recent = list(self._pairs)[-EXTERNAL:]
-        external = sum(acting - sent for sent, acting in recent) / len(recent)
-        M, _ = dynamics_at(self._inverse_dynamics, q, qd)
-        is_driven = np.linalg.solve(M, external) * qd > 0.0
-        share = max(map(reckoning, np.abs(qd)[is_driven], self._fastest[is_driven]), default=0.0)
-        return np.asarray(-share * external)
+    """
+    n = len(q)
+    at, own, fastest = _views(state, n), _room_views(room, n), _robot_views(plan, n).fastest
+    count = int(at.pairs[0])
+    recent = min(min(count, PAIRS), EXTERNAL)
+    is_examined = recent > 0 and at.hit[0] == 0.0
+    for i in range(n):
+        is_examined = is_examined and np.abs(qd[i]) <= EXAMINED * fastest[i]
+    if not is_examined:
+        return
+    rows, share = own.rows, 0.0
+    external, weight, inverse = rows[3], rows[4], own.inverse
+    for i in range(n):
+        external[i] = 0.0
+        for k in range(count - recent, count):
+            external[i] += (at.acting[k % PAIRS, i] - at.sent[k % PAIRS, i]) / recent
+    put_inertia(model, q, rows, weight, own.matrix)
+    put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, inverse)
+    for i in range(n):
+        driven = 0.0
+        for k in range(n):
+            driven += inverse[i, k] * external[k]
+        if driven * qd[i] > 0.0:
+            share = max(share, reckoning(np.abs(qd[i]), fastest[i]))
+    for i in range(n):
+        out[i] -= share * external[i]

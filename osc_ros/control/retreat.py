@@ -5,69 +5,60 @@
 
 from __future__ import annotations
 
-from collections import deque
-import math
-
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from osc_ros.control.tables import WAY
+from osc_ros.dynamics.compiled import assign, inlined
 
-SPACING = 0.005  # of the recorded positions: motion of the joint that moves most [rad, m]
-LONGEST = 2000  # number of positions that are recorded
-
-
-class Retreat:
-    """Records joint positions, and moves back along them."""
-
-    def __init__(self) -> None:
-        self._came: deque[Array] = deque(maxlen=LONGEST)
-        self._way: list[Array] = []
-        self._at = np.zeros(0)
-
-    def forget(self) -> None:
-        """Forget all recorded positions."""
-        self._came.clear()
-
-    def record(self, q: Array) -> None:
-        """Record a position (n,) if it is not too near to the last one."""
-        if not self._came or _distance(q, self._came[-1]) > SPACING:
-            self._came.append(q)
-
-    def begin(self, q: Array, distance: float) -> None:
-        """
-        Begin the way back at a position.
-
-        Parameters
-        ----------
-        q : (n,)
-        distance : float [rad, m]
-            Its length, each piece measured at the joint that moves most; it ends at the oldest
-            recorded position at the latest.
-
-        """
-        self._at, self._way, last = q, [], q
-        for one in reversed(self._came):
-            step = _distance(one, last)
-            if step >= distance:
-                self._way.append(last + (distance / step) * (one - last))
-                return
-            distance, last = distance - step, one
-            self._way.append(one)
-
-    def advance(self, distance: float) -> Array:
-        """Move on by a distance [rad, m]; return the position (n,), the last one at the end."""
-        for k, one in enumerate(self._way):
-            step = _distance(one, self._at)
-            if step > distance:
-                self._at = self._at + (distance / step) * (one - self._at)
-                del self._way[:k]
-                return self._at
-            distance, self._at = distance - step, one
-        self._way = []
-        return self._at
+SPACING = 0.005  # of the recorded positions: least motion of the joint that moves most [rad, m]
+PIECES = 400  # of the longest way back, so that WAY positions are enough
 
 
-def _distance(q: Array, other: Array) -> float:
+@inlined
+def _distance(q, other):
     """Largest motion of a joint between two positions [rad, m]."""
-    return max(map(math.fabs, (q - other).tolist()))
+    farthest = 0.0
+    for i in range(len(q)):
+        farthest = max(farthest, np.abs(q[i] - other[i]))
+    return farthest
+
+
+@inlined
+def record_way(stopping, longest, q):
+    """Record a position (n,) if it is not too near to the last one, for a way [rad, m] back."""
+    count = int(stopping.positions[0])
+    if count == 0 or _distance(q, stopping.came[(count - 1) % WAY]) > max(
+            SPACING, longest / PIECES):
+        assign(stopping.came[count % WAY], q)
+        stopping.positions[0] = count + 1.0
+
+
+@inlined
+def begin_way_back(stopping, distance, q):
+    """
+    Begin the way back at a position (n,).
+
+    Its length is measured at the joint that moves most in each piece [rad, m]; it ends at the
+    oldest recorded position at the latest.
+
+    """
+    assign(stopping.at, q)
+    assign(stopping.anchor, q)
+    stopping.left[0], stopping.next[0] = distance, stopping.positions[0] - 1.0
+
+
+@inlined
+def go_back(stopping, distance):
+    """Move `at` on by a distance [rad, m] on the way back."""
+    distance = min(distance, stopping.left[0])
+    oldest = max(0, int(stopping.positions[0]) - WAY)
+    while distance > 0.0 and stopping.next[0] >= oldest:
+        goal = stopping.came[int(stopping.next[0]) % WAY]
+        step = _distance(goal, stopping.at)
+        share = distance / step if step > distance else 1.0
+        for i in range(len(goal)):
+            stopping.at[i] += share * (goal[i] - stopping.at[i])
+        stopping.left[0] -= min(step, distance)
+        distance -= step
+        if share == 1.0:
+            stopping.next[0] -= 1.0

@@ -14,10 +14,15 @@ this lasts for STANDING, it is a fault, and earlier stamps are treated in the sa
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from osc_ros.control.record import Slot, Table
-from osc_ros.dynamics.compiled import inlined, kernel
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.tables import CHANGES, GATE, GATE_PLAN, GATE_RESULT, ROBOT, SAMPLE
+from osc_ros.dynamics.compiled import assign, inlined, kernel
+
+Array = NDArray[np.float64]
 
 JUMP_FACTOR = 2.0  # a change faster than this many times the velocity limit is a jump
 JUMP_FLOOR = 2e-3  # smallest step that can be a jump, for noise [rad, m]
@@ -39,70 +44,31 @@ OVERSPEED_TWICE, OVERSPEED_ONCE, OVERSPEED_FLOOR = 1.2, 1.5, 0.05
 # more often than its hardware measures.
 FROZEN, FROZEN_COUNTS, FROZEN_TIME, FROZEN_LONG = 2e-3, 3.0, 0.05, 0.025
 ROUNDING = 1e-9  # smaller differences of positions are due to rounding [rad, m]
-CHANGES = 64  # last changes of the positions that are kept
 
 # what `doubts` finds: bits
 _NUMBERS, _STEP, _SPEED, REPEATED, _STUCK = 1, 2, 4, 8, 16
 # codes of faults
 (STANDS, RUNS_BACK, NUMBERS, CLOCK, STEP, SPEED_STEP, IS_FROZEN, TOO_FAST) = range(8)
-FAULTS = 3  # most faults of one sample
 
-SAMPLE = Table(
-    'Sample',
-    Slot('time', (1,), 's', 'stamp of the joint state'),
-    Slot('now', (1,), 's', 'time of its arrival, on the clock of the loop'),
-    Slot('q', ('n',), 'rad, m', 'positions'),
-    Slot('qd', ('n',), 'rad/s, m/s', 'velocities'))
+class _Plan(NamedTuple):
+    """The numbers of the plan that the check needs, see `osc_ros.control.tables`."""
 
-PLAN = Table(
-    'SamplePlan',
-    Slot('period', (1,), 's', 'expected interval of the states'),
-    Slot('blend_time', (1,), 's', 'time constant with which lower speed limits come into force'),
-    Slot('fastest', ('n',), 'rad/s, m/s', 'velocity limits of the robot'),
-    Slot('limits', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast'),
-    Slot('turns', ('n',), '', '1 for continuous joints, whose positions are angles'))
+    fastest: Array
+    turns: Array
+    period: Array
+    blend_time: Array
+    limits: Array
 
-STATE = Table(
-    'SampleState',
-    Slot('is_open', (1,), '', '1 after the first accepted state'),
-    Slot('time', (1,), 's', 'time of the last accepted state: its stamp, while stamps advance'),
-    Slot('came', (1,), 's', 'when it arrived'),
-    Slot('q', ('n',), 'rad, m', 'its positions'),
-    Slot('qd', ('n',), 'rad/s, m/s', 'its velocities'),
-    Slot('is_changed', (1,), '', '1 if it is the last one whose positions had changed'),
-    Slot('changed_time', (1,), 's', 'time of the last state whose positions had changed'),
-    Slot('changed_came', (1,), 's', 'when that state arrived'),
-    Slot('changed_q', ('n',), 'rad, m', 'its positions'),
-    Slot('changed_qd', ('n',), 'rad/s, m/s', 'its velocities'),
-    Slot('changes', (1,), '', 'number of changes of the positions so far'),
-    Slot('change_times', (CHANGES,), 's', 'times of the last changes, in a ring'),
-    Slot('change_q', (CHANGES, 'n'), 'rad, m', 'positions after these changes'),
-    Slot('is_at_rest', (1,), '', '1 if repeated positions count as those of an arm at rest'),
-    Slot('is_doubted', (1,), '', '1 after a state in doubt'),
-    Slot('doubted_time', (1,), 's', 'time of the state in doubt'),
-    Slot('doubted_q', ('n',), 'rad, m', 'its positions'),
-    Slot('doubted_qd', ('n',), 'rad/s, m/s', 'its velocities'),
-    Slot('agreed', (1,), '', 'states in a row that agree with the one doubted first'),
-    Slot('interval', (1,), 's', 'mean interval of the states by their arrival'),
-    Slot('spacing', (1,), 's', 'mean interval of the states by their stamps'),
-    Slot('stamp', (1,), 's', 'stamp of the last state'),
-    Slot('advanced', (1,), 's', 'when a stamp last advanced'),
-    Slot('offset', (1,), 's', 'what is added to stamps that do not advance'),
-    Slot('limits', ('n',), 'rad/s, m/s', 'speed limits in force'),
-    Slot('slack', ('n',), 'rad/s, m/s', 'speeds above which a joint is too fast for them'),
-    Slot('limits_time', (1,), 's', 'when the speeds were last compared with them'),
-    Slot('was_fast', (1,), '', '1 if a joint was above its slack then'))
 
-RESULT = Table(
-    'SampleResult',
-    Slot('has_jumped', (1,), '', '1 if the state was accepted although it is far from the last'),
-    Slot('has_frozen', (1,), '', '1 if the rejection of frozen positions began: the last accepted '
-         'state is now the last one whose positions had changed'),
-    Slot('count', (1,), '', 'number of faults'),
-    Slot('faults', (FAULTS, 5), 'see words', 'code, joint and three numbers of each fault'))
+_sample_views, _robot_views, _settings_views, _state_views, _result_views = (
+    table.views for table in (SAMPLE, ROBOT, GATE_PLAN, GATE, GATE_RESULT))
 
-_sample_views, _plan_views, _state_views, _result_views = (
-    table.views for table in (SAMPLE, PLAN, STATE, RESULT))
+
+@inlined
+def _plan_in(plan, n):
+    """The numbers of the plan that the check needs."""
+    robot, gate = _robot_views(plan, n), _settings_views(plan, n)
+    return _Plan(robot.fastest, robot.turns, gate.period, gate.blend_time, gate.limits)
 
 
 @kernel
@@ -262,7 +228,8 @@ def _is_frozen(plan, state, result, time):
         _report(result, IS_FROZEN, joint, since, fastest, 0.0)
     if state.is_changed[0] == 0.0:  # the frozen states held no information
         state.time[0], state.came[0] = state.changed_time[0], state.changed_came[0]
-        state.q[:], state.qd[:] = state.changed_q, state.changed_qd
+        assign(state.q, state.changed_q)
+        assign(state.qd, state.changed_qd)
         state.is_changed[0] = result.has_frozen[0] = 1.0
     return True
 
@@ -325,7 +292,8 @@ def _withstands(plan, state, result, found, time, q, qd):
         state.agreed[0] = state.agreed[0] + 1.0 if agrees else 0.0
         if state.agreed[0] < (1 if _is_regular(time - state.time[0]) else CLOCK_STATES):
             state.is_doubted[0], state.doubted_time[0] = 1.0, time
-            state.doubted_q[:], state.doubted_qd[:] = q, qd
+            assign(state.doubted_q, q)
+            assign(state.doubted_qd, qd)
             return False
         result.has_jumped[0] = 1.0
     return True
@@ -345,9 +313,11 @@ def _average(state, interval, spacing):
 def _record_change(state, time, now, q, qd):
     """Record a state with new positions."""
     state.changed_time[0], state.changed_came[0], state.is_at_rest[0] = time, now, 0.0
-    state.changed_q[:], state.changed_qd[:] = q, qd
+    assign(state.changed_q, q)
+    assign(state.changed_qd, qd)
     at = int(state.changes[0]) % CHANGES
-    state.change_times[at], state.change_q[at] = time, q
+    state.change_times[at] = time
+    assign(state.change_q[at], q)
     state.changes[0] += 1.0
     state.is_changed[0] = 1.0
 
@@ -386,18 +356,7 @@ def _check_speeds(plan, state, result, found, qd, now):
         _report(result, TOO_FAST, joint, speed, limit, 0.0)
 
 
-@kernel
-def begin(plan, state, now):
-    """Write the state before the first sample, at a time [s] on the clock of the loop."""
-    n = len(plan) // 3  # two single numbers and three rows
-    settings, at = _plan_views(plan, n), _state_views(state, n)
-    at.came[0] = at.advanced[0] = at.limits_time[0] = now
-    at.interval[0] = at.spacing[0] = settings.period[0]
-    at.stamp[0] = -np.inf
-    _put_limits(at, settings, 0.0)
-
-
-@kernel
+@inlined
 def check_sample(plan, state, sample, result):
     """
     Return whether a joint state is plausible; advance the state of the check, report faults.
@@ -405,11 +364,11 @@ def check_sample(plan, state, sample, result):
     Parameters
     ----------
     plan, state, sample, result : flat arrays
-        Records of PLAN, STATE, SAMPLE and RESULT.
+        See `osc_ros.control.tables`.
 
     """
-    n = (len(sample) - 2) // 2
-    settings, at = _plan_views(plan, n), _state_views(state, n)
+    n = int(plan[0])
+    settings, at = _plan_in(plan, n), _state_views(state, n)
     given, found = _sample_views(sample, n), _result_views(result, n)
     found.has_jumped[0] = found.has_frozen[0] = found.count[0] = 0.0
     now, q, qd, is_open = given.now[0], given.q, given.qd, at.is_open[0] > 0.0
@@ -428,7 +387,8 @@ def check_sample(plan, state, sample, result):
     if is_open:
         _average(at, now - at.came[0], time - at.time[0])
     at.is_open[0], at.time[0], at.came[0], at.is_changed[0] = 1.0, time, now, 0.0
-    at.q[:], at.qd[:] = q, qd
+    assign(at.q, q)
+    assign(at.qd, qd)
     if is_changed:
         _record_change(at, time, now, q, qd)
     _check_speeds(settings, at, found, bits, qd, now)

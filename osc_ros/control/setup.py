@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control.bandwidth import largest_push, longest_period
+from osc_ros.control.command_model import CommandModel
 from osc_ros.control.compiled_tick import compiled_tick, Kernel, UNCHECKED
 from osc_ros.control.feedback import task_forces
 from osc_ros.control.free import Guidance, guidance_of
@@ -75,6 +76,8 @@ class Setup:
         Index of each task's link in `links`.
     space : OperationalSpace
         Dynamics of the robot at these links; `dynamics` is its method, which the ticks use.
+    command_model : CommandModel
+        For torques that need no task.
     solver : Priorities
     limiter : Limiter
     levels : list of Level
@@ -110,6 +113,10 @@ class Setup:
             space = self._space(method, workers)
         self.space: OperationalSpace = space
         self.dynamics = self.space.dynamics
+        same = before is not None and before.robot is robot
+        self.command_model: CommandModel = (
+            before.command_model if same and before.settings.driver is settings.driver  # type: ignore[union-attr]
+            else CommandModel(robot, settings.driver))
         self.solver = Priorities(self.at, len(self.links), robot.n)
         self.limiter = Limiter(self.dynamics, settings.limits, settings.blend_time)
         self.least_inertia = known.least_inertia
@@ -262,6 +269,7 @@ class Setup:
     def set_gravity(self, gravity: Array) -> None:
         """Set gravity (3,) [m/s²] in the method; limits and driver's model read it there."""
         self.dynamics.gravity[:] = gravity
+        self.command_model.set_gravity(gravity)
         if self.unmodelled is not None:
             self.unmodelled.observer.gravity[:] = gravity
 

@@ -5,153 +5,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
-from osc_ros.control.angles import ShortWay
-from osc_ros.control.response import dynamics_at
-from osc_ros.control.retreat import Retreat
-from osc_ros.control.supervision import Supervision
-from osc_ros.model.robot import Robot
-
-Array = NDArray[np.float64]
+from osc_ros.control.command_model import put_command
+from osc_ros.control.complementarity import put_inverse
+from osc_ros.control.prediction import put_inertia
+from osc_ros.control.retreat import begin_way_back, go_back
+from osc_ros.control.supervision import REACTIONS
+from osc_ros.control.tables import ROBOT, ROOM, STOPPING, STOPPING_PLAN
+from osc_ros.dynamics.compiled import inlined, stage
 
 BLIND_RATE = 10.0  # least braking rate of 'brake', to stop within TRUST of the prediction [1/s]
 TOO_FAST = 1.3, 1.6  # shares of the speed limit between which braking gets harder
 EXACT = 0.3  # least share of the wanted braking at which the motion keeps its direction
 
+# Sources of torques: 'resumed' is the law after an interruption. 'zero': none. 'gravity',
+# 'weight': compensate gravity; 'gravity' also damps joints that are faster than their limits.
+# 'damp', 'brake': brake the speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold',
+# 'retract': move to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
+SOURCES = ('', 'law', 'resumed', 'zero', 'gravity', 'weight', 'brake', 'damp', 'hold', 'comply',
+           'retract')
+(NONE, LAW, RESUMED, ZERO, GRAVITY, WEIGHT, BRAKE, DAMP, HOLD, COMPLY, RETRACT) = range(
+    len(SOURCES))
+SOURCE_OF = np.array([SOURCES.index(one) if one in ('comply', 'retract', 'damp') else HOLD
+                      for one in REACTIONS])  # of each reaction, if nothing is special
 
-class Stopping:
+_views, _plan_views, _robot_views, _room_views = (
+    table.views for table in (STOPPING, STOPPING_PLAN, ROBOT, ROOM))
+
+
+@inlined
+def begin_source(plan, state, source, q, qd):
+    """Set the anchor for a source of torques that begins at a state q, qd (n,)."""
+    n = len(q)
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    if source == HOLD:  # where the arm stops
+        for i in range(n):
+            at.anchor[i] = min(max(q[i] + qd[i] / settings.rate[0], robot.lower[i]),
+                               robot.upper[i])
+    elif source in (COMPLY, RETRACT):
+        begin_way_back(at, settings.retreat[0], q)
+
+
+@inlined
+def move_anchor(plan, state, dt):
+    """Move the anchor of 'retract' by a time dt [s]."""
+    n = int(plan[0])
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    go_back(at, dt * settings.retreat_speed[0])
+    for i in range(n):
+        at.anchor[i] = min(max(at.at[i], robot.lower[i]), robot.upper[i])
+
+
+@inlined
+def _extra_rate(robot, i, q, qd, rate, hardest):
     """
-    Computes torques that stop an arm, by the inverse dynamics.
+    Damping rate of a joint beyond the stop rate [1/s].
 
-    Attributes
-    ----------
-    anchor : (n,)
-        Position that 'hold', 'comply' and 'retract' converge to.
-    retreat : Retreat
-        The way that the arm came, for 'retract'.
+    It stops a joint before its position limit, and is the hardest for a joint that is far
+    beyond its speed limit, see TOO_FAST.
+
+    """
+    speed = np.abs(qd)
+    space = robot.upper[i] - q if qd > 0.0 else q - robot.lower[i]
+    # a constant deceleration of q̇²/(2 space) stops at the limit
+    needed = speed / max(2.0 * space, speed / hardest + 1e-12)
+    beyond = (speed / robot.fastest[i] - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0])
+    needed = max(needed, min(max(beyond, 0.0), 1.0) * hardest)
+    return max(needed - rate, 0.0)
+
+
+@inlined
+def _short(robot, i, step):
+    """Step of a position; of a continuous joint, the shorter way, within [-π, π)."""
+    return (step + np.pi) % (2.0 * np.pi) - np.pi if robot.turns[i] > 0.0 else step
+
+
+@inlined
+def _put_accelerations(settings, robot, at, source, q, qd, qdd):
+    """Write the accelerations (n,) of a source that moves or brakes the arm [rad/s²]."""
+    rate = settings.rate[0]
+    if source == BRAKE:
+        rate = max(rate, BLIND_RATE)
+    for i in range(len(q)):
+        away = _short(robot, i, at.anchor[i] - q[i])
+        if source in (HOLD, RETRACT):
+            # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
+            qdd[i] = rate * (rate * away - 2.0 * qd[i])
+        elif source == COMPLY:
+            qdd[i] = settings.frequency[0] * settings.frequency[0] * away - rate * qd[i]
+        else:
+            qdd[i] = -rate * qd[i]
+        qdd[i] -= _extra_rate(robot, i, q[i], qd[i], settings.rate[0],
+                              settings.hardest[0]) * qd[i]
+
+
+@inlined
+def _share_within(h, limits, tau):
+    """Largest share, at most 1, of the way from h to tau (n,) that is within the limits (n,)."""
+    share = 1.0
+    for i in range(len(tau)):
+        room = limits[i] - h[i] if tau[i] > h[i] else limits[i] + h[i]
+        if tau[i] != h[i] and room > 0.0:
+            share = min(share, room / np.abs(tau[i] - h[i]))
+    return share
+
+
+@inlined
+def _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau):
+    """
+    Change torques tau (n,) that brake so that they are within limits (n,); return their share.
+
+    The change of the motion that tau causes is reduced by one factor for all joints, the
+    share, so that the kinetic energy falls. If the share of a joint that is faster than its
+    speed limit is below EXACT, since Coriolis torques take up the torque limits, each joint is
+    braked by itself more and more, with a rate [1/s]: such torques take energy from the arm at
+    any speed, as long as the limits carry its weight.
+
+    """
+    rows, is_fast, is_full = own.rows, False, False
+    rest, h, weight = rows[4], rows[5], rows[6]
+    rest[:] = 0.0
+    put_command(*model, q, qd, rest, h)
+    for i in range(len(q)):
+        h[i] += unmodelled[i]
+        is_fast = is_fast or np.abs(qd[i]) > robot.fastest[i]
+        is_full = is_full or np.abs(h[i]) > limits[i]
+    share = _share_within(h, limits, tau)
+    for i in range(len(q)):
+        tau[i] = h[i] + share * (tau[i] - h[i])
+    if not is_fast:
+        return 1.0
+    share = 0.0 if is_full else share
+    if share < EXACT:
+        put_inertia(model, q, rows, weight, own.matrix)
+        put_inverse(own.matrix, own.chosen.view(np.int64), own.factor, own.inverse)
+        for i in range(len(q)):
+            alone = (weight[i] + unmodelled[i]
+                     - settings.hardest[0] * qd[i] / own.inverse[i, i])
+            alone = min(max(alone, -limits[i]), limits[i])
+            tau[i] = alone + share / EXACT * (tau[i] - alone)
+    return share
+
+
+@stage
+def put_stop_torque(model, plan, state, room, source, state_now, limits, unmodelled):
+    """
+    Write torques (n,) of a source that needs no law to row 8 of the rows of `room` [N·m].
 
     Parameters
     ----------
-    robot : Robot
-        Provides the position limits.
-    inverse_dynamics : callable
-        Torque (n,) for q, q̇, q̈ (n,) each.
+    model : `CommandModel.arrays`
+    plan, state, room
+        See `osc_ros.control.tables`; `room` is the result.
+    source : int
+        Index in SOURCES.
+    state_now : (n,), (n,)
+        Positions and velocities.
+    limits : (n,)
+        Effort limits in force [N·m]; may be infinite.
+    unmodelled : (n,)
+        Torque that the joints need in addition to the model's [N·m].
 
     """
-
-    def __init__(self, robot: Robot, inverse_dynamics: Callable[[Array, Array, Array], Array]
-                 ) -> None:
-        self._inverse_dynamics = inverse_dynamics
-        self._lower, self._upper = robot.position_limits.T
-        self._fastest = np.asarray(robot.velocity_limits)
-        self._short_way = ShortWay(robot)
-        self._rest = np.zeros(robot.n)
-        self.anchor: Array = self._rest
-        self.retreat = Retreat()
-
-    def begin(self, source: str, q: Array, qd: Array, settings: Supervision) -> None:
-        """Set the anchor for a source of torques that begins at a state q, qd (n,)."""
-        if source == 'hold':  # where the arm stops
-            self.anchor = np.clip(q + qd / settings.stop_rate, self._lower, self._upper)
-        elif source in ('comply', 'retract'):
-            self.anchor = q
-            self.retreat.begin(q, settings.retreat)
-
-    def move_anchor(self, dt: float, settings: Supervision) -> None:
-        """Move the anchor of 'retract' by a time dt [s]."""
-        self.anchor = np.clip(self.retreat.advance(dt * settings.retreat_speed), self._lower,
-                              self._upper)
-
-    def torque(self, source: str, q: Array, qd: Array, settings: Supervision, limits: Array,
-               unmodelled: Array) -> Array:
-        """
-        Torques (n,) [N·m].
-
-        Parameters
-        ----------
-        source : str
-            'zero': none. 'gravity', 'weight': compensate gravity; 'gravity' also damps joints
-            that are faster than their limits. 'damp', 'brake': brake the
-            speed with the stop rate, or for 'brake' at least BLIND_RATE. 'hold', 'retract': move
-            to the anchor and hold it. 'comply': brake, and move to the anchor slowly.
-        q, qd : (n,)
-        settings : Supervision
-        limits : (n,)
-            Effort limits in force [N·m]; may be infinite.
-        unmodelled : (n,)
-            Torque that the joints need in addition to the model's [N·m].
-        """
-        rest = self._rest
-        if source == 'zero':
-            return rest.copy()
-        if source in ('gravity', 'weight'):
-            # damping of joints beyond their speed limit only
-            beyond = qd - np.clip(qd, -self._fastest, self._fastest)
-            braking = -settings.hardest * beyond if source == 'gravity' else rest
-            return self._inverse_dynamics(q, rest, braking) + unmodelled
-        rate = settings.stop_rate
-        if source == 'brake':
-            rate = max(rate, BLIND_RATE)
-        if source in ('hold', 'retract'):
-            # with the anchor at q + q̇/ω this is q̈ = -ω q̇: an exponential, without overshoot
-            qdd = rate * (rate * self._short_way.of(self.anchor - q) - 2.0 * qd)
-        elif source == 'comply':
-            qdd = settings.comply_frequency**2 * self._short_way.of(self.anchor - q) - rate * qd
-        else:
-            qdd = -rate * qd
-        qdd -= self._extra_rate(q, qd, settings) * qd
-        tau = self._inverse_dynamics(q, qd, qdd) + unmodelled
-        if (np.abs(tau) > limits).any():
-            tau, share = self._within(q, qd, tau, limits, unmodelled, settings.hardest)
-            if share < EXACT and source == 'hold':  # the arm stops elsewhere
-                self.begin(source, q, qd, settings)
-        return tau
-
-    def _within(self, q: Array, qd: Array, tau: Array, limits: Array, unmodelled: Array,
-                rate: float) -> tuple[Array, float]:
-        """
-        Torques (n,) within limits (n,) that brake, and the share of the wanted braking.
-
-        The change of the motion that tau (n,) causes is reduced by one factor for all joints, the
-        share, so that the kinetic energy falls. If the share of a joint that is faster than its
-        speed limit is below EXACT, since Coriolis torques take up the torque limits, each joint is
-        braked by itself more and more, with a rate [1/s]: such torques take energy from the arm at
-        any speed, as long as the limits carry its weight.
-
-        """
-        h = self._inverse_dynamics(q, qd, self._rest) + unmodelled
-        room = np.where(tau > h, limits - h, limits + h)
-        moving = (tau != h) & (room > 0.0)
-        share = min(1.0, float(np.min(room[moving] / np.abs(tau - h)[moving], initial=1.0)))
-        tau = h + share * (tau - h)
-        if not (np.abs(qd) > self._fastest).any():
-            return tau, 1.0
-        if (np.abs(h) > limits).any():
-            share = 0.0
-        if share < EXACT:
-            M, _ = dynamics_at(self._inverse_dynamics, q, qd)
-            weight = self._inverse_dynamics(q, self._rest, self._rest) + unmodelled
-            alone = (weight - rate * qd / np.diag(np.linalg.inv(M))).clip(-limits, limits)
-            tau = alone + share / EXACT * (tau - alone)
-        return tau, share
-
-    def _extra_rate(self, q: Array, qd: Array, settings: Supervision) -> Array:
-        """
-        Damping rate (n,) beyond the stop rate [1/s].
-
-        It stops a joint before its position limit, and is the hardest for a joint that is far
-        beyond its speed limit, see TOO_FAST.
-
-        """
-        speed = np.abs(qd)
-        room = np.where(qd > 0.0, self._upper - q, q - self._lower)
-        # a constant deceleration of q̇²/(2 room) stops at the limit
-        needed = speed / np.maximum(2.0 * room, speed / settings.hardest + 1e-12)
-        beyond = np.clip((speed / self._fastest - TOO_FAST[0]) / (TOO_FAST[1] - TOO_FAST[0]),
-                         0.0, 1.0)
-        needed = np.maximum(needed, beyond * settings.hardest)
-        return np.asarray(np.clip(needed - settings.stop_rate, 0.0, None))
+    q, qd = state_now
+    n = len(q)
+    settings, robot, at = _plan_views(plan, n), _robot_views(plan, n), _views(state, n)
+    own = _room_views(room, n)
+    qdd, rest, tau, is_beyond = own.rows[7], own.rows[4], own.rows[8], False
+    rest[:], tau[:] = 0.0, 0.0
+    if source == ZERO:
+        return
+    if source in (GRAVITY, WEIGHT):
+        for i in range(n):  # damping of joints beyond their speed limit only
+            beyond = qd[i] - min(max(qd[i], -robot.fastest[i]), robot.fastest[i])
+            qdd[i] = -settings.hardest[0] * beyond if source == GRAVITY else 0.0
+        qd = rest
+    else:
+        _put_accelerations(settings, robot, at, source, q, qd, qdd)
+    put_command(*model, q, qd, qdd, tau)
+    for i in range(n):
+        tau[i] += unmodelled[i]
+        is_beyond = is_beyond or np.abs(tau[i]) > limits[i]
+    if is_beyond and source not in (GRAVITY, WEIGHT):
+        share = _put_within(model, settings, robot, own, q, qd, limits, unmodelled, tau)
+        if share < EXACT and source == HOLD:  # the arm stops elsewhere
+            begin_source(plan, state, source, q, qd)

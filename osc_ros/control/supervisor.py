@@ -5,45 +5,62 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from math import isfinite
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.control.causes import ABANDON, Causes
-from osc_ros.control.fade import TimedFade
-from osc_ros.control.prediction import Prediction
-from osc_ros.control.response import Response
-from osc_ros.control.sample import LATE_PERIODS, OVERSPEED_ONCE
-from osc_ros.control.state_gate import State, StateGate
-from osc_ros.control.stopping import Stopping
+from osc_ros.control import safety, sample
+from osc_ros.control.angles import ShortWay
+from osc_ros.control.causes import ABANDON, ABANDONS, DISOBEYS, IS_RUNAWAY, IS_STOP, RUNAWAY, STOP
+from osc_ros.control.command_model import CommandModel
+from osc_ros.control.output import LONGEST_GAP
+from osc_ros.control.response import ESCALATION
+from osc_ros.control.safety import PATIENCE
+from osc_ros.control.stopping import SOURCES
 from osc_ros.control.supervision import (
     CONTACT,
     DEADLINE,
     HARMLESS,
+    JUMP,
     NOT_FINITE,
+    OVERSPEED,
+    REACTIONS,
     STALE_STATE,
     Supervision,
+)
+from osc_ros.control.tables import (
+    COUNT,
+    FED,
+    IS_ACTIVE,
+    PLAN,
+    RESULT,
+    SAMPLE,
+    SEEN,
+    SILENT,
+    STATE,
+    WATCHDOGS,
 )
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
 
-AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
-LATE_SHARE = 0.05  # of the time-out of stale states: least age of a missing state
-LONGEST_TICK = 0.05  # longest time step of a change of limits [s]
-LONGEST_GAP = 2.0  # mean intervals: longest time step of the torque rate limit
-ESCALATION = 0.02  # time after which a reaction must have slowed an arm that is too fast [s]
-# If the kinetic energy grows by this factor within ESCALATION, the arm still speeds up.
-GROWTH = 1.1
-ENERGIES = 128  # so many kinetic energies are kept at most
-HASTE = 0.1  # factor of `fade_time` for an arm faster than its limits
-PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
+NO_LAW: Array = np.zeros(0)
+# Causes of the faults of a sample, by their code.
+FAULTS = (JUMP, JUMP, NOT_FINITE, JUMP, JUMP, JUMP, JUMP, OVERSPEED)
+
+
+class Model(Protocol):
+    """Provides the model in force, by which an arm is stopped."""
+
+    @property
+    def command_model(self) -> CommandModel:
+        """The model."""
 
 
 class Calm(NamedTuple):
@@ -82,43 +99,135 @@ class Supervisor:
     `torque` returns the torque to send: finite, within the limits, and continuous when its source
     changes. Errors of the law or the sensors never raise.
 
+    Its computations are those of `osc_ros.control.safety`; its state is a record, see
+    `osc_ros.control.tables`. Without states the arm is braked along a predicted state
+    (`osc_ros.control.prediction`); when the prediction ends, gravity is compensated at the
+    predicted position.
+
     Attributes
     ----------
-    blind : bool
-        Whether the last state is too old for control. The arm is then braked along a predicted
-        state (`osc_ros.control.prediction`); when the prediction ends, gravity is compensated at
-        the predicted position.
     clock : callable
         Monotonic clock [s].
-    load : (n,) [N·m]
-        Torque that the joints need in addition to the model's, where that is known; may be set.
 
     Parameters
     ----------
     robot : Robot
         Provides the limits.
-    inverse_dynamics : callable
-        Torque (n,) for q, q̇, q̈ (n,) each.
+    model : Model
+        A law, or a `CommandModel`.
     settings : Supervision
     on_change, clock : callable, optional
         Called when the cause or the reaction has changed; see the attribute.
 
     """
 
-    def __init__(self, robot: Robot, inverse_dynamics: Callable[[Array, Array, Array], Array],
-                 settings: Supervision, on_change: Callable[[], None] = lambda: None,
+    def __init__(self, robot: Robot, model: Model, settings: Supervision,
+                 on_change: Callable[[], None] = lambda: None,
                  clock: Callable[[], float] = perf_counter) -> None:
-        self.settings = settings
+        self._robot, self._model = robot, model
         self._on_change, self.clock = on_change, clock
-        self._prediction = Prediction(robot, inverse_dynamics)
-        self._stopping = Stopping(robot, inverse_dynamics)
-        self._response = Response(robot, inverse_dynamics)
-        self._causes = Causes()
-        self._robot = robot
-        self._fastest = np.asarray(robot.velocity_limits)
-        self._rest = self.load = np.zeros_like(self._fastest)
-        self._any_rate = np.full_like(self._fastest, np.inf)
+        self._plan, self._state = PLAN.zeros(robot.n), STATE.zeros(robot.n)
+        self._texts: dict[str, str] = {}
+        self._names: tuple[str, ...] = ()
+        self._connect()
+        self.settings = settings
+        self._rehearse()
+        self._state[:] = 0.0
         self.begin()
+
+    def _connect(self) -> None:
+        """Make the views of the records."""
+        n = self._robot.n
+        self._result, self._sample = RESULT.zeros(n), SAMPLE.zeros(n)
+        self._wanted, self._at = PLAN.of(self._plan, n), STATE.of(self._state, n)
+        self._given, self._found = SAMPLE.of(self._sample, n), RESULT.of(self._result, n)
+        robot = self._wanted.robot
+        robot.joints[0], robot.fastest[:] = n, self._robot.velocity_limits
+        robot.lower[:], robot.upper[:] = self._robot.position_limits.T
+        robot.turns[:] = ShortWay(self._robot).continuous
+        self._n = n
+
+    def _rehearse(self) -> None:
+        """Compile the kernels now, and not in the control loop."""
+        rest, model = np.zeros(self._n), self._model.command_model.arrays
+        safety.accept(self._plan, self._state, self._sample, self._result)
+        safety.update(self._plan, self._state, 0.0)
+        safety.calm_until(self._plan, self._state, 0.0)
+        safety.answer(*model, self._plan, self._state, self._result, 0.0, rest)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the views, and what is written before it is read."""
+        return {name: self.__dict__[name] for name in (
+            '_robot', '_model', '_names', '_on_change', 'clock', '_plan', '_state', '_texts',
+            '_settings')}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record has another size than its tables say."""
+        self.__dict__.update(state)
+        for record, numbers in ((PLAN, self._plan), (STATE, self._state)):
+            record.require(numbers, self._robot.n)
+        self._connect()
+        self.settings = self._settings  # kernels take indices from the plan
+        causes, output = self._at.causes, self._at.output
+        for number, least, most in (
+                (causes.cause[0], IS_RUNAWAY, len(self._names) - 1), (causes.given_up[0], 0, 2),
+                (causes.reaction[0], -1, ABANDONS), (causes.given_up[1], 0, self._n - 1),
+                (self._at.response.disobeys[0], 0, self._n),
+                (output.source[0], 0, len(SOURCES) - 1)):
+            if not least <= number <= most:
+                raise InputError(f'{STATE.name}: {number} as an index, accepted is {least} to '
+                                 f'{most}')
+
+    @property
+    def settings(self) -> Supervision:
+        """The settings in force."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Supervision) -> None:
+        if tuple(settings.watchdogs) != self._names:
+            self._take_names(tuple(settings.watchdogs))
+        self._settings, wanted = settings, self._wanted
+        gate, causes, stopping, output = wanted.gate, wanted.causes, wanted.stopping, wanted.output
+        gate.period[0], gate.blend_time[0] = settings.period, settings.blend_time
+        gate.limits[:] = (self._robot.velocity_limits if settings.velocity_limits is None
+                          else settings.velocity_limits)
+        causes.settle_time[0], causes.bridges[0] = settings.settle_time, settings.bridges
+        causes.count[0] = len(self._names)
+        for row, name in zip(causes.watchdogs, self._names):
+            dog = settings.watchdogs[name]
+            row[:] = dog.timeout, REACTIONS.index(dog.reaction), dog.latched
+        causes.of_fault[:] = [self._number(cause) for cause in FAULTS]
+        causes.stale[0], causes.contact[0] = self._number(STALE_STATE), self._number(CONTACT)
+        stopping.leaves[0] = 0.0
+        stopping.rate[0], stopping.hardest[0] = settings.stop_rate, settings.hardest
+        stopping.frequency[0], stopping.idle[0] = (
+            settings.comply_frequency, SOURCES.index(settings.idle))
+        stopping.retreat[0], stopping.retreat_speed[0] = settings.retreat, settings.retreat_speed
+        output.fade_time[0], output.limits[:] = settings.fade_time, settings.effort_limits
+        output.rates[:] = np.inf if settings.effort_rates is None else settings.effort_rates
+
+    def _take_names(self, names: tuple[str, ...]) -> None:
+        """Give every watchdog a row of the state; those that stay keep theirs."""
+        if len(names) > WATCHDOGS:
+            raise InputError(f'{len(names)} watchdogs: accepted are at most {WATCHDOGS}')
+        watches = self._at.causes.watches
+        rows = dict(zip(self._names, watches.copy()))
+        new = np.array([self.clock(), -np.inf, 0.0, 0.0, 0.0])
+        self._names, watches[:len(names)] = names, [rows.get(name, new) for name in names]
+
+    @property
+    def load(self) -> Array:
+        """Torque that the joints need in addition to the model's, where known (n,) [N·m]."""
+        return np.array(self._wanted.stopping.load)
+
+    @load.setter
+    def load(self, load: Array) -> None:
+        self._wanted.stopping.load[:] = load
+
+    def _number(self, name: str) -> int:
+        """Return the number of a watchdog; -1 if there is none."""
+        return self._names.index(name) if name in self._names else -1
 
     def begin(self, tau: Array | None = None) -> None:
         """
@@ -130,60 +239,101 @@ class Supervisor:
             Present torque of the joints [N·m], from which the first torque continues.
 
         """
-        now = self.clock()
-        self._causes.reset(self.settings, now)
-        self.blind = False
-        self._tau, self._source, self._at = tau, '', now
-        self._fade: TimedFade | None = None
-        self._limits = self._wanted = self.settings.effort_limits
-        self._gate = StateGate(self._robot, self.settings.period, self._wanted_speeds(), now)
-        self._limit_change: TimedFade | None = None
-        self._began, self._rests = now, False
-        self._time = 0.0  # stamp of the state of the last torque
-        self._ahead: tuple[Array | None, ...] = ()  # torque of the law that `ahead` has called
-        self._is_predicting = self._was_blind = False
-        self._stopping.retreat.forget()
-        self._prediction.forget()
-        self._response.forget()
-        # kinetic energies of an arm that is too fast, in the last ESCALATION of a reaction
-        self._energies: deque[tuple[float, float]] = deque(maxlen=ENERGIES)
+        now, at, wanted = self.clock(), self._at, self._wanted
+        causes, gate, output, sent = at.causes, at.gate, at.output, at.prediction
+        counts, given_up = causes.watches[:, COUNT].copy(), causes.given_up.copy()
+        times_given_up = causes.times_given_up.copy()
+        self._state[:] = 0.0
+        causes.watches[:, COUNT], causes.given_up[:] = counts, given_up
+        causes.times_given_up[:] = times_given_up
+        causes.watches[:, FED], causes.watches[:, SEEN] = now, -np.inf
+        causes.cause[:] = causes.reaction[:] = -1.0
+        causes.began[:] = output.at[:] = now
+        output.limits[:] = output.limits_wanted[:] = wanted.output.limits
+        gate.came[:] = gate.advanced[:] = gate.limits_time[:] = now
+        gate.interval[:] = gate.spacing[:] = wanted.gate.period
+        gate.stamp[:] = at.response.last[:] = -np.inf
+        gate.limits[:] = wanted.gate.limits
+        gate.slack[:] = sample.OVERSPEED_TWICE * gate.limits + sample.OVERSPEED_FLOOR
+        at.prediction.is_over[:] = 1.0
+        self._texts.clear()
         if tau is not None:
-            self._prediction.record_torque(now, tau)
+            output.has_sent[0], output.tau[:] = 1.0, tau
+            sent.sent[0], sent.sent_times[0], sent.sent_tau[0] = 1.0, now, tau
+
+    # what it says
 
     @property
     def cause(self) -> str:
         """Active cause whose reaction has the highest priority; empty if there is none."""
-        return self._causes.cause
+        number = int(self._at.causes.cause[0])
+        if number >= 0:
+            return self._names[number]
+        return {IS_STOP: STOP, IS_RUNAWAY: RUNAWAY}.get(number, '')
 
     @property
     def reaction(self) -> str:
         """Reaction to `cause`; empty if there is none."""
-        return self._causes.reaction
+        number = int(self._at.causes.reaction[0])
+        if number < 0:
+            return ''
+        return ABANDON if number == ABANDONS else REACTIONS[number]
 
     @property
     def reason(self) -> str:
         """Explanation of `cause`."""
-        return self._causes.reason
+        causes = self._at.causes
+        number = int(causes.cause[0])
+        if number >= 0:
+            silent = causes.watches[number, SILENT]
+            return (f'nothing for {silent:.3f} s' if silent > 0.0
+                    else self._texts.get(self._names[number], ''))
+        return {IS_STOP: 'stop requested', IS_RUNAWAY: self.runaway}.get(number, '')
 
     @property
     def counts(self) -> Counter[str]:
         """Number of times that each cause began."""
-        return self._causes.counts
-
-    @property
-    def time(self) -> float:
-        """Time of the last accepted state [s], see `StateGate.state`."""
-        return self._gate.state.time
-
-    @property
-    def last_torque(self) -> Array | None:
-        """Last torque (n,) that was returned [N·m]."""
-        return self._tau
+        causes = self._at.causes
+        numbers = causes.watches[:len(self._names), COUNT].astype(int).tolist()
+        return Counter({**dict(zip(self._names, numbers)), RUNAWAY: int(causes.times_given_up[0])})
 
     @property
     def runaway(self) -> str:
         """Why the arm was given up, until `release`; empty if it was not."""
-        return self._causes.runaway
+        code, joint, speed = self._at.causes.given_up.tolist()
+        if not code:
+            return ''
+        name = f"'{self._robot.joint_names[int(joint)]}'"
+        if code == DISOBEYS:
+            return f'{name} moves against its torques'
+        return (f'the arm still speeds up {ESCALATION} s after a reaction began to brake it: '
+                f'{name} moves at {speed:.3g}')
+
+    @property
+    def blind(self) -> bool:
+        """Whether the last state is too old for control."""
+        return bool(self._at.causes.is_blind[0])
+
+    @property
+    def source(self) -> str:
+        """Source of the last torque, see `osc_ros.control.stopping`."""
+        return SOURCES[int(self._at.output.source[0])]
+
+    @property
+    def state(self) -> tuple[float, Array, Array]:
+        """
+        Time [s], positions and velocities (n,) of the last accepted state.
+
+        The time is not the stamp while stamps do not advance.
+
+        """
+        gate = self._at.gate
+        return gate.time.item(), gate.q.copy(), gate.qd.copy()
+
+    @property
+    def last_torque(self) -> Array | None:
+        """Last torque (n,) that was returned [N·m]."""
+        return np.array(self._at.output.tau) if self._at.output.has_sent[0] else None
 
     @property
     def finished(self) -> bool:
@@ -194,10 +344,24 @@ class Supervisor:
         when the controller does not control the arm.
 
         """
-        return self.reaction == ABANDON or self.reaction == 'deactivate' and (
-            self.blind and (self._tau is None or self._is_predicting and self._prediction.is_over)
-            or self._rests and self._fade is None
-            or self.clock() - self._began > PATIENCE)
+        if self.reaction != 'deactivate':
+            return self.reaction == ABANDON
+        at, output = self._at, self._at.output
+        has_stopped = at.prediction.is_used[0] and at.prediction.is_over[0]
+        return bool(self.blind and (not output.has_sent[0] or has_stopped)
+                    or at.causes.rests[0] and not output.fade_duration[0]
+                    or self.clock() - at.causes.began[0] > PATIENCE)
+
+    def is_present(self, name: str) -> bool:
+        """Whether a cause was present within the last `settle_time`."""
+        seen = self._at.causes.watches[self._names.index(name), SEEN]
+        return bool(self.clock() - seen <= self._settings.settle_time)
+
+    def last_feed(self, name: str) -> float:
+        """Time on `clock` from which the time-out of a cause counts [s]."""
+        return float(self._at.causes.watches[self._names.index(name), FED])
+
+    # what it is told
 
     def release(self) -> None:
         """
@@ -207,26 +371,30 @@ class Supervisor:
         an arm that was stopped abruptly looks the same.
 
         """
-        self._gate.believe()
-        self._causes.release(self.settings, self.clock())
+        causes = self._at.causes
+        self._at.gate.is_at_rest[0], causes.given_up[0] = 1.0, 0.0
+        for name, watch in zip(self._names, causes.watches):
+            watch[IS_ACTIVE] = self.is_present(name)
         self._update()
 
     def stop(self) -> None:
         """Bring the arm to rest and deactivate; `finished` becomes true at the end."""
-        self._causes.stops = True
+        self._at.causes.stops[0] = 1.0
         self._update()
 
     def feed(self, name: str, lasting: float = 0.0) -> None:
         """Record a sign of life; the time-out starts `lasting` seconds from now."""
-        self._causes.feed(name, self.clock() + lasting)
+        self._at.causes.watches[self._names.index(name), FED] = self.clock() + lasting
 
     def trip(self, name: str, reason: str) -> None:
         """Record that a cause is present now; ignored if it has no watchdog."""
-        self._causes.trip(name, reason, self.clock())
+        if name in self._names:
+            watch, self._texts[name] = self._at.causes.watches[self._names.index(name)], reason
+            watch[SEEN], watch[SILENT] = self.clock(), 0.0
 
     def accept_state(self, time: float, q: Array, qd: Array) -> bool:
         """
-        Return whether a state is accepted: see `osc_ros.control.state_gate.StateGate`.
+        Return whether a state is accepted: see `osc_ros.control.sample`.
 
         While the positions are frozen the arm is braked as without states.
 
@@ -237,76 +405,57 @@ class Supervisor:
         q, qd : (n,)
 
         """
-        gate, now = self._gate, self.clock()
-        accepted = gate.accept(State(time, q, qd), now, self.settings, self._wanted_speeds())
-        for cause, reason in gate.faults:
-            self._causes.trip(cause, reason, now)
-        if not accepted:
-            if gate.has_frozen:  # predict from the last state with new positions
-                self._prediction.forget_states_after(gate.state.time)
-            return False
-        if gate.has_jumped:
-            self._source = ''  # the next source fades in from the torque sent last
-        if self._source != 'retract':
-            self._stopping.retreat.record(q)
-        self.blind, self._is_predicting = False, False
-        if self._causes.last_feed(STALE_STATE) is not None:
-            self._causes.feed(STALE_STATE, now)
-        return True
+        given, found = self._given, self._found.gate
+        given.time[0], given.now[0], given.q[:], given.qd[:] = time, self.clock(), q, qd
+        accepted = safety.accept(self._plan, self._state, self._sample, self._result)
+        for code, joint, *numbers in found.faults[:int(found.count[0])].tolist():
+            if (cause := FAULTS[int(code)]) in self._names:
+                self._texts[cause] = self._text(int(code), int(joint), *numbers)
+        return bool(accepted)
 
-    def _wanted_speeds(self) -> Array:
-        return self._fastest if (wanted := self.settings.velocity_limits) is None else wanted
+    def _text(self, code: int, joint: int, one: float, two: float, three: float) -> str:
+        """Return the reason of a fault of a sample, see `osc_ros.control.sample`."""
+        name = f"'{self._robot.joint_names[joint]}'"
+        if code in (sample.STANDS, sample.RUNS_BACK):
+            return (f'the stamps of the states do not advance: for {one:.3f} s they '
+                    + ('have gone back' if code == sample.RUNS_BACK else f'are {two:.3f} s')
+                    + ', while states come')
+        if code == sample.NUMBERS:
+            return f'joint state {self._given.q.tolist()}, {self._given.qd.tolist()}'
+        if code == sample.CLOCK:
+            return (f'the time of the states went from {one:.3f} s to {two:.3f} s: a simulation '
+                    'was reset, or two nodes publish the states')
+        if code == sample.IS_FROZEN:
+            return (f'the positions are frozen: none has changed for {one:.4g} s, although '
+                    f'{name} moved at {two:.4g}')
+        if code == sample.TOO_FAST:
+            return f'{name} moves at {one:.4g}: its limit is {two:.4g}'
+        kind = 'the speed of ' if code == sample.SPEED_STEP else ''
+        return f'{kind}{name} went {one:.4g} in {two:.4g} s: accepted is {three:.4g}'
+
+    # what it answers
 
     def watch(self) -> bool:
         """Whether the law's torque must not be sent now; call this regularly."""
         self._update()
         return self.reaction not in HARMLESS or self.blind
 
+    def _update(self) -> None:
+        if safety.update(self._plan, self._state, self.clock()):
+            self._on_change()
+
     @property
     def calm(self) -> Calm | None:
         """What the next state and its torque are compared with; None if that is not simple."""
-        gate, settings = self._gate, self.settings
-        slack = gate.slack(self._wanted_speeds())
-        if (self._source != 'law' or self._fade is not None or self._limit_change is not None
-                or settings.effort_limits is not self._wanted or slack is None
-                or gate.state.time != self._time or self._tau is None):
+        until = safety.calm_until(self._plan, self._state, self.clock())
+        if until == -np.inf:
             return None
-        before, changed, rates = gate.state, gate.changed, settings.effort_rates
+        gate, output, period = self._at.gate, self._at.output, self._settings.period
         return Calm(
-            self._causes.calm_until(settings), before.time, changed.time, settings.period,
-            LONGEST_GAP * max(gate.spacing, settings.period),
-            (before.q, before.qd, changed.q, changed.qd, self._fastest, slack),
-            (self._tau, self._limits, self._any_rate if rates is None else rates))
-
-    def ahead(self, now: float, time: float, q: Array, qd: Array, law: Callable[[], Array]
-              ) -> Array | None:
-        """
-        Return the torque that `torque` will return for a state that comes now.
-
-        It may be sent before the rest of the work. Call `accept_state` and `torque` with the state
-        and the law after this in any case; the law is not called twice. None if a closer look at
-        the state is necessary, or a torque of the law alone would not be right.
-
-        Parameters
-        ----------
-        now : float [s]
-            Time of its arrival, on `clock`.
-        time, q, qd
-            As of `accept_state`.
-        law : callable
-            As of `torque`, for this state.
-
-        """
-        self._ahead, settings, dt = (), self.settings, time - self._time
-        if (self._source != 'law' or self._fade is not None or self._limit_change is not None
-                or settings.effort_limits is not self._wanted or not 0.0 < dt < PATIENCE
-                or not self._causes.will_stay_calm(settings, now) and self.watch()
-                or not self._gate.is_clear(time, q, qd, settings.period, self._wanted_speeds())):
-            return None
-        tau = self._law_torque(law, now)
-        self._ahead = (tau,)
-        return None if tau is None or self._causes.has_tripped and self.watch() else (
-            self._bounded(tau, self._limits, dt))
+            until, gate.time.item(), gate.changed_time.item(), period,
+            LONGEST_GAP * max(gate.spacing.item(), period),
+            (gate.q, gate.qd, gate.changed_q, gate.changed_qd, self._wanted.robot.fastest,
+             gate.slack), (output.tau, output.limits, self._wanted.output.rates))
 
     def torque(self, law: Callable[[], Array] | None = None) -> Array:
         """
@@ -323,186 +472,38 @@ class Supervisor:
             No state was ever accepted.
 
         """
-        if not self._gate.is_open:
+        if not self._at.gate.is_open[0]:
             raise InputError('no joint state was seen: call accept_state(time, q, qd) first')
-        found, self._ahead, tau = self._ahead, (), None
-        if not self.watch() and law is not None:
-            tau = found[0] if found else self._law_torque(law, self.clock())
-            if self._causes.has_tripped:  # it was too late, or not finite
-                self.watch()
-        if tau is None or self.reaction not in HARMLESS or self.blind:
-            self._predict(self.clock())
-            return self._continuous_torque(self._source_of_stop(), None)
-        # after an interruption the law computes its first torque for a long time step, so the
-        # second torque may differ much from the first: 'resumed' and 'law' are two sources
-        return self._continuous_torque(
-            'law' if self._source in ('', 'law', 'resumed') else 'resumed', tau)
+        tau = NO_LAW if self.watch() or law is None else self._law_torque(law)
+        return self._answer(tau)
+
+    def _answer(self, tau: Array) -> Array:
+        safety.answer(*self._model.command_model.arrays, self._plan, self._state, self._result,
+                      self.clock(), tau)
+        return np.array(self._found.torque.tau)
 
     def idle_torque(self) -> Array:
         """Idle torque (n,) to leave after deactivation, for the last or predicted state [N·m]."""
-        limits = self.settings.effort_limits
-        self._predict(self.clock())
-        return np.clip(self._stop_torque(self.settings.idle), -limits, limits)
+        self._wanted.stopping.leaves[0] = 1.0
+        tau = self._answer(NO_LAW)
+        self._wanted.stopping.leaves[0] = 0.0
+        return tau
 
-    def _law_torque(self, law: Callable[[], Array], began: float) -> Array | None:
-        """Torque (n,) of the law, whose update began then; None if it fails or is not finite."""
+    def _law_torque(self, law: Callable[[], Array]) -> Array:
+        """Torque (n,) of the law; (0,) if it fails or is not finite."""
+        began = self.clock()
         try:
             tau = law()
         except Exception as error:  # of any kind: the arm needs a torque
-            self.trip(NOT_FINITE, f'{type(error).__name__}: {error}')
-            return None
+            return self._without_law(NOT_FINITE, f'{type(error).__name__}: {error}')
         took = self.clock() - began
-        if took > self.settings.deadline:
-            self.trip(DEADLINE, f'an update took {took:.4f} s')
-        # 0 times inf or nan is nan
-        if tau.shape != self._rest.shape or not isfinite(tau.dot(self._rest)):
-            self.trip(NOT_FINITE, f'torque {tau.tolist()}')
-            return None
-        return tau
+        if took > self._settings.deadline:
+            self._without_law(DEADLINE, f'an update took {took:.4f} s')
+        if tau.shape != (self._n,) or not isfinite(tau.dot(np.zeros(self._n))):
+            return self._without_law(NOT_FINITE, f'torque {tau.tolist()}')
+        return np.ascontiguousarray(tau, dtype=np.float64)
 
-    def _source_of_stop(self) -> str:
-        """Source of the torque while the law is replaced: see `Stopping.torque`."""
-        if self.reaction == 'zero':
-            return 'zero'
-        if self.reaction == 'deactivate':
-            _, qd = self._stop_state()
-            self._rests = self._rests or float(np.abs(qd).max()) < AT_REST
-            if self._rests:
-                return self.settings.idle
-        if self.reaction == 'gravity':
-            return 'gravity'
-        if self.blind:
-            return 'weight' if self._prediction.is_over else 'brake'
-        return self.reaction if self.reaction in ('damp', 'comply', 'retract') else 'hold'
-
-    def _continuous_torque(self, source: str, tau: Array | None) -> Array:
-        """Torque (n,) of a source, faded from the last torque if the source has changed."""
-        now, state = self.clock(), self._gate.state
-        dt = state.time - self._time
-        if not 0.0 < dt < PATIENCE:  # no new state, or its clock was set
-            dt = 0.0 if dt else now - self._at
-        if source != self._source:
-            self._stopping.begin(source, state.q, state.qd, self.settings)
-        elif source == 'retract':
-            self._stopping.move_anchor(min(dt, LONGEST_TICK), self.settings)
-        limits = self._effort_limits(min(dt, LONGEST_TICK))
-        wanted = self._stop_torque(source) if tau is None else tau
-        # after a gap between calls the predicted state has changed much: fade the torque
-        is_late = self.blind and dt > LATE_PERIODS * self.settings.period
-        if self._tau is not None and (
-                source != self._source or self.blind != self._was_blind or is_late):
-            is_hasty = not self.blind and not self._response.is_hit and (
-                np.abs(state.qd) > self._fastest).any()
-            self._fade = TimedFade(self.settings.fade_time * (HASTE if is_hasty else 1.0),
-                                   self._tau - wanted)
-        self._was_blind = self.blind
-        is_answer = state.time != self._time and not self.blind
-        self._source, self._time, self._at = source, state.time, now
-        if self._fade is not None:
-            # by at most one period after a gap, during which the joints had the last torque
-            wanted = wanted + self._fade.remaining(min(dt, self.settings.period))
-            if self._fade.age >= self._fade.duration:
-                self._fade = None
-        self._tau = self._bounded(wanted, limits, dt)
-        self._prediction.record_torque(now, self._tau)
-        if is_answer:
-            self._prediction.record(*state, self._tau)
-            if self._response.is_brisk(state.qd):
-                self._examine(state, limits)
-        return self._tau
-
-    def _examine(self, state: State, limits: Array) -> None:
-        """Give the arm up if it does not obey, or is too fast and not slowed by a reaction."""
-        self._response.examine(self._prediction.answered, limits)
-        if self._response.disobedient:
-            self._causes.abandon(self._response.disobedient)
-            return
-        energies, shares = self._energies, np.abs(state.qd) / self._fastest
-        i = int(np.argmax(shares))
-        if (self.reaction in (*HARMLESS, 'gravity', 'zero') or shares[i] < OVERSPEED_ONCE
-                or energies and energies[-1][0] >= state.time):
-            energies.clear()
-            return
-        energies.append((state.time, self._response.kinetic_energy(state.q, state.qd)))
-        while len(energies) > 1 and energies[1][0] <= state.time - ESCALATION:
-            energies.popleft()
-        if energies[0][0] <= state.time - ESCALATION and (
-                energies[-1][1] > GROWTH * energies[0][1]):
-            self._causes.abandon(
-                f"the arm still speeds up {ESCALATION} s after a reaction began to brake it: "
-                f"'{self._robot.joint_names[i]}' moves at {abs(state.qd[i]):.3g}")
-
-    def _bounded(self, wanted: Array, limits: Array, dt: float) -> Array:
-        """
-        Torques (n,) nearest to the wanted ones within limits (n,), and their rates after dt [s].
-
-        dt counts as at most LONGEST_GAP mean intervals of the states' stamps, because no torque
-        was sent during a gap.
-
-        """
-        tau, rates = np.minimum(np.maximum(wanted, -limits), limits), self.settings.effort_rates
-        if rates is None or self._tau is None:
-            return tau
-        step = rates * min(dt, LONGEST_GAP * max(self._gate.spacing, self.settings.period))
-        return np.minimum(np.maximum(tau, self._tau - step), self._tau + step)
-
-    def _predict(self, now: float) -> None:
-        """Advance the prediction to now [s] if the supervisor is blind."""
-        if not self.blind or self._tau is None:
-            return
-        if not self._is_predicting:
-            self._is_predicting = True
-            self._prediction.begin(self._gate.came, self._gate.state.q, self._gate.state.qd,
-                                   self.settings.effort_limits)
-        self._prediction.advance(now)
-
-    def _stop_state(self) -> tuple[Array, Array]:
-        """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
-        if self.blind and self._is_predicting:
-            return self._prediction.q, self._prediction.qd
-        return self._gate.state.q, self._gate.state.qd
-
-    def _effort_limits(self, dt: float) -> Array:
-        """Effort limits (n,) dt [s] after the last call; infinite limits change at once."""
-        wanted = self.settings.effort_limits
-        if wanted is not self._wanted:
-            both = np.isfinite(self._limits) & np.isfinite(wanted)
-            away = np.subtract(self._limits, wanted, out=np.zeros(len(wanted)), where=both)
-            self._wanted, self._limit_change = wanted, TimedFade(self.settings.blend_time, away)
-        if self._limit_change is not None:
-            self._limits = wanted + self._limit_change.remaining(dt)
-            if self._limit_change.age >= self._limit_change.duration:
-                self._limit_change, self._limits = None, wanted
-        return self._limits
-
-    def _stop_torque(self, source: str) -> Array:
-        """Torque (n,) of a source of `Stopping`; the last torque if it cannot be computed."""
-        # without states, add the unmodelled torque that the prediction has estimated
-        unmodelled = self._prediction.unmodelled if self.blind else self.load
-        q, qd = self._stop_state()
-        try:
-            if not self.blind and self.cause != CONTACT and self._response.is_brisk(qd):
-                self._response.examine(self._prediction.answered, self._limits)
-                unmodelled = unmodelled + self._response.resistance(q, qd)
-            return self._stopping.torque(source, q, qd, self.settings, self._limits, unmodelled)
-        except Exception:  # an absurd state, such as 1e200
-            return np.zeros_like(self._rest) if self._tau is None else self._tau
-
-    def _lateness(self, timeout: float) -> float:
-        """Age [s] at which a state is missing, for a time-out of stale states [s]."""
-        share = LATE_SHARE * timeout if timeout < np.inf else 0.0
-        return max(LATE_PERIODS * max(self._gate.interval, self.settings.period), share)
-
-    def _update(self) -> None:
-        """Update the causes and `blind`; notify of a change of the cause or the reaction."""
-        now, before = self.clock(), (self.cause, self.reaction)
-        self._causes.update(self.settings, now)
-        fed = self._causes.last_feed(STALE_STATE)
-        timeout = np.inf if fed is None else self.settings.watchdogs[STALE_STATE].timeout
-        self.blind = (fed is not None and now - fed > timeout
-                      or self.settings.bridges and self._gate.is_open
-                      and now - self._gate.came > self._lateness(timeout))
-        if (self.cause, self.reaction) != before:
-            if self.reaction != before[1]:
-                self._began, self._rests = now, False
-            self._on_change()
+    def _without_law(self, cause: str, reason: str) -> Array:
+        self.trip(cause, reason)
+        self._update()
+        return NO_LAW

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numba
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import make_array, populate_array
@@ -48,23 +50,68 @@ _ON_DEMAND: list[bool] = []
 _ANNOUNCED: list[bool] = []  # not empty after the log message that this process compiles kernels
 
 # fastmath without 'nnan' and 'ninf', which would let the compiler remove checks for NaN and inf.
+# '_nrt' False: without reference counts of arrays, which no kernel needs, because none allocates.
 _OPTIONS: dict[str, Any] = {'error_model': 'numpy', 'fastmath': {'contract'},
-                            'no_cfunc_wrapper': True}
+                            'no_cfunc_wrapper': True, '_nrt': False}
 # Kernels that loop over the joints of a robot are 5 % faster at LLVM's optimization level 3
 # (Numba's default) than at level 2. The other kernels are not faster at level 3, and take 1.3
 # times as long to compile.
 _OF_JOINTS = tuple(f'{PACKAGE.name}.dynamics.{name}.' for name in ('chain', 'trees', 'teams'))
 
 
-def inlined(function: Function) -> Function:
+class _OperationLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """
+    The code of an operation, for linking into kernels only.
+
+    It is optimized and translated as a part of each kernel, and so not on its own, which would
+    take as long again.
+
+    """
+
+    @property
+    def codegen(self) -> _OperationLibrary:
+        """What keeps the environments of functions that Python can call."""
+        return self
+
+    def set_env(self, name: str, environment: object) -> None:
+        """Do nothing: nobody calls this code."""
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return that there is no translated code."""
+        self._ensure_finalized()
+        return 0
+
+    def finalize(self) -> None:
+        """Link the code with that of the operations that it calls."""
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._final_module.verify()
+        self._finalized = True
+
+
+class _OperationCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler, with an `_OperationLibrary` for the code."""
+
+    def define_pipelines(self) -> Any:
+        """Return Numba's own pipelines."""
+        name = self.state.func_id.func_qualname
+        self.state.library = _OperationLibrary(self.state.targetctx.codegen(), name)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+def inlined(function: Function, **more: bool) -> Function:
     """
     Compile a small operation that is inlined into the kernel that calls it.
 
     There is no entry point for Python, which would take longer to compile than the operation: a
-    call from Python raises TypeError.
+    call from Python raises TypeError. For an operation that returns an array use `viewing`.
 
     """
-    operation = njit(forceinline=True, no_cpython_wrapper=True, **_OPTIONS)(function)
+    options = {'forceinline': True, **_OPTIONS, **more}
+    operation = njit(no_cpython_wrapper=True, pipeline_class=_OperationCompiler, **options)(
+        function)
 
     def refuse(*arguments: Any) -> None:
         raise TypeError(f'{function.__name__} is a part of kernels, and cannot be called from '
@@ -76,6 +123,16 @@ def inlined(function: Function) -> Function:
         operation._compile_for_args = refuse
     OPERATIONS.append(operation)
     return operation  # type: ignore[no-any-return]
+
+
+def viewing(function: Function) -> Function:
+    """Compile an operation as `inlined` does; it returns a view of an array that it was given."""
+    return inlined(function, _nrt=True)
+
+
+def stage(function: Function) -> Function:
+    """Compile an operation as `inlined` does, but it is called: it is long, or rarely needed."""
+    return inlined(function, forceinline=False)
 
 
 def part(function: Function) -> Function:
@@ -287,6 +344,13 @@ def _no_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+@inlined
+def assign(out, values):  # type: ignore[no-untyped-def]
+    """Write values (n,) to out (n,); `out[:] = values` would allocate memory."""
+    for i in range(len(out)):
+        out[i] = values[i]
+
+
 def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[Item]:
     """
     View of a contiguous array's entries from index `start` on, with the given shape.
@@ -301,7 +365,7 @@ def view(array: NDArray[Item], start: int, shape: tuple[int, ...]) -> NDArray[It
     return array.reshape(-1)[start:start + size].reshape(shape)
 
 
-@overload(view)
+@overload(view, jit_options={'_nrt': True})
 def _compiled_view(array: Any, start: Any, shape: Any) -> Any:
     def implementation(array: Any, start: Any, shape: Any) -> Any:
         return _view(array, start, shape)
@@ -328,10 +392,8 @@ def _view(typing: Any, array: Any, start: Any, shape: Any) -> Any:
             strides.insert(0, stride)
             stride = builder.mul(stride, length)
         populate_array(result, data=builder.gep(flat.data, [first]), shape=shape_of,
-                       strides=strides, itemsize=item, meminfo=flat.meminfo, parent=flat.parent)
-        value = result._getvalue()
-        context.nrt.incref(builder, found, value)
-        return value
+                       strides=strides, itemsize=item, meminfo=None, parent=flat.parent)
+        return result._getvalue()
 
     integers = types.UniTuple(types.intp, len(shape))
     return found(array, types.intp, integers), build

@@ -38,7 +38,7 @@ def _dumped(module: ast.Module) -> str:
 
 
 def _defines_kernels(text: str) -> bool:
-    decorators = 'kernel', 'inlined', 'part', 'released'
+    decorators = 'kernel', 'inlined', 'part', 'released', 'stage', 'viewing'
     return any(f'\n@{decorator}' in text for decorator in decorators)
 
 

@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel, part, plain, view
+from osc_ros.dynamics.compiled import inlined, kernel, part, plain, view, viewing
 from osc_ros.dynamics.level_inertia import (
     add_spring,
     put_block,
@@ -214,7 +214,7 @@ def room_of(integers, numbers):
                 most, mobility, r, parts, numbers[i:i + _SCRATCH])
 
 
-@inlined
+@viewing
 def link_forces(integers, numbers):
     """Forces F (6 m,) on the m links: the first numbers of the solver's array, see `Room`."""
     return numbers[:6 * integers[1]]
@@ -269,7 +269,7 @@ def _put_conditioning(integers, numbers, count, length):
     room = room_of(integers, numbers)
     A, X = room.scratch[:36], room.scratch[36:72]
     for i in range(len(room.rows)):
-        V, axes = room.directions[i].ravel(), 0.0
+        V, axes = view(room.directions[i], 0, (36,)), 0.0
         for a in range(6):
             axes += room.masks[i, a]
         if room.mobility[i] > 0.0 and room.most[i] > 0.0:

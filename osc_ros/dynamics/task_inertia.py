@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.either import lane_array, lane_count, lane_number, select
 from osc_ros.errors import InputError
 
@@ -218,7 +218,7 @@ def put_pseudo_inverse(Lambda_inv, scratch, Lambda, m):
 
 @kernel
 def _pseudo_inverse(Lambda_inv, scratch, Lambda):
-    put_pseudo_inverse(Lambda_inv.ravel(), scratch, Lambda, len(Lambda))
+    put_pseudo_inverse(view(Lambda_inv, 0, (Lambda_inv.size,)), scratch, Lambda, len(Lambda))
 
 
 def task_inertia(Lambda_inv: Array) -> Array:

@@ -20,13 +20,13 @@ from std_srvs.srv import Trigger
 
 from osc_ros.control.causes import state_text
 from osc_ros.control.command import CommandCheck
+from osc_ros.control.command_model import CommandModel
 from osc_ros.control.driver import Driver
 from osc_ros.control.statistics import Window
 from osc_ros.control.supervision import STALE_STATE, Supervision, Watchdog
 from osc_ros.control.supervisor import Supervisor
 from osc_ros.dynamics.compilation import compile_in_parallel
 from osc_ros.dynamics.compiled import on_demand
-from osc_ros.dynamics.operational_space import OperationalSpace
 from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 from osc_ros.nodes import commands, description, messages
@@ -161,15 +161,8 @@ class Relay(Node):  # type: ignore[misc]
     def _supervisor(self, robot: Robot, driver: Driver, settings: Supervision) -> Supervisor:
         """Return the supervisor of a robot, with all its kernels compiled."""
         with on_demand(), CompilationReport(self) as report, compile_in_parallel(
-                OperationalSpace, robot, tell=report.tell, by_several=False):
-            space = OperationalSpace(robot)
-
-            def torque_of(q: Any, qd: Any, qdd: Any) -> Any:
-                return space.inverse_dynamics(q, qd, qdd) - driver.torque(q, qd)
-
-            rest = np.zeros(robot.n)
-            torque_of(robot.neutral, rest, rest)
-            return Supervisor(robot, torque_of, settings, self._on_change)
+                CommandModel, robot, tell=report.tell, by_several=False):
+            return Supervisor(robot, CommandModel(robot, driver), settings, self._on_change)
 
     def _apply(self, found: dict[str, Any]) -> None:
         self._guard.settings = _settings(found, self._robot)

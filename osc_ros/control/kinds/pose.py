@@ -26,7 +26,7 @@ from osc_ros.control.task_numbers import (
     TWIST,
 )
 from osc_ros.dynamics import level_row
-from osc_ros.dynamics.compiled import inlined, kernel
+from osc_ros.dynamics.compiled import inlined, kernel, view
 from osc_ros.dynamics.spatial import compose, transpose
 
 Array = NDArray[np.float64]
@@ -74,7 +74,7 @@ def put_pose(task, pose, twist, row):
     target_twist, error = task[TWIST:ACCELERATION], task[ERROR:LAG]
     rate = row[level_row.RATE:level_row.RATE + 6]
     e = row[level_row.SPRING:level_row.SPRING + 6]
-    put_error(pose, task[TARGET:TWIST].reshape((4, 4)), error)
+    put_error(pose, view(task, TARGET, (4, 4)), error)
     for i in range(6):
         rate[i] = target_twist[i] - twist[i]
     put_in_axes(R, rate, moves, rate)

@@ -1,0 +1,121 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""The torques that must be commanded for a motion: inverse dynamics less what the driver adds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osc_ros.control.driver import COMPENSATES, Driver
+from osc_ros.dynamics.arrays import kernel_array
+from osc_ros.dynamics.compiled import inlined, kernel, plain
+from osc_ros.dynamics.trees.articulated import inverse_dynamics
+from osc_ros.dynamics.trees.layout import (
+    constants_in,
+    memory_in,
+    packed_robot,
+    PROPAGATED,
+    room_for,
+)
+from osc_ros.model.robot import Robot
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+# Head of `integers`: what the driver compensates, and the lengths of the robot's parts of the
+# three arrays; the driver's parts follow them.
+COMPENSATED, INTEGERS, NUMBERS, ROOM = range(4)
+HEAD = ROOM + 1
+NOTHING, GRAVITY = COMPENSATES.index('none'), COMPENSATES.index('gravity')
+
+
+@inlined
+def robot_in(integers, numbers, room):
+    """The arrays of the robot, as kernels of `osc_ros.dynamics.trees` take them."""
+    return (integers[HEAD:HEAD + integers[INTEGERS]], numbers[:integers[NUMBERS]],
+            room[:integers[ROOM]])
+
+
+@inlined
+def _driver_in(integers, numbers, room):
+    """The arrays of the driver's model."""
+    return (integers[HEAD + integers[INTEGERS]:], numbers[integers[NUMBERS]:],
+            room[integers[ROOM]:])
+
+
+@kernel
+def put_command(integers, numbers, room, q, qd, qdd, out):
+    """
+    Write M q̈ + C + G, less what the driver adds, to out (n,) [N·m, N].
+
+    Parameters
+    ----------
+    integers, numbers, room : `CommandModel.arrays`
+    q, qd, qdd, out : (n,)
+
+    """
+    own, own_numbers, own_room = robot_in(integers, numbers, room)
+    inverse_dynamics(own, own_numbers, own_room, q, qd, qdd, out)
+    if integers[COMPENSATED] == NOTHING:
+        return
+    known, known_numbers, known_room = _driver_in(integers, numbers, room)
+    memory = memory_in(known, known_room)[0]
+    inverse_dynamics(known, known_numbers, known_room, q,
+                     memory.rest if integers[COMPENSATED] == GRAVITY else qd, memory.rest,
+                     memory.driven)
+    for i in range(len(out)):
+        out[i] -= memory.driven[i]
+
+
+class CommandModel:
+    """
+    A robot, and the torques that its driver adds to commands, as arrays for kernels.
+
+    Parameters
+    ----------
+    robot : Robot
+        All joints have one degree of freedom.
+    driver : Driver, optional
+
+    """
+
+    def __init__(self, robot: Robot, driver: Driver | None = None) -> None:
+        parts = [packed_robot(robot, PROPAGATED)]
+        code = NOTHING if driver is None else COMPENSATES.index(driver.compensates)
+        if driver is not None and code != NOTHING:
+            parts.append(packed_robot(driver.robot, PROPAGATED))
+        rooms = [room_for(integers) for integers, _ in parts]
+        integers, numbers = zip(*parts)
+        head = [code, len(integers[0]), len(numbers[0]), len(rooms[0])]
+        self._n = robot.n
+        self._integers = np.concatenate([head, *integers]).astype(np.int64)
+        self._numbers, self._room = np.concatenate(numbers), np.concatenate(rooms)
+        self._sizes = [len(one) for one in numbers]
+        rest = np.zeros(robot.n)
+        self.torque(robot.neutral, rest, rest)  # compiles it now
+
+    @property
+    def arrays(self) -> tuple[Integers, Array, Array]:
+        """The arrays that kernels take first: `integers`, `numbers` and `room`."""
+        return self._integers, self._numbers, self._room
+
+    @property
+    def command_model(self) -> CommandModel:
+        """The model itself; laws have such a property, too."""
+        return self
+
+    def set_gravity(self, gravity: Array) -> None:
+        """Set gravity (3,) in the base frame, for the robot and the driver [m/s²]."""
+        own, known = self._integers[HEAD:], self._integers[HEAD + self._integers[INTEGERS]:]
+        first = self._numbers[:self._sizes[0]]
+        plain(constants_in)(own, first).gravity[:] = gravity
+        if len(known):
+            plain(constants_in)(known, self._numbers[len(first):]).gravity[:] = gravity
+
+    def torque(self, q: Array, qd: Array, qdd: Array) -> Array:
+        """Torques (n,) to command for accelerations q̈ (n,) at q, q̇ (n,), without limits [N·m]."""
+        tau = np.empty(self._n)
+        put_command(*self.arrays, kernel_array(q), kernel_array(qd), kernel_array(qdd), tau)
+        return tau

@@ -1,0 +1,317 @@
+# SPDX-FileCopyrightText: 2026 The osc_ros maintainers
+# SPDX-License-Identifier: Apache-2.0
+
+"""What stands between a law and an arm, as compiled stages on the records of a controller."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from osc_ros.control.causes import (
+    ABANDONS,
+    DEACTIVATE,
+    replaces_law,
+    trip,
+    update_causes,
+)
+from osc_ros.control.output import (
+    advance_limits,
+    begin_fade,
+    bound,
+    fade,
+    HASTE,
+    LONGEST_GAP,
+    LONGEST_TICK,
+)
+from osc_ros.control.prediction import (
+    forget_states_after,
+    predict,
+    record_answer,
+    record_torque,
+)
+from osc_ros.control.response import add_resistance, examine, is_brisk, watch_response
+from osc_ros.control.retreat import record_way
+from osc_ros.control.sample import check_sample, LATE_PERIODS
+from osc_ros.control.stopping import (
+    begin_source,
+    BRAKE,
+    GRAVITY,
+    HOLD,
+    LAW,
+    move_anchor,
+    NONE,
+    put_stop_torque,
+    RESUMED,
+    RETRACT,
+    SOURCE_OF,
+    WEIGHT,
+    ZERO,
+)
+from osc_ros.control.supervision import REACTIONS
+from osc_ros.control.tables import (
+    CAUSES,
+    CAUSES_PLAN,
+    FED,
+    GATE,
+    GATE_PLAN,
+    GATE_RESULT,
+    IS_ACTIVE,
+    OUTPUT,
+    OUTPUT_PLAN,
+    PREDICTION,
+    RESPONSE,
+    ROBOT,
+    ROOM,
+    SAMPLE,
+    SEEN,
+    STOPPING,
+    STOPPING_PLAN,
+    TIMEOUT,
+    TORQUE,
+)
+from osc_ros.dynamics.compiled import assign, inlined, kernel, stage
+
+AT_REST = 0.01  # a lower speed counts as rest [rad/s, m/s]
+PATIENCE = 2.0  # time for the arm to come to rest, after which commands end [s]
+REACTION_GRAVITY, REACTION_ZERO = REACTIONS.index('gravity'), REACTIONS.index('zero')
+
+_robot_views, _gate_plan, _causes_plan, _stopping_plan, _output_plan = (
+    table.views for table in (ROBOT, GATE_PLAN, CAUSES_PLAN, STOPPING_PLAN, OUTPUT_PLAN))
+_gate_views = GATE.only('is_open', 'is_doubted', 'time', 'q', 'qd', 'limits', 'spacing')
+_stopping_views, _output_views = STOPPING.views, OUTPUT.views
+_causes_views = CAUSES.only('watches', 'cause', 'reaction', 'rests', 'stops', 'is_blind',
+                            'given_up')
+_prediction_views = PREDICTION.only('is_used', 'is_over', 'at_q', 'at_qd', 'unmodelled')
+_records_views = PREDICTION.only('sent', 'sent_times', 'sent_tau', 'answered', 'kept', 'times',
+                                 'q', 'qd', 'tau')
+_response_views, _room_views = RESPONSE.only('hit'), ROOM.only('rows')
+_sample_views, _found_views, _torque_views = SAMPLE.views, GATE_RESULT.views, TORQUE.views
+
+
+@kernel
+def accept(plan, state, sample, result):
+    """
+    Return whether a joint state is plausible; report its faults, and keep it if it is.
+
+    Parameters
+    ----------
+    plan, state, sample, result
+        See `osc_ros.control.tables`.
+
+    """
+    n = int(plan[0])
+    accepted = check_sample(plan, state, sample, result)
+    found, causes, settings = _found_views(result, n), _causes_views(state, n), (
+        _causes_plan(plan, n))
+    now, gate = _sample_views(sample, n).now[0], _gate_views(state, n)
+    for k in range(int(found.count[0])):
+        trip(causes, int(settings.of_fault[int(found.faults[k, 0])]), now)
+    if not accepted:
+        if found.has_frozen[0] > 0.0:  # predict from the last state with new positions
+            forget_states_after(_records_views(state, n), gate.time[0])
+        return False
+    output, stopping = _output_views(state, n), _stopping_views(state, n)
+    if found.has_jumped[0] > 0.0:
+        output.source[0] = NONE  # the next source fades in from the torque sent last
+    if output.source[0] != RETRACT:
+        record_way(stopping, _stopping_plan(plan, n).retreat[0], gate.q)
+    causes.is_blind[0] = _prediction_views(state, n).is_used[0] = 0.0
+    if settings.stale[0] >= 0.0:
+        causes.watches[int(settings.stale[0]), FED] = now
+    return True
+
+
+@kernel
+def update(plan, state, now):
+    """Find the reaction at a time [s]; return whether it, or its cause, has changed."""
+    return update_causes(plan, state, now)
+
+
+@kernel
+def calm_until(plan, state, now):
+    """
+    Time [s] up to which the law's torques are sent as they are, unless something new happens.
+
+    -inf if something is active, fades, or needs a closer look.
+
+    """
+    n = int(plan[0])
+    causes, gate, output = _causes_views(state, n), _gate_views(state, n), _output_views(state, n)
+    settings, limits, until = _causes_plan(plan, n), _output_plan(plan, n).limits, np.inf
+    speeds = _gate_plan(plan, n).limits
+    is_calm = (output.source[0] == LAW and output.has_sent[0] > 0.0
+               and output.fade_duration[0] == 0.0 and output.limits_duration[0] == 0.0
+               and gate.is_open[0] > 0.0 and gate.is_doubted[0] == 0.0
+               and gate.time[0] == output.time[0]
+               and causes.stops[0] == 0.0 and causes.given_up[0] == 0.0)
+    for i in range(n):
+        is_calm = is_calm and limits[i] == output.limits_wanted[i] and speeds[i] == gate.limits[i]
+    for i in range(int(settings.count[0])):
+        watch = causes.watches[i]
+        is_calm = (is_calm and watch[IS_ACTIVE] == 0.0
+                   and now - watch[SEEN] > settings.settle_time[0])
+        until = min(until, watch[FED] + settings.watchdogs[i, TIMEOUT])
+    return until if is_calm else -np.inf
+
+
+@inlined
+def _state_for_stop(state, n):
+    """Positions and velocities (n,) for stopping: the last accepted or the predicted state."""
+    prediction, gate = _prediction_views(state, n), _gate_views(state, n)
+    if _causes_views(state, n).is_blind[0] > 0.0 and prediction.is_used[0] > 0.0:
+        return prediction.at_q, prediction.at_qd
+    return gate.q, gate.qd
+
+
+@inlined
+def _source_of_stop(plan, state):
+    """Source of the torque while the law is replaced, see `osc_ros.control.stopping`."""
+    n = int(plan[0])
+    causes, reaction = _causes_views(state, n), int(_causes_views(state, n).reaction[0])
+    if reaction == REACTION_ZERO:
+        return ZERO
+    if reaction == DEACTIVATE:
+        _, qd = _state_for_stop(state, n)
+        fastest = 0.0
+        for i in range(n):
+            fastest = max(fastest, np.abs(qd[i]))
+        if fastest < AT_REST:
+            causes.rests[0] = 1.0
+        if causes.rests[0] > 0.0:
+            return int(_stopping_plan(plan, n).idle[0])
+    if reaction == REACTION_GRAVITY:
+        return GRAVITY
+    if causes.is_blind[0] > 0.0:
+        return WEIGHT if _prediction_views(state, n).is_over[0] > 0.0 else BRAKE
+    return int(SOURCE_OF[reaction]) if 0 <= reaction < ABANDONS else HOLD
+
+
+@stage
+def _put_stop(model, plan, state, result, source):
+    """Write the torque (n,) of a source to row 8 of the rows; the last one if it is not finite."""
+    n = int(plan[0])
+    causes, output, rows = _causes_views(state, n), _output_views(state, n), (
+        _room_views(result, n).rows)
+    unmodelled, is_finite, (q, qd) = rows[16], True, _state_for_stop(state, n)
+    if causes.is_blind[0] > 0.0:  # that which the prediction has estimated
+        assign(unmodelled, _prediction_views(state, n).unmodelled)
+    else:
+        assign(unmodelled, _stopping_plan(plan, n).load)
+        if (causes.cause[0] < 0.0 or causes.cause[0] != _causes_plan(plan, n).contact[0]
+                ) and is_brisk(_robot_views(plan, n).fastest, qd):
+            examine(model, plan, state, result)
+            add_resistance(model, plan, state, result, q, qd, unmodelled)
+    put_stop_torque(model, plan, state, result, source, (q, qd), output.limits, unmodelled)
+    for i in range(n):
+        is_finite = is_finite and np.isfinite(rows[8, i])
+    if not is_finite:  # an absurd state, such as 1e200
+        assign(rows[8], output.tau)
+
+
+@inlined
+def _time_step(gate, output, now):
+    """Time since the last torque, by the states; by the clock if there was no new state [s]."""
+    dt = gate.time[0] - output.time[0]
+    if 0.0 < dt < PATIENCE:
+        return dt
+    return now - output.at[0] if dt == 0.0 else 0.0
+
+
+@inlined
+def _is_too_fast(fastest, qd):
+    found = False
+    for i in range(len(qd)):
+        found = found or np.abs(qd[i]) > fastest[i]
+    return found
+
+
+@inlined
+def _send(model, plan, state, result, now, source, is_of_law):
+    """Write the torque of a source, faded from the last torque if the source has changed."""
+    n = int(plan[0])
+    output, gate, causes = _output_views(state, n), _gate_views(state, n), _causes_views(state, n)
+    settings, period, fastest = _output_plan(plan, n), _gate_plan(plan, n).period[0], (
+        _robot_views(plan, n).fastest)
+    records, is_blind, dt = _records_views(state, n), causes.is_blind[0], _time_step(
+        gate, output, now)
+    tau = _room_views(result, n).rows[8]
+    if source != output.source[0]:
+        begin_source(plan, state, source, gate.q, gate.qd)
+    elif source == RETRACT:
+        move_anchor(plan, state, min(dt, LONGEST_TICK))
+    advance_limits(settings, _gate_plan(plan, n).blend_time[0], output, min(dt, LONGEST_TICK))
+    if not is_of_law:
+        _put_stop(model, plan, state, result, source)
+    # after a gap between calls the predicted state has changed much: fade the torque
+    is_late = is_blind > 0.0 and dt > LATE_PERIODS * period
+    if output.has_sent[0] > 0.0 and (source != output.source[0] or is_late
+                                     or is_blind != output.was_blind[0]):
+        is_hasty = (is_blind == 0.0 and _response_views(state, n).hit[0] == 0.0
+                    and _is_too_fast(fastest, gate.qd))
+        begin_fade(output, settings.fade_time[0] * (HASTE if is_hasty else 1.0), tau)
+    is_answer = gate.time[0] != output.time[0] and is_blind == 0.0
+    output.was_blind[0], output.source[0] = is_blind, source
+    output.time[0], output.at[0] = gate.time[0], now
+    # by at most one period after a gap, during which the joints had the last torque
+    fade(output, min(dt, period), tau)
+    # no torque was sent during a gap
+    bound(settings, output, min(dt, LONGEST_GAP * max(gate.spacing[0], period)), tau)
+    assign(_torque_views(result, n).tau, output.tau)
+    record_torque(records, now, output.tau)
+    if is_answer:
+        record_answer(records, gate.time[0], gate.q, gate.qd, output.tau)
+        if is_brisk(fastest, gate.qd):
+            watch_response(model, plan, state, result)
+
+
+@inlined
+def _predict(model, plan, state, result, now):
+    """Advance the prediction to a time [s] if the last state is too old."""
+    n = int(plan[0])
+    if _causes_views(state, n).is_blind[0] > 0.0 and _output_views(state, n).has_sent[0] > 0.0:
+        predict(model, plan, state, result, now)
+
+
+@inlined
+def _put_idle(model, plan, state, result, now):
+    """Write the torque to leave after deactivation to the result."""
+    n = int(plan[0])
+    limits, tau = _output_plan(plan, n).limits, _torque_views(result, n).tau
+    _predict(model, plan, state, result, now)
+    _put_stop(model, plan, state, result, int(_stopping_plan(plan, n).idle[0]))
+    rows = _room_views(result, n).rows
+    for i in range(n):
+        tau[i] = min(max(rows[8, i], -limits[i]), limits[i])
+
+
+@kernel
+def answer(integers, numbers, memory, plan, state, result, now, tau):
+    """
+    Write the torque to send to the result: that of the law, or what replaces it.
+
+    Parameters
+    ----------
+    integers, numbers, memory : `CommandModel.arrays`
+    plan, state, result
+        See `osc_ros.control.tables`.
+    now : float
+        On the clock of the loop [s].
+    tau : (n,) or (0,)
+        Finite torque of the law; (0,) if there is none.
+
+    """
+    n, model = int(plan[0]), (integers, numbers, memory)
+    if _stopping_plan(plan, n).leaves[0] > 0.0:
+        _put_idle(model, plan, state, result, now)
+        return
+    source = int(_output_views(state, n).source[0])
+    is_of_law = len(tau) == n and not replaces_law(_causes_views(state, n))
+    if is_of_law:
+        # after an interruption the law computes its first torque for a long time step, so the
+        # second torque may differ much from the first: 'resumed' and 'law' are two sources
+        source = LAW if source in (NONE, LAW, RESUMED) else RESUMED
+        assign(_room_views(result, n).rows[8], tau)
+    else:
+        _predict(model, plan, state, result, now)
+        source = _source_of_stop(plan, state)
+    _send(model, plan, state, result, now, source, is_of_law)
