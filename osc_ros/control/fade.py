@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""Smooth changes: smooth steps, a filter, and the blend of two sources of torques."""
+"""Smooth changes: smooth steps, a filter, and the blend of two setups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 import math
 
 import numpy as np
@@ -43,29 +42,6 @@ def settling(offset: Array, rate: Array, blend_time: float, dt: float) -> tuple[
     pace = _SETTLED / blend_time
     bend, decay = rate + pace * offset, math.exp(-pace * dt)
     return decay * (offset + dt * bend), decay * (rate - pace * dt * bend)
-
-
-@dataclass(eq=False)
-class TimedFade:
-    """
-    A difference of two vectors that decays to zero in a given time, C¹.
-
-    Parameters
-    ----------
-    duration : float [s]
-    start : (n,)
-    age : float [s]
-
-    """
-
-    duration: float
-    start: Array
-    age: float = field(default=0.0)
-
-    def remaining(self, dt: float) -> Array:
-        """Remaining difference (n,), dt [s] after the previous call."""
-        self.age = min(self.age + dt, self.duration)
-        return (1.0 - smooth_step(self.age / self.duration)) * self.start
 
 
 class Blend:

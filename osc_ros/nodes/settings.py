@@ -23,6 +23,7 @@ from osc_ros.control.limits import Limits
 from osc_ros.control.posture import Posture
 from osc_ros.control.settings import Observation, Settings
 from osc_ros.control.supervision import Supervision, Watchdog
+from osc_ros.control.supervisor import Supervisor
 from osc_ros.control.task import ForceControl, Gains, Stiffness, TargetLimits, Task
 from osc_ros.dynamics.compiled import on_demand
 from osc_ros.dynamics.task_inertia import SingularityDamping
@@ -91,9 +92,11 @@ def law_of(values: Values, urdf: str) -> tuple[LoadedRobot, Law]:
     loaded = LoadedRobot(description.robot(values, urdf))
     robot, driver = loaded.of(values)
     description.command_order(values, robot)  # raises before kernels are compiled
-    with on_demand():  # the law calls every kernel that it needs once, which compiles it
+    # law and supervisor call every kernel that they need once, which compiles it
+    with on_demand():
         law = Law(robot, law_settings(values, robot, driver), values['method'],
                   values['workers'] or 'auto')
+        Supervisor(robot, law, Supervision.of(robot, law.settings.limits, values['rate']))
     return loaded, law
 
 
