@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import namedtuple
 import math
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.dynamics.compiled import inlined, plain, view
+from osc_ros.errors import InputError
 
 Array = NDArray[np.float64]
 
@@ -90,3 +91,46 @@ class Table:
             slot.name, ' × '.join(map(str, slot.shape)), slot.unit or '–', slot.meaning)
             for slot in self.slots)
         return '\n'.join(('| slot | shape | unit | meaning |', '| - | - | - | - |', *rows))
+
+
+class Recorded:
+    """
+    An object whose memory is records, one for each of its tables.
+
+    Attributes
+    ----------
+    records : tuple of arrays
+        What the kernels of the class take.
+    views : tuple of named tuples
+        Their slots; a checkpoint does not have them.
+
+    Parameters
+    ----------
+    n : int
+        Number of joints.
+
+    """
+
+    TABLES: ClassVar[tuple[Table, ...]]
+
+    def __init__(self, n: int) -> None:
+        self._n, self.records = n, tuple(table.zeros(n) for table in self.TABLES)
+        self._connect()
+
+    def _connect(self) -> None:
+        self.views: tuple[Any, ...] = tuple(
+            table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the views."""
+        return {name: value for name, value in self.__dict__.items() if name != 'views'}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state; InputError if a record has another size than its table says."""
+        self.__dict__.update(state)
+        for table, numbers in zip(self.TABLES, self.records, strict=True):
+            size = table.size(self._n)
+            if numbers.dtype != float or numbers.shape != (size,):
+                raise InputError(f'{table.name}: {numbers.dtype} of shape {numbers.shape}, '
+                                 f'accepted are {size} numbers')
+        self._connect()
