@@ -113,7 +113,7 @@ def _put_friction(state, result, seen, friction, made_up):
     for k in range(len(friction)):
         state.filtered[k] = low_pass(state.filtered[k], state.friction[k], made_up)
         state.friction[k] = friction[k]
-        result.external[k] = seen.torque[k] - seen.friction[k] + state.filtered[k]
+        result.external[k] += state.filtered[k] - seen.friction[k]
 
 
 @inlined
@@ -156,7 +156,8 @@ def _limit(limits, state, tau):
 def _advance(plan, state, result, watching, seen, fitted, dt, axes, is_held, feedback, friction):
     """Advance an active compensation."""
     state.free[0] -= dt
-    result.external[:] = seen.torque
+    for k in range(len(seen.torque)):
+        result.external[k] = seen.torque[k]
     if len(friction) > 0:
         _put_friction(state, result, seen, friction, share(watching.bandwidth[0], dt))
     _leave_out(plan, result, fitted, axes)

@@ -154,7 +154,8 @@ def _estimate(robot, plan, state, result, time, q, qd, tau, effort):
         state.friction[:] = 0.0
     elif state.is_known[0] > 0.0 and dt <= LONGEST_STEP:
         _advance(plan, state, result, dt, tau, effort)
-    state.momentum[:], state.rate[:] = result.momentum, result.rate
+    for k in range(len(qd)):  # an assignment of arrays may allocate
+        state.momentum[k], state.rate[k] = result.momentum[k], result.rate[k]
     state.time[0], state.is_known[0] = time, 1.0
     result.quality[0] = (1.0 - state.missing[0]) * put_wrench(
         result.columns, plan.weights, state.torque, plan.length[0], plan.low[0], result.wrench,
