@@ -97,14 +97,14 @@ def test_same_state_and_samples_give_the_same_result_to_the_last_bit(name):
     gate, settings, limits = gate_of(robot)
     for state, now in samples(robot, 200, 1):
         gate.accept(state, now, settings, limits)
-    kept, runs = [one.copy() for one in gate._records], []
+    kept, runs = [one.copy() for one in gate.records], []
     for _ in range(2):
-        for record, before in zip(gate._records, kept):
+        for record, before in zip(gate.records, kept):
             record[:] = before
         found = []
         for state, now in samples(robot, 1000, 2):
             found.append((gate.accept(state, now, settings, limits), gate.faults,
-                          *(one.tobytes() for one in gate._records)))
+                          *(one.tobytes() for one in gate.records)))
         runs.append(found)
     assert runs[0] == runs[1]
     causes = {cause for _, faults, *_ in runs[0] for cause, _ in faults}
@@ -119,9 +119,9 @@ def test_record_of_another_length_in_a_checkpoint_is_refused():
                 == gate.accept(state, now, settings, limits))
         assert again.faults == gate.faults
     for k, table in enumerate(TABLES):
-        records = list(gate._records)
+        records = list(gate.records)
         records[k] = records[k][:-1].copy()
-        gate._records = tuple(records)
+        gate.records = tuple(records)
         with pytest.raises(InputError, match=f'{table.name}.* accepted are '):
             loaded(dumped(gate))
         gate, *_ = gate_of(robot_of('panda'))

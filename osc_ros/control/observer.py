@@ -52,6 +52,7 @@ class ExternalForce(Recorded):
     """
 
     TABLES = PLAN, STATE, RESULT
+    CONNECTED = 'views', 'torque', 'friction', 'wrench', 'residual'
 
     def _connect(self) -> None:
         super()._connect()

@@ -102,7 +102,9 @@ class Recorded:
     records : tuple of arrays
         What the kernels of the class take.
     views : tuple of named tuples
-        Their slots; a checkpoint does not have them.
+        Their slots.
+    CONNECTED : tuple of str
+        Attributes that `_connect` sets: they are not in a checkpoint.
 
     Parameters
     ----------
@@ -112,6 +114,7 @@ class Recorded:
     """
 
     TABLES: ClassVar[tuple[Table, ...]]
+    CONNECTED: ClassVar[tuple[str, ...]] = ('views',)
 
     def __init__(self, n: int) -> None:
         self._n, self.records = n, tuple(table.zeros(n) for table in self.TABLES)
@@ -122,8 +125,9 @@ class Recorded:
             table.of(numbers, self._n) for table, numbers in zip(self.TABLES, self.records))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all but the views."""
-        return {name: value for name, value in self.__dict__.items() if name != 'views'}
+        """Return all attributes but those that are connected."""
+        return {name: value for name, value in self.__dict__.items()
+                if name not in self.CONNECTED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set the state; InputError if a record has another size than its table says."""

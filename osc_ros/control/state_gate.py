@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osc_ros.control import sample
 from osc_ros.control.angles import ShortWay
+from osc_ros.control.record import Recorded
 from osc_ros.control.sample import (
     check_sample,
     CLOCK_STEPS,
@@ -23,11 +24,9 @@ from osc_ros.control.sample import (
     STATE,
 )
 from osc_ros.control.supervision import JUMP, NOT_FINITE, OVERSPEED, Supervision
-from osc_ros.errors import InputError
 from osc_ros.model.robot import Robot
 
 Array = NDArray[np.float64]
-TABLES = PLAN, STATE, SAMPLE, RESULT
 
 
 class State(NamedTuple):
@@ -38,7 +37,7 @@ class State(NamedTuple):
     qd: Array
 
 
-class StateGate:
+class StateGate(Recorded):
     """
     Accepts the joint states that are plausible after the last accepted one.
 
@@ -62,43 +61,28 @@ class StateGate:
 
     """
 
+    TABLES = PLAN, STATE, SAMPLE, RESULT
+    CONNECTED = 'views', '_plan', '_at', '_given', '_result', '_settings', '_limits'
+
     def __init__(self, robot: Robot, period: float, limits: Array, now: float) -> None:
         n = robot.n
+        super().__init__(n)
         self._names = robot.joint_names
-        self._records = tuple(table.zeros(n) for table in TABLES)
-        self._connect()
         self._plan.fastest[:], self._plan.turns[:] = (
             robot.velocity_limits, ShortWay(robot).continuous)
-        self._settings: Supervision | None = None  # those that the plan has
-        self._limits: Array | None = limits
+        self._limits = limits
         self._plan.limits[:], self._plan.period[0] = limits, period
-        sample.begin(*self._records[:2], now)
+        sample.begin(*self.records[:2], now)
         self.state = State(0.0, np.zeros(n), np.zeros(n))
         self.faults: tuple[tuple[str, str], ...] = ()
         self._find(*self.state, period)  # compiles the kernels now, and not in the loop
-        check_sample(*(one.copy() for one in self._records))
+        check_sample(*(one.copy() for one in self.records))
 
     def _connect(self) -> None:
-        """Make the views of the records."""
-        n = len(self._names)
-        self._plan, self._at, self._given, self._result = (
-            table.of(numbers, n) for table, numbers in zip(TABLES, self._records))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return all but the views."""
-        return {'_names': self._names, '_records': self._records, 'state': self.state,
-                'faults': self.faults}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Set the state; InputError if a record has another size than its table says."""
-        self.__dict__.update(state)
-        self._settings, self._limits = None, None  # written into the plan at the next state
-        n = len(self._names)
-        for table, numbers in zip(TABLES, self._records, strict=True):
-            if numbers.dtype != float or numbers.shape != (table.size(n),):
-                raise InputError(f'{table.name}: {numbers.dtype} of shape {numbers.shape}, '
-                                 f'accepted are {table.size(n)} numbers')
-        self._connect()
+        super()._connect()
+        self._plan, self._at, self._given, self._result = self.views
+        self._settings: Supervision | None = None  # those that the plan has
+        self._limits: Array | None = None
 
     @property
     def came(self) -> float:
@@ -158,7 +142,7 @@ class StateGate:
         given = self._given
         given.time[0], given.now[0] = state.time, now
         given.q[:], given.qd[:] = state.q, state.qd
-        accepted = bool(check_sample(*self._records))
+        accepted = bool(check_sample(*self.records))
         at, result = self._at, self._result
         self.faults = self._words() if result.count[0] else ()
         if accepted:
