@@ -1,9 +1,7 @@
 # SPDX-FileCopyrightText: 2026 The osc_ros maintainers
 # SPDX-License-Identifier: Apache-2.0
 
-"""
-Compensation of the torques that the model lacks, by the rules of `osc_ros.control.compensation`.
-"""
+"""Compensation of what the model lacks, by `osc_ros.control.compensation`: its settings."""
 
 from __future__ import annotations
 

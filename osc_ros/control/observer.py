@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from osc_ros.control.driver import Driver
-from osc_ros.control.external import LONGEST_STEP as LONGEST_STEP, observe, PLAN, RESULT, STATE
+from osc_ros.control.external import observe, PLAN, RESULT, STATE
 from osc_ros.control.friction import Friction
 from osc_ros.control.record import Recorded
 from osc_ros.dynamics.arrays import kernel_array
@@ -188,9 +188,9 @@ class MomentumObserver:
         """Whether another one differs at most in its bandwidth, and its estimate."""
         drivers = [None if one._driver is None else one._driver.compensates
                    for one in (self, other)]
-        plans = [one.external.records[0][1:] for one in (self, other)]  # without bandwidth
+        ours, others = self.external.records[0], other.external.records[0]
         return (self.robot is other.robot and self.link == other.link and drivers[0] == drivers[1]
-                and np.array_equal(*plans))
+                and np.array_equal(ours[1:], others[1:]))  # without bandwidth
 
     @property
     def bandwidth(self) -> float:

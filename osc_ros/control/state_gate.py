@@ -70,7 +70,7 @@ class StateGate(Recorded):
         self._names = robot.joint_names
         self._plan.fastest[:], self._plan.turns[:] = (
             robot.velocity_limits, ShortWay(robot).continuous)
-        self._limits = limits
+        self._limits: Array | None = limits
         self._plan.limits[:], self._plan.period[0] = limits, period
         sample.begin(*self.records[:2], now)
         self.state = State(0.0, np.zeros(n), np.zeros(n))
@@ -82,7 +82,7 @@ class StateGate(Recorded):
         super()._connect()
         self._plan, self._at, self._given, self._result = self.views
         self._settings: Supervision | None = None  # those that the plan has
-        self._limits: Array | None = None
+        self._limits = None
 
     @property
     def came(self) -> float:
